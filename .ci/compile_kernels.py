@@ -1,0 +1,113 @@
+"""Compile every CUDA kernel with NVRTC for each supported architecture; neither a GPU nor a driver is needed.
+
+Usage: python .ci/compile_kernels.py [FOLDER]      (default: kernels/cuda)
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import nvrtc
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+OPTIONS = ("--std=c++17", "--ptxas-options=-v")
+FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
+REGISTERS = re.compile(r"Used (\d+) registers")
+SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+class CompilationError(Exception):
+    """A kernel that NVRTC refuses; the message is the compiler's log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What ptxas says about one kernel."""
+
+    kernel: str
+    registers: int
+    spilled_bytes: int
+
+
+def checked(answer: tuple[Any, ...]) -> Any:
+    """The value of an NVRTC call, or an exception."""
+    status, *values = answer
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompilationError(f"NVRTC: {status!r}")
+    return values[0] if values else None
+
+
+def include_options(path: Path) -> Iterator[str]:
+    """The source's own folder, and the toolkit's headers where wheels have brought some."""
+    yield f"--include-path={path.parent}"
+    for site in map(Path, sys.path):
+        yield from (f"--include-path={folder}" for folder in sorted(site.glob("nvidia/cu*/include")))
+
+
+def log_of(program: Any) -> str:
+    log: bytes = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
+    checked(nvrtc.nvrtcGetProgramLog(program, log))  # fills the buffer in place
+    return log.rstrip(b"\0 \n").decode()
+
+
+def compile_for(path: Path, architecture: str) -> str:
+    """The compiler's log of `path`; raises with it if `path` does not compile to machine code."""
+    program = checked(nvrtc.nvrtcCreateProgram(path.read_bytes(), path.name.encode(), 0, [], []))
+    options = [f"--gpu-architecture={architecture}", *OPTIONS, *include_options(path)]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    log = log_of(program)
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompilationError(log)
+    if checked(nvrtc.nvrtcGetCUBINSize(program)) == 0:
+        raise CompilationError("no machine code came out")
+    return log
+
+
+def usages(log: str) -> Iterator[Usage]:
+    """The kernels of a ptxas log, which names a kernel first and its properties after it."""
+    kernel, spilled = "", 0
+    for line in log.splitlines():
+        if match := FUNCTION.search(line):
+            kernel = match[1]
+        elif match := SPILLS.search(line):
+            spilled = int(match[1]) + int(match[2])
+        elif match := REGISTERS.search(line):
+            yield Usage(kernel=kernel, registers=int(match[1]), spilled_bytes=spilled)
+
+
+def report(path: Path, architecture: str) -> bool:
+    """Compile one file for one architecture and print what came out; False if it did not compile."""
+    try:
+        log = compile_for(path, architecture)
+    except CompilationError as error:
+        print(f"{path.name} does not compile for {architecture}:\n{error}")
+        return False
+    found = sorted(usages(log), key=lambda usage: usage.kernel)
+    print(f"{path.name} {architecture}: {len(found)} kernels")
+    for usage in found:
+        spills = f", spills {usage.spilled_bytes} bytes" if usage.spilled_bytes else ""
+        print(f"    {usage.kernel}: {usage.registers} registers{spills}")
+    if not found:
+        print("    a file without kernels: has it lost its __global__ functions?")
+    return bool(found)
+
+
+def main(arguments: list[str]) -> int:
+    """0 if every file of the folder compiles for every architecture."""
+    folder = Path(arguments[0] if arguments else "kernels/cuda").resolve()
+    paths = sorted(folder.rglob("*.cu"))
+    if not paths:
+        print(f"no *.cu file under {folder}")
+        return 1
+    results = [report(path, architecture) for path in paths for architecture in ARCHITECTURES]
+    print(f"{results.count(True)} of {len(results)} compilations succeeded")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""The suite's options and markers: `--slow`, `gpu(count)`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked `slow`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("gpu")
+    if marker is None:
+        return
+    wanted = marker.kwargs.get("count", marker.args[0] if marker.args else 1)
+    found, reason = cuda_devices()
+    if found < wanted:
+        pytest.skip(f"needs {wanted} CUDA GPU(s): {reason}")
+
+
+@functools.cache
+def cuda_devices() -> tuple[int, str]:
+    """How many GPUs this process may use, and a sentence that says so."""
+    try:
+        runtime = importlib.import_module("cupy").cuda.runtime
+    except ImportError as error:
+        return 0, f"CuPy cannot be imported ({error})"
+    try:
+        count = int(runtime.getDeviceCount())
+    except runtime.CUDARuntimeError as error:
+        return 0, f"CUDA finds no device ({error})"
+    return count, f"CUDA finds {count}"
+
+
+@pytest.fixture(scope="session")
+def gpu_count() -> int:
+    return cuda_devices()[0]
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The checkout that this suite belongs to."""
+    return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checkout_for_subprocesses(repository: Path) -> Iterator[None]:
+    """Let the workers and commands that tests start import the same tree as the tests, installed or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        inherited = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(repository), inherited])))
+        yield

@@ -1,0 +1,164 @@
+"""Who may import what. The layers inside dsolver are contracts of import-linter, in pyproject.toml."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+#: Who may import a package from elsewhere: `a.b` stands for the module a.b and everything below it.
+#: A longer name on the left is the stricter rule for a part of a package, and is looked at first.
+ALLOWED = {
+    "cupy.cuda.nccl": ("dsolver.engines.transport",),
+    "cupyx.distributed": ("dsolver.engines.transport",),
+    "cupy": ("dsolver.kernels.cuda", "dsolver.engines"),
+    "cupyx": ("dsolver.kernels.cuda", "dsolver.engines"),
+    "cupy_backends": ("dsolver.kernels.cuda", "dsolver.engines"),
+    "numba": ("dsolver.kernels",),
+    **dict.fromkeys(
+        ("dask", "distributed", "dask_cuda"),
+        (
+            "dsolver.engines.graph",
+            "dsolver.engines.gang",
+            "dsolver.engines.resident",
+            "dsolver.runtime",
+            "dsolver.api",
+            "dsolver.cli",
+            "dsolver.monitor",
+            "dsolver.cluster",
+        ),
+    ),
+}
+
+
+def lies_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Every module of dsolver by its dotted name; `dsolver/kernels` is a link to the folder `kernels`."""
+    found = {}
+    for folder, package in ((root / "dsolver", "dsolver"), (root / "kernels", "dsolver.kernels")):
+        for path in sorted(folder.rglob("*.py")):
+            if folder / "kernels" in path.parents:
+                continue
+            parts = path.relative_to(folder).with_suffix("").parts
+            found[".".join([package, *(part for part in parts if part != "__init__")])] = path
+    return found
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below `node`, except what only a type checker reads: a name in an annotation couples nothing."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and is_type_checking(child.test):
+            for other in child.orelse:
+                yield other
+                yield from run_time_nodes(other)
+            continue
+        yield child
+        yield from run_time_nodes(child)
+
+
+def imports(source: str, package: str) -> Iterator[tuple[str, str]]:
+    """Each import as (name it gets here, dotted name): `from a import b` gives (b, a.b)."""
+    for node in run_time_nodes(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                # `import a.b` binds `a`, and yet it imports a.b.
+                yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0], alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(node, package)
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{base}.{alias.name}"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant):
+                    yield "", str(argument.value)
+
+
+def absolute(node: ast.ImportFrom, package: str) -> str:
+    """The module that `from ... import` names, with leading dots resolved."""
+    parts = package.split(".")
+    anchor = parts[: len(parts) - node.level + 1] if node.level else []
+    return ".".join([*anchor, *([node.module] if node.module else [])])
+
+
+def attributes(source: str, local: dict[str, str]) -> Iterator[str]:
+    """Each `x.y.z` whose x is imported, under its full name: `cp.cuda.nccl` needs no import of its own."""
+    for node in run_time_nodes(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            root, _, rest = ast.unparse(node).partition(".")
+            if root in local:
+                yield f"{local[root]}.{rest}"
+
+
+def used_names(source: str, package: str) -> list[str]:
+    """The dotted names that a module imports, and those that it reaches through its imports."""
+    found = list(imports(source, package))
+    local = {here: name if not name.startswith(here + ".") else here for here, name in found}
+    return sorted({name for _, name in found} | set(attributes(source, local)))
+
+
+def violation(module: str, imported: str) -> str | None:
+    rule = max((name for name in ALLOWED if lies_in(imported, name)), key=len, default=None)
+    if rule is None or any(lies_in(module, place) for place in ALLOWED[rule]):
+        return None
+    return f"{module} uses {imported}; only {', '.join(ALLOWED[rule])} may import {rule}"
+
+
+def violations(module: str, source: str, *, package: str) -> list[str]:
+    names = used_names(source, package)
+    found = [problem for name in names if (problem := violation(module, name))]
+    if lies_in(module, "dsolver.kernels"):
+        found += [
+            f"{module} uses {name}: kernels know nothing else of dsolver"
+            for name in names
+            if lies_in(name, "dsolver") and not lies_in(name, "dsolver.kernels") and name != "dsolver"
+        ]
+    return found
+
+
+def test_other_packages_are_imported_only_where_they_belong(repository: Path) -> None:
+    known = modules(repository)
+    assert {"dsolver", "dsolver.kernels"} <= set(known)
+    found = []
+    for module, path in known.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        found += violations(module, path.read_text(encoding="utf-8"), package=package)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("dsolver.krylov", "import dask.array as da"),
+        ("dsolver.krylov", "def f():\n    from distributed import get_worker"),
+        ("dsolver.krylov", "import importlib\nimportlib.import_module('cupy')"),
+        ("dsolver.engines.resident", "from cupy.cuda import nccl"),
+        ("dsolver.engines.resident", "import cupy as cp\ncp.cuda.nccl.get_version()"),
+        ("dsolver.kernels.layout", "from dsolver.partition import Grid"),
+        ("dsolver.kernels.layout", "from .. import partition"),
+    ],
+)
+def test_the_rules_catch(module: str, source: str) -> None:
+    assert violations(module, source, package=module.rpartition(".")[0])
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("dsolver.engines.graph", "import dask"),
+        ("dsolver.engines.transport", "from cupy.cuda import nccl"),
+        ("dsolver.kernels.cuda.loader", "import cupy"),
+        ("dsolver.kernels.cuda.loader", "from dsolver.kernels import layout\nfrom . import build"),
+        ("dsolver.krylov", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from distributed import Client"),
+    ],
+)
+def test_the_rules_allow(module: str, source: str) -> None:
+    assert not violations(module, source, package=module.rpartition(".")[0])

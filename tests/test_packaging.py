@@ -1,0 +1,107 @@
+"""What a user's installer gets: the wheel's contents and its metadata."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CACHES = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+@pytest.fixture(scope="session")
+def pyproject(repository: Path) -> dict[str, Any]:
+    return tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build from a copy: setuptools leaves `build/` behind, and packs what an earlier build left there."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(repository / name, source)
+    for name in ("dsolver", "kernels"):
+        shutil.copytree(repository / name, source / name, symlinks=True, ignore=CACHES)
+    dist = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"the wheel cannot be built:\n{done.stdout}\n{done.stderr}"
+    (built,) = dist.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="session")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return Parser().parsestr(archive.read(name).decode("utf-8"))
+
+
+def sources(folder: Path, *patterns: str) -> set[str]:
+    return {path.relative_to(folder).as_posix() for pattern in patterns for path in folder.rglob(pattern)}
+
+
+def test_the_link_makes_kernels_a_part_of_dsolver_in_a_checkout(repository: Path) -> None:
+    assert (repository / "dsolver" / "kernels").is_symlink()
+    assert (repository / "dsolver" / "kernels").resolve() == repository / "kernels"
+
+
+def test_the_wheel_holds_every_kernel(repository: Path, names: set[str]) -> None:
+    kernels = sources(repository / "kernels", "*.py", "*.cu", "*.cuh")
+    assert "__init__.py" in kernels
+    assert {f"dsolver/kernels/{name}" for name in kernels} == {n for n in names if n.startswith("dsolver/kernels/")}
+
+
+def test_the_wheel_holds_every_module(repository: Path, names: set[str]) -> None:
+    modules = {f"dsolver/{name}" for name in sources(repository / "dsolver", "*.py") if not name.startswith("kernels/")}
+    assert "dsolver/__init__.py" in modules
+    assert modules <= names
+
+
+def test_the_wheel_says_that_it_is_typed(names: set[str]) -> None:
+    assert "dsolver/py.typed" in names
+
+
+def test_the_wheel_installs_nothing_but_dsolver(names: set[str]) -> None:
+    top = {name.split("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"dsolver"}
+
+
+def test_every_folder_with_modules_is_a_listed_package(repository: Path, pyproject: dict[str, Any]) -> None:
+    inits = sources(repository / "dsolver", "__init__.py") | {
+        f"kernels/{name}" for name in sources(repository / "kernels", "__init__.py")
+    }
+    folders = {".".join(["dsolver", *Path(name).parent.parts]) for name in inits}
+    assert folders == set(pyproject["tool"]["setuptools"]["packages"])
+
+
+def test_the_metadata_names_the_extras(metadata: Message, pyproject: dict[str, Any]) -> None:
+    extras = set(metadata.get_all("Provides-Extra") or [])
+    assert extras == set(pyproject["project"]["optional-dependencies"])
+    assert {"cuda12", "cuda13", "dev", "test", "zarr"} <= extras
+
+
+def test_the_version_is_that_of_the_package(metadata: Message) -> None:
+    import dsolver
+
+    assert metadata["Version"] == dsolver.__version__
+
+
+def test_the_command_is_installed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        assert "dsolver = dsolver.cli:main" in archive.read(name).decode("utf-8")
