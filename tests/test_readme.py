@@ -110,14 +110,15 @@ def translated(command: str, project: Project) -> str:
     """The command as it can run here: each simple command is kept, or checked and replaced by `true`."""
     out: list[str] = []
     simple: list[str] = []
-    for word in [*words(command), ";"]:
-        if word in SEPARATORS:
-            if simple:
-                out += [translated_simple(simple, project), word]
-            simple = []
-        else:
+    for word in [*words(command), ""]:
+        if word and word not in SEPARATORS:
             simple.append(word)
-    return " ".join(out[:-1])
+            continue
+        if simple:
+            out.append(translated_simple(simple, project))
+        out.append(word)
+        simple = []
+    return " ".join(out).strip()
 
 
 def translated_simple(command: list[str], project: Project) -> str:
