@@ -1,0 +1,1 @@
+"""Distributed multigrid-preconditioned conjugate gradients for 3D grids, on Dask, on CPUs and GPUs."""

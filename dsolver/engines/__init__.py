@@ -1,0 +1,1 @@
+"""How a program's operations are run: see `base` for the interface."""

@@ -1,0 +1,141 @@
+"""The interface that algorithms are written against.
+
+An algorithm names kernels and handles; an engine decides whether an operation is a call, a Dask task or a kernel launch.
+Handles stand for distributed things: one item for each chunk, wherever its owner is. Handles are variables: running a
+kernel that updates or writes a `Field` gives the variable a new value; whether old memory is reused is the engine's
+business (a task graph makes a new array and leaves the old one to those who still read it).
+
+Nothing waits except `read`, `repeat` (once, at its end) and `unload`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
+from dsolver.partition import Partition
+
+
+class PerChunk(ABC):
+    """Something built once for each chunk, on the chunk's owner."""
+
+    @abstractmethod
+    def at(self, *path: str | int) -> PerChunk:
+        """A part of it: attributes (str) and items (int) followed in order."""
+
+
+class Field(ABC):
+    """A distributed vector, zero when made. Its padding is always zero."""
+
+
+class Halo(ABC):
+    """The values of neighbors, filled by `Engine.exchange`. Whoever reads it waits for it."""
+
+
+class Parts(ABC):
+    """One float64 per chunk: the partial results of a reduction."""
+
+
+class Scalar(ABC):
+    """A float64 that every owner knows, on the device or in the graph. Only `Engine.read` tells its value."""
+
+
+Operand = PerChunk | Field | Halo | Parts | Scalar | float
+
+
+class Engine(ABC):
+    """Runs kernels on every chunk.
+
+    Attributes:
+        partition: the chunks of the finest level.
+    """
+
+    partition: Partition
+
+    # -- handles -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def per_chunk(self, make: Callable[[Backend, int], Any]) -> PerChunk:
+        """make(backend, chunk number), run on the owner of each chunk. It must be picklable."""
+
+    @abstractmethod
+    def field(self, layout: PerChunk) -> Field:
+        """A vector of zeros for each chunk's layout."""
+
+    @abstractmethod
+    def halo(self, plan: PerChunk) -> Halo:
+        """Room for what each chunk's `HaloLayout` receives."""
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """Room for one partial result a chunk."""
+
+    @abstractmethod
+    def scalar(self, value: float) -> Scalar:
+        """A scalar with a value."""
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def run(self, kernel: Kernel, *operands: Operand) -> None:
+        """One kernel on every chunk, with operands in the kernel's order."""
+
+    @abstractmethod
+    def exchange(self, x: Field, halo: Halo) -> None:
+        """Start to fill the halo with x of the neighbors. Operations that do not read the halo may run meanwhile."""
+
+    @abstractmethod
+    def total(self, parts: Parts, out: Scalar) -> None:
+        """out = the sum of the parts in the fixed tree of the kernel `total`: the same bits on any number of owners."""
+
+    @abstractmethod
+    def assign(self, out: Scalar, value: Scalar) -> None:
+        """out = value."""
+
+    @abstractmethod
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        """The values of scalars. Waits for them."""
+
+    @abstractmethod
+    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+        """Run the step so many times and tell the watched scalars after each.
+
+        A step is the same operations on the same handles each time: an engine may record it once and replay it.
+        """
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        """out = blocks of values, one for each chunk by number, each of the chunk's shape (nx, ny, nz)."""
+
+    @abstractmethod
+    def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
+        """The opposite of `load`: a block for each chunk of this engine."""
+
+    # -- what follows from the above -----------------------------------------------------------------------------------
+
+    @property
+    def coupled(self) -> bool:
+        """Whether any chunk has a neighbor."""
+        return len(self.partition) > 1
+
+    def copy(self, x: Field, out: Field) -> None:
+        """out = x."""
+        self.run(COPY, x, out)
+
+    def fill(self, layout: PerChunk, value: float, out: Field) -> None:
+        """out = value on every row."""
+        self.run(FILL, layout, value, out)
+
+    def dot(self, x: Field, y: Field, out: Scalar) -> None:
+        """out = x . y."""
+        parts = self.parts()
+        self.run(DOT, x, y, parts)
+        self.total(parts, out)
+
+    def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
+        """Give back what the engine holds outside this process."""

@@ -1,0 +1,166 @@
+"""Operations as calls in this process, on the chunks that it owns.
+
+The base of the `reference` engine (all chunks, one after the other) and of a rank of the `resident` engine (its own chunks,
+with a transport to the other ranks). Memory is made at set-up and used again: an iteration allocates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.transport import Alone, Transport
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD, Kernel
+from dsolver.kernels.layout import HaloLayout
+from dsolver.partition import Partition
+
+
+@final
+class EagerPerChunk(PerChunk):
+    def __init__(self, items: dict[int, Any]) -> None:
+        self.items = items
+
+    def at(self, *path: str | int) -> EagerPerChunk:
+        return EagerPerChunk({number: follow(item, path) for number, item in self.items.items()})
+
+
+@final
+class EagerField(Field):
+    def __init__(self, items: dict[int, Any]) -> None:
+        self.items = items
+
+
+@final
+class EagerHalo(Halo):
+    """Halo vectors of the owned chunks and what fills them."""
+
+    def __init__(self, plans: dict[int, HaloLayout], backend: Backend) -> None:
+        self.plans = plans
+        self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
+        self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
+        self.finish: Callable[[], None] | None = None
+
+    @property
+    def items(self) -> dict[int, Any]:
+        """The halo vectors, waited for."""
+        if self.finish is not None:
+            self.finish()
+            self.finish = None
+        return self.vectors
+
+
+@final
+class EagerParts(Parts):
+    def __init__(self, everyone: Any, owned: Sequence[int]) -> None:
+        self.everyone = everyone
+        self.items = {number: everyone[number : number + 1] for number in owned}
+
+
+@final
+class EagerScalar(Scalar):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class EagerEngine(Engine):
+    """Runs every operation at once, chunk after chunk.
+
+    Args:
+        partition: the chunks of the finest level.
+        backend: the kernels.
+        owned: the chunks of this process; all by default.
+        transport: how to reach the owners of the others; by default there are none.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        backend: Backend,
+        owned: Sequence[int] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.partition = partition
+        self.backend = backend
+        self.owned = tuple(range(len(partition)) if owned is None else owned)
+        self.transport = transport or Alone()
+
+    # -- handles -----------------------------------------------------------------------------------------------------
+
+    def per_chunk(self, make: Callable[[Backend, int], Any]) -> EagerPerChunk:
+        return EagerPerChunk({number: make(self.backend, number) for number in self.owned})
+
+    def field(self, layout: PerChunk) -> EagerField:
+        assert isinstance(layout, EagerPerChunk)
+        return EagerField({number: self.backend.zeros(item.size) for number, item in layout.items.items()})
+
+    def halo(self, plan: PerChunk) -> EagerHalo:
+        assert isinstance(plan, EagerPerChunk)
+        return EagerHalo(plan.items, self.backend)
+
+    def parts(self) -> EagerParts:
+        return EagerParts(self.backend.zeros(len(self.partition)), self.owned)
+
+    def scalar(self, value: float) -> EagerScalar:
+        return EagerScalar(self.backend.asarray([value]))
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def run(self, kernel: Kernel, *operands: Operand) -> None:
+        call = self.backend.kernel(kernel.name)
+        columns = [_items(operand) for operand in operands]
+        for number in self.owned:
+            call(*(c[number] if isinstance(c, dict) else c for c in columns))
+
+    def exchange(self, x: Field, halo: Halo) -> None:
+        assert isinstance(x, EagerField)
+        assert isinstance(halo, EagerHalo)
+        for number, plan in halo.plans.items():
+            self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
+        halo.finish = self.transport.exchange(halo.plans, halo.buffers, halo.vectors)
+
+    def total(self, parts: Parts, out: Scalar) -> None:
+        assert isinstance(parts, EagerParts)
+        assert isinstance(out, EagerScalar)
+        self.transport.gather(parts.everyone)
+        self.backend.total(parts.everyone, out.value)
+
+    def assign(self, out: Scalar, value: Scalar) -> None:
+        assert isinstance(out, EagerScalar)
+        assert isinstance(value, EagerScalar)
+        out.value[:] = value.value
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        return tuple(float(_items(s)[0]) for s in scalars)
+
+    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+        samples = []
+        for _ in range(times):
+            step()
+            samples.append(self.read(*watch))
+        return samples
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        on_device = {number: self.backend.asarray(blocks[number]) for number in self.owned}
+        self.run(LOAD, layout, EagerPerChunk(on_device), out)
+
+    def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:
+        vectors, layouts = _items(x), _items(layout)
+        return {number: self.backend.unload(layouts[number], vectors[number]) for number in self.owned}
+
+
+def follow(item: Any, path: Sequence[str | int]) -> Any:
+    """The part of an item that attributes (str) and indices (int) lead to."""
+    for name in path:
+        item = getattr(item, name) if isinstance(name, str) else item[name]
+    return item
+
+
+def _items(operand: Operand) -> Any:
+    """What a kernel sees of an operand: an array or object for each chunk, or one value for all."""
+    if isinstance(operand, EagerPerChunk | EagerField | EagerHalo | EagerParts):
+        return operand.items
+    return operand.value if isinstance(operand, EagerScalar) else operand

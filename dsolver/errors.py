@@ -1,0 +1,39 @@
+"""The exception tree.
+
+::
+
+    DsolverError
+    ├── InputError (ValueError)        an argument cannot be right; nothing was started
+    ├── DeviceError (RuntimeError)     a device or its software is missing
+    ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
+    │   └── RankError                  a rank of a running solve failed; every rank has stopped
+    └── OutputExistsError (FileExistsError)
+
+A solve that does not converge is no exception: see `dsolver.Status`.
+"""
+
+from __future__ import annotations
+
+
+class DsolverError(Exception):
+    """Whatever this package raises on purpose."""
+
+
+class InputError(DsolverError, ValueError):
+    """An argument cannot be right. Nothing was started."""
+
+
+class DeviceError(DsolverError, RuntimeError):
+    """A device, or the software that drives it, is missing."""
+
+
+class ClusterError(DsolverError, RuntimeError):
+    """The Dask cluster cannot be reached or cannot run the job."""
+
+
+class RankError(ClusterError):
+    """A rank of a running solve failed. Every rank has stopped."""
+
+
+class OutputExistsError(DsolverError, FileExistsError):
+    """The output is there already and was not to be overwritten."""

@@ -1,0 +1,97 @@
+"""The multigrid preconditioner: one V-cycle from zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.kernels.contract import (
+    POSTSMOOTH,
+    PRESMOOTH,
+    PRESMOOTH_RESTRICT,
+    PROLONG,
+    PROLONG_POSTSMOOTH,
+    RESTRICT,
+    RESTRICT_HALO,
+    SUBTRACT_HALO,
+    SYMGS,
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Level:
+    """The handles of one level.
+
+    e and c are what the half sweeps keep: (U x)/d of the pre-smoother and the prolonged correction. q is a right-hand
+    side less its halo part, w the smoother's work space.
+    """
+
+    matrix: PerChunk
+    transfer: PerChunk
+    halo: Halo
+    e: Field
+    c: Field
+    q: Field
+    w: Field
+
+
+@final
+class VCycle:
+    """HPCG's V-cycle: injection between levels, one SymGS before and after, one on the last level.
+
+    Chunks are coupled as in block Jacobi: a halo is exchanged before a SymGS and frozen during its two sweeps
+    (Dongarra, Heroux, Luszczek, HPCG 3.1; the half sweeps are derived in docs/theory.md).
+
+    Args:
+        engine: runs the kernels.
+        levels: the `ChunkLevel` of every chunk for each level, finest first.
+    """
+
+    def __init__(self, engine: Engine, levels: list[PerChunk]) -> None:
+        self._engine = engine
+        self._last = levels[-1].at("matrix")
+        self._levels = [_level(engine, level) for level in levels[:-1]]
+        self._coarse = [tuple(engine.field(level.at("layout")) for _ in range(2)) for level in levels[1:]]
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = M r."""
+        self._cycle(0, r, z)
+
+    def _cycle(self, depth: int, r: Field, x: Field) -> None:
+        if depth == len(self._levels):
+            self._engine.run(SYMGS, self._last, r, x)
+        elif self._engine.coupled:
+            self._coupled(depth, r, x)
+        else:
+            level, (rc, xc) = self._levels[depth], self._coarse[depth]
+            self._engine.run(PRESMOOTH_RESTRICT, level.matrix, level.transfer, r, x, level.e, rc)
+            self._cycle(depth + 1, rc, xc)
+            self._engine.run(PROLONG_POSTSMOOTH, level.matrix, level.transfer, r, xc, level.e, x, level.c, level.w)
+
+    def _coupled(self, depth: int, r: Field, x: Field) -> None:
+        """The same with neighbors: what the halo adds is subtracted where it matters, at the boundary rows."""
+        run, level, (rc, xc) = self._engine.run, self._levels[depth], self._coarse[depth]
+        run(PRESMOOTH, level.matrix, r, x, level.e)
+        self._engine.exchange(x, level.halo)
+        run(RESTRICT, level.matrix, level.transfer, r, x, level.e, rc)
+        run(RESTRICT_HALO, level.matrix, level.transfer, level.halo, rc)
+        self._cycle(depth + 1, rc, xc)
+        run(PROLONG, level.transfer, xc, x, level.c)
+        self._engine.exchange(x, level.halo)
+        run(SUBTRACT_HALO, level.matrix, level.halo, r, level.q)
+        run(POSTSMOOTH, level.matrix, level.q, level.c, level.e, x, level.w)
+
+
+def _level(engine: Engine, level: PerChunk) -> _Level:
+    layout = level.at("layout")
+    return _Level(
+        matrix=level.at("matrix"),
+        transfer=level.at("transfer"),
+        halo=engine.halo(level.at("halo")),
+        e=engine.field(layout),
+        c=engine.field(layout),
+        q=engine.field(layout),
+        w=engine.field(layout),
+    )

@@ -1,0 +1,121 @@
+"""What is solved: constant stencils on a grid with zero Dirichlet values outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.kernels.backend import StencilRows
+from dsolver.partition import Box, Offsets, Partition, Triple
+
+BOX_OFFSETS: Offsets = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
+STAR_OFFSETS: Offsets = tuple(o for o in BOX_OFFSETS if sum(map(abs, o)) <= 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A linear system whose rows all have the same stencil.
+
+    Attributes:
+        name: for reports.
+        grid: points along x, y, z. Arrays of the problem have this shape, and ``b[i, j, k]`` belongs to point (i, j, k).
+        chunks: how many chunks along x, y, z, or None to let `dsolver.solve` choose one for each worker.
+        offsets: the 7 or 27 offsets of a row's columns, (0, 0, 0) among them.
+        weights: the value at each offset.
+    """
+
+    name: str
+    grid: Triple
+    chunks: Triple | None = None
+    offsets: Offsets
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.offsets) != len(self.weights):
+            raise InputError(f"{len(self.offsets)} offsets but {len(self.weights)} weights")
+        if not np.isfinite(self.weights).all():
+            raise InputError(f"the stencil has a weight that is not finite: {self.weights}")
+        if (0, 0, 0) not in self.offsets or self.weights[self.offsets.index((0, 0, 0))] == 0.0:
+            raise InputError("the stencil has a zero diagonal: Gauss-Seidel and multigrid divide by it")
+        by_offset = dict(zip(self.offsets, self.weights, strict=True))
+        for (i, j, k), weight in by_offset.items():
+            if by_offset.get((-i, -j, -k)) != weight:
+                raise InputError(f"the stencil is not symmetric at {(i, j, k)}: conjugate gradients need A = Aᵀ")
+        Partition(self.grid, self.chunks or (1, 1, 1))
+
+    def rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
+        """The matrix rows of one chunk of a partition of this problem's grid, or of a coarser one with the same stencil."""
+        box = partition[number].box
+        return StencilRows(
+            shape=box.shape,
+            numbering=numbering(xp, box, partition.halo_boxes(number, self.offsets)),
+            offsets=self.offsets,
+            weights=xp.asarray(self.weights, dtype=xp.float64),
+        )
+
+
+def numbering(xp: Any, box: Box, halo_boxes: list[tuple[int, Box]]) -> Any:
+    """int32, flat, x fastest: `StencilRows.numbering` of a box whose halo lies in the given boxes, in slot order."""
+    nx, ny, nz = box.shape
+    out = xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=xp.int32)
+    out[1:-1, 1:-1, 1:-1] = xp.arange(box.points, dtype=xp.int32).reshape(nz, ny, nx)
+    first = box.points
+    for _, halo in halo_boxes:
+        x, y, z = (slice(low - b + 1, high - b + 1) for low, high, b in zip(halo.lo, halo.hi, box.lo, strict=True))
+        hx, hy, hz = halo.shape
+        out[z, y, x] = first + xp.arange(halo.points, dtype=xp.int32).reshape(hz, hy, hx)
+        first += halo.points
+    return out.reshape(-1)
+
+
+def stencil(grid: Triple, weights: npt.ArrayLike, *, chunks: Triple | None = None, name: str = "stencil") -> Problem:
+    """A constant stencil with zero Dirichlet values outside the grid.
+
+    Args:
+        grid: points along x, y, z.
+        weights: shape (3, 3, 3), the value for column offset (di, dj, dk) at [di + 1, dj + 1, dk + 1]. Symmetric under
+            point reflection. With zeros off the axes it is stored as a 7-point stencil.
+        chunks: how many chunks along x, y, z; by default one for each worker.
+        name: for reports.
+
+    Raises:
+        InputError: the shape is not (3, 3, 3), a weight is not finite, the diagonal is zero, the stencil is not
+            symmetric, or the grid cannot be cut so.
+    """
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (3, 3, 3):
+        raise InputError(f"stencil weights must have shape (3, 3, 3), not {values.shape}")
+    used = {o: float(values[o[0] + 1, o[1] + 1, o[2] + 1]) for o in BOX_OFFSETS}
+    star = all(weight == 0.0 for o, weight in used.items() if o not in STAR_OFFSETS)
+    offsets = STAR_OFFSETS if star else BOX_OFFSETS
+    return Problem(
+        name=name, grid=grid, chunks=chunks, offsets=offsets, weights=tuple(used[o] for o in offsets)
+    )
+
+
+def hpcg(grid: Triple, *, chunks: Triple | None = None) -> Problem:
+    """HPCG's 27-point problem: diagonal 26, every other entry -1 (Dongarra, Heroux, Luszczek, HPCG 3.1)."""
+    return stencil(grid, _centered(26.0, BOX_OFFSETS), chunks=chunks, name="hpcg")
+
+
+def poisson7(grid: Triple, *, chunks: Triple | None = None) -> Problem:
+    """The 7-point Laplacian times -h²: diagonal 6, neighbors -1."""
+    return stencil(grid, _centered(6.0, STAR_OFFSETS), chunks=chunks, name="poisson7")
+
+
+def poisson27(grid: Triple, *, chunks: Triple | None = None) -> Problem:
+    """The 27-point Laplacian with equal weights: diagonal 26, neighbors -1; HPCG's matrix under its usual name."""
+    return stencil(grid, _centered(26.0, BOX_OFFSETS), chunks=chunks, name="poisson27")
+
+
+def _centered(center: float, offsets: Offsets) -> npt.NDArray[np.float64]:
+    out = np.zeros((3, 3, 3))
+    for i, j, k in offsets:
+        out[i + 1, j + 1, k + 1] = -1.0
+    out[1, 1, 1] = center
+    return out

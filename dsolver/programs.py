@@ -1,0 +1,133 @@
+"""Programs: what is run on an engine, from set-up to result.
+
+A program is made on an engine and driven by calling its methods. On the `resident` engine every rank makes its own
+instance and runs the same methods at the same time; each returns plain numbers that are the same on every rank. So
+arguments and results are small and picklable, and blocks of data go in and out by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels import Backend
+from dsolver.krylov import ConjugateGradient
+from dsolver.levels import ChunkLevel, Hierarchy
+from dsolver.multigrid import VCycle
+from dsolver.operator import Operator
+
+FIELDS: Final = ("b", "x")
+"""The vectors of a `Solve` that data goes into and comes from."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BuildLevels:
+    """Builds the levels of a chunk on its owner.
+
+    Attributes:
+        hierarchy: the recipe.
+        test_diagonal: scale the finest diagonal as HPCG's TestCG does.
+    """
+
+    hierarchy: Hierarchy
+    test_diagonal: bool = False
+
+    def __call__(self, backend: Backend, number: int) -> tuple[ChunkLevel, ...]:
+        levels = self.hierarchy.build(backend, number)
+        if self.test_diagonal:
+            factors = backend.asarray(test_factors(self.hierarchy, number))
+            matrix = backend.scale_diagonal(levels[0].matrix, factors)
+            finest = levels[0]
+            levels = (
+                ChunkLevel(layout=finest.layout, matrix=matrix, halo=finest.halo, transfer=finest.transfer),
+                *levels[1:],
+            )
+        return levels
+
+
+def test_factors(hierarchy: Hierarchy, number: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """What HPCG's TestCG multiplies the diagonal and b by: (id + 2) 1e6 at global rows below 9, else 1e6."""
+    partition = hierarchy.partitions[0]
+    box = partition[number].box
+    nx, ny, _ = partition.grid
+    i, j, k = np.ogrid[box.slices]
+    row = i + nx * (j + ny * k)
+    return np.where(row < 9, (row + 2) * 1e6, 1e6)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SolveSpec:
+    """What a `Solve` needs to know.
+
+    Attributes:
+        hierarchy: the system and its levels.
+        preconditioned: whether the V-cycle is used.
+        test_diagonal: scale the finest diagonal as HPCG's TestCG does.
+    """
+
+    hierarchy: Hierarchy
+    preconditioned: bool = True
+    test_diagonal: bool = False
+
+
+@final
+class Solve:
+    """Conjugate gradients on one system, set up once and started as often as wanted."""
+
+    def __init__(self, engine: Engine, spec: SolveSpec) -> None:
+        self._engine = engine
+        build = BuildLevels(hierarchy=spec.hierarchy, test_diagonal=spec.test_diagonal)
+        chunks = engine.per_chunk(build)
+        levels: list[PerChunk] = [chunks.at(i) for i in range(spec.hierarchy.depth)]
+        self._layout = levels[0].at("layout")
+        self.operator = Operator(engine, levels[0])
+        self.preconditioner = VCycle(engine, levels) if spec.preconditioned else None
+        self.cg = ConjugateGradient(engine, self.operator, self.preconditioner, self._layout)
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Set b or x from blocks by chunk number."""
+        self._engine.load(blocks, self._layout, self._field(name))
+
+    def unload(self, name: str) -> Mapping[int, Any]:
+        """b or x as blocks by chunk number."""
+        return self._engine.unload(self._field(name), self._layout)
+
+    def fill(self, name: str, value: float) -> None:
+        """Set every row of b or x to a value."""
+        self._engine.fill(self._layout, value, self._field(name))
+
+    def b_from_x(self) -> None:
+        """b = A x."""
+        self.operator.apply(self.cg.x, self.cg.b)
+
+    def norms(self) -> tuple[float, float]:
+        """(‖b‖, ‖x‖)."""
+        bb, xx = self._engine.scalar(0.0), self._engine.scalar(0.0)
+        self._engine.dot(self.cg.b, self.cg.b, bb)
+        self._engine.dot(self.cg.x, self.cg.x, xx)
+        values = self._engine.read(bb, xx)
+        return float(np.sqrt(values[0])), float(np.sqrt(values[1]))
+
+    def start(self, limit: float = 0.0) -> float:
+        """Begin at the x that is set; returns ‖b - A x‖. Finished when the residual's norm is at most the limit."""
+        return float(np.sqrt(self.cg.start(limit * limit)))
+
+    def advance(self, steps: int) -> list[tuple[float, float]]:
+        """Run iterations; for each (‖r‖ of the recursion, pᵀA p)."""
+        samples = self._engine.repeat(self.cg.step, steps, (self.cg.rr, self.cg.pap))
+        return [(float(np.sqrt(rr)), pap) for rr, pap in samples]
+
+    def true_residual(self) -> float:
+        """‖b - A x‖, computed anew; the recursion goes on from it."""
+        return float(np.sqrt(self.cg.residual()))
+
+    def _field(self, name: str) -> Field:
+        field: Field = getattr(self.cg, name)
+        return field

@@ -1,0 +1,168 @@
+"""What a backend offers: memory, the set-up of a chunk's data, and one method for each kernel of the contract."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.contract import FAN_IN
+from dsolver.kernels.layout import Array, HaloLayout, Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class StencilRows:
+    """Matrix rows of a box of grid points: the same K offsets in every row, a value for each.
+
+    Attributes:
+        shape: points of the box along x, y, z; row number i + nx * (j + ny * k).
+        numbering: int32 ((nx + 2) * (ny + 2) * (nz + 2),), the box with one more layer on each side, x fastest: the row
+            number of an own point, rows + s for halo slot s, -1 outside the domain.
+        offsets: the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
+        weights: float64 (K,) for one value per offset, or (K, rows) for one per row.
+    """
+
+    shape: tuple[int, int, int]
+    numbering: Array
+    offsets: tuple[tuple[int, int, int], ...]
+    weights: Array
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    def steps(self) -> npt.NDArray[np.int64]:
+        """Distance of each offset in `numbering`: int64 (K,)."""
+        nx, ny, _ = self.shape
+        stride = (1, nx + 2, (nx + 2) * (ny + 2))
+        return np.array([sum(d * s for d, s in zip(o, stride, strict=True)) for o in self.offsets], dtype=np.int64)
+
+
+class Backend(ABC):
+    """The kernels of one device. Array arguments live on that device; see `dsolver.kernels.contract` for the kernels.
+
+    Attributes:
+        name: "numpy", "cpu" or "cuda".
+        guard: number of zero items before the first and after the last item of vectors in storage order.
+        xp: the array module (numpy or cupy).
+    """
+
+    name: str
+    guard: int
+    xp: Any
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        """The implementation of the kernel of this name."""
+        return getattr(self, name)  # type: ignore[no-any-return]  # each is checked against the contract by a test
+
+    def zeros(self, size: int) -> Array:
+        """float64 (size,) of zeros on the device."""
+        return self.xp.zeros(size)
+
+    def asarray(self, values: Any) -> Array:
+        """The values as an array on the device; no copy when they are one already."""
+        return self.xp.asarray(values)
+
+    @abstractmethod
+    def to_host(self, values: Array) -> npt.NDArray[Any]:
+        """The values as a NumPy array."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all kernels launched by this thread have run."""
+
+    # -- set-up: once for each chunk and level -------------------------------------------------------------------
+
+    @abstractmethod
+    def layout(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
+        """Storage order of rows whose colors (int32 (rows,), 0 .. colors - 1) are given in lattice order."""
+
+    @abstractmethod
+    def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> Any:
+        """A chunk's matrix in this backend's own form.
+
+        Args:
+            layout: the storage order of the rows.
+            rows: where the entries come from.
+            coarse: bool (rows,), True at coarse points; None on the last level.
+
+        Raises:
+            ZeroDivisionError: a row has no diagonal entry or a zero one.
+        """
+
+    @abstractmethod
+    def scale_diagonal(self, matrix: Any, factors: Array) -> Any:
+        """The same matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
+
+    @abstractmethod
+    def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Any:
+        """Injection between two levels; fine_row: int32 (coarse rows,), the fine row of each coarse row."""
+
+    def halo_layout(
+        self, layout: Layout, sends: list[tuple[int, npt.NDArray[np.int64]]], receives: list[tuple[int, int]]
+    ) -> HaloLayout:
+        """Halo exchange of a chunk from rows and slots.
+
+        Args:
+            layout: the storage order of the rows.
+            sends: per neighbor, its chunk number and the rows that it reads, in the order of its slots.
+            receives: per neighbor, its chunk number and how many slots it fills, in slot order.
+        """
+        rows = np.concatenate([r for _, r in sends]) if sends else np.empty(0, dtype=np.int64)
+        return HaloLayout(
+            send_rows=layout.position[self.asarray(rows)] if len(rows) else self.asarray(np.empty(0, dtype=np.int32)),
+            sends=_ranges([(chunk, len(r)) for chunk, r in sends], 0),
+            receives=_ranges(receives, self.guard),
+            size=sum(count for _, count in receives) + 2 * self.guard,
+        )
+
+    @abstractmethod
+    def unload(self, layout: Layout, x: Array) -> Array:
+        """A vector in storage order as a new block, shape (nx, ny, nz): the opposite of the kernel `load`."""
+
+    def total(self, parts: Array, total: Array) -> None:
+        total[0] = tree_sum([float(p) for p in self.to_host(parts)])
+
+    # -- fused steps, as their parts; a backend overrides what it can do in fewer passes ---------------------------
+
+    def presmooth_restrict(self, matrix: Any, transfer: Any, r: Array, x: Array, e: Array, rc: Array) -> None:
+        self.kernel("presmooth")(matrix, r, x, e)
+        self.kernel("restrict")(matrix, transfer, r, x, e, rc)
+
+    def prolong_postsmooth(
+        self, matrix: Any, transfer: Any, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
+    ) -> None:
+        self.kernel("prolong")(transfer, xc, x, c)
+        self.kernel("postsmooth")(matrix, r, c, e, x, w)
+
+
+def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:
+    """(chunk, begin, end) of consecutive runs whose lengths are given."""
+    out = []
+    for chunk, count in counts:
+        out.append((chunk, first, first + count))
+        first += count
+    return tuple(out)
+
+
+def tree_sum(parts: list[float]) -> float:
+    """The fixed tree of the kernel `total`: groups of `FAN_IN` are added in order, then their sums likewise.
+
+    Not the built-in sum, which compensates rounding from Python 3.12 on and so would not give a device's bits.
+    """
+    while len(parts) > 1:
+        parts = [reduce(add, parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+    return parts[0]
+
+
+def ratio(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    """a[0] / b[0] by IEEE rules: a breakdown shows as inf or NaN in the residual and is judged there."""
+    with np.errstate(all="ignore"):
+        return float(a[0] / b[0])

@@ -1,0 +1,94 @@
+"""What every kernel is called, what it reads and what it writes.
+
+A kernel works on the arrays of one chunk. It is described once here and implemented by each backend
+(`dsolver.kernels.reference` in NumPy, `.cpu` in numba, `.cuda` in CuPy) as a method of the same name.
+Arguments come in the order *reads*, *updates*, *writes*:
+
+- ``reads`` are never changed,
+- ``updates`` are read and changed in place,
+- ``writes`` are filled; they were zero or hold an earlier result of the same kernel. Padding stays zero.
+
+An engine that may not mutate (a task graph) copies the updates and allocates the writes; an engine that owns
+memory passes it as it is. Kernels know neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+FAN_IN = 8
+"""How many numbers one node of a reduction tree adds."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The description of one kernel: its name and the roles of its arguments, in calling order."""
+
+    name: str
+    reads: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All argument names in calling order."""
+        return self.reads + self.updates + self.writes
+
+
+def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> Kernel:
+    return Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split()))
+
+
+# Names used below: A matrix, T transfer to the next coarser level, h halo, r right-hand side or residual,
+# x iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk).
+
+LOAD = _kernel("load", reads="layout block", writes="x")
+"""A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
+COPY = _kernel("copy", reads="x", writes="y")
+FILL = _kernel("fill", reads="layout value", writes="x")
+"""x = value on every row (a float); padding stays zero."""
+PACK = _kernel("pack", reads="plan x", writes="buffer")
+"""buffer = x at the rows that the neighbours read, neighbour after neighbour."""
+
+SPMV = _kernel("spmv", reads="A x", writes="y")
+"""y = A_local x."""
+SPMV_DOT = _kernel("spmv_dot", reads="A x", writes="y dot")
+"""y = A_local x, dot = x . y."""
+SPMV_HALO = _kernel("spmv_halo", reads="A h", updates="y")
+"""y += A_halo h (boundary rows only)."""
+SPMV_HALO_DOT = _kernel("spmv_halo_dot", reads="A h x", updates="y dot")
+"""y += A_halo h, dot += x . (A_halo h)."""
+SUBTRACT_HALO = _kernel("subtract_halo", reads="A h r", writes="q")
+"""q = r - A_halo h: the right-hand side of a sweep with a frozen halo."""
+
+SYMGS = _kernel("symgs", reads="A r", writes="x")
+"""One symmetric Gauss-Seidel sweep from x = 0."""
+PRESMOOTH = _kernel("presmooth", reads="A r", writes="x e")
+"""SymGS from x = 0, keeping e = (U x)/d."""
+RESTRICT = _kernel("restrict", reads="A T r x e", writes="rc")
+"""rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
+RESTRICT_HALO = _kernel("restrict_halo", reads="A T h", updates="rc")
+"""rc -= A_halo h at the coarse points of the boundary."""
+PRESMOOTH_RESTRICT = _kernel("presmooth_restrict", reads="A T r", writes="x e rc")
+"""`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbours."""
+PROLONG = _kernel("prolong", reads="T xc", updates="x", writes="c")
+"""c = P xc (injection) at the coarse points, x += c. c is zero elsewhere and stays so."""
+POSTSMOOTH = _kernel("postsmooth", reads="A T r c e", updates="x", writes="w")
+"""SymGS from x, which is the pre-smoother's result plus c. Destroys w (work space)."""
+PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
+"""`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbours."""
+
+DOT = _kernel("dot", reads="x y", writes="dot")
+TOTAL = _kernel("total", reads="parts", writes="total")
+"""total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first to
+last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
+WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
+"""w = a x + b y with floats a and b."""
+UPDATE_P = _kernel("update_p", reads="z rz rz_old", updates="p")
+"""p = z + (rz/rz_old) p."""
+UPDATE_X_R = _kernel("update_x_r", reads="p Ap rz pAp rr limit", updates="x r", writes="dot")
+"""While rr > limit: alpha = rz/pAp, x += alpha p, r -= alpha Ap; always dot = r . r.
+
+The guard freezes a finished solve on the device, so that iterations launched past convergence change nothing.
+"""

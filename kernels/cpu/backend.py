@@ -1,0 +1,275 @@
+"""The contract's kernels on a CPU: loops of this package, cut among a team of threads."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.backend import Backend, StencilRows, ratio
+from dsolver.kernels.cpu import assembly, sweeps, vectors
+from dsolver.kernels.cpu.team import Team
+from dsolver.kernels.layout import SLICE, HaloLayout, Layout, Matrix, Slices, Transfer
+
+F64 = npt.NDArray[np.float64]
+BATCH = 8192
+"""Slices assembled at a time: bounds the temporary entries of 27 points a row to 85 MB."""
+
+
+@final
+class CpuBackend(Backend):
+    """Kernels compiled by numba. The bits do not depend on the number of threads.
+
+    Args:
+        threads: threads that share the loops of one chunk.
+    """
+
+    name = "cpu"
+    guard = SLICE
+    xp = np
+
+    def __init__(self, threads: int = 1) -> None:
+        self.team = Team(threads)
+
+    def to_host(self, values: Any) -> npt.NDArray[Any]:
+        return np.asarray(values)
+
+    def synchronize(self) -> None:
+        """Kernels have run when they return."""
+
+    # -- set-up ----------------------------------------------------------------------------------------------------
+
+    def layout(self, color: npt.NDArray[np.int32], colors: int, shape: tuple[int, int, int]) -> Layout:
+        color_slices = padded_color_slices(np.bincount(color, minlength=colors))
+        size = int(color_slices[-1] + 1) * SLICE
+        position = np.empty(len(color), dtype=np.int32)
+        row = np.full(size, -1, dtype=np.int32)
+        assembly.storage_order(color, color_slices[:-1] * SLICE, position, row)
+        return Layout(
+            rows=len(color), size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
+        )
+
+    def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> Matrix:
+        coarse = np.zeros(layout.rows, dtype=np.bool_) if coarse is None else coarse
+        stored = layout.row[SLICE:-SLICE]
+        boundary = self._boundary(layout, rows)
+        halo_rows = np.full(-(-len(boundary) // SLICE) * SLICE, -1, dtype=np.int32)
+        halo_rows[: len(boundary)] = layout.row[boundary]
+        diagonal = np.ones(layout.size)
+        self._diagonal(rows, stored, diagonal[SLICE:-SLICE])
+        local = self._slices(layout, rows, stored, coarse, halo=False)
+        halo = self._slices(layout, rows, halo_rows, coarse, halo=True)
+        entries = layout.rows + int(np.count_nonzero(local.values)) + int(np.count_nonzero(halo.values))
+        return Matrix(layout=layout, diagonal=diagonal, local=local, boundary=boundary, halo=halo, entries=entries)
+
+    def scale_diagonal(self, matrix: Matrix, factors: F64) -> Matrix:
+        diagonal = matrix.diagonal.copy()
+        diagonal[matrix.layout.position] *= factors.reshape(-1, order="F")
+        return Matrix(
+            layout=matrix.layout,
+            diagonal=diagonal,
+            local=matrix.local,
+            boundary=matrix.boundary,
+            halo=matrix.halo,
+            entries=matrix.entries,
+        )
+
+    def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
+        fine_of = np.full(coarse.size, -1, dtype=np.int32)
+        fine_of[coarse.position] = fine.position[fine_row]
+        coarse_of = np.full(fine.size, -1, dtype=np.int32)
+        coarse_of[fine_of[coarse.position]] = coarse.position
+        touched = fine_of[coarse.position] // SLICE
+        return Transfer(coarse_of=coarse_of, fine_of=fine_of, slices=(int(touched.min()), int(touched.max()) + 1))
+
+    def _entries(self, rows: StencilRows, wanted: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], F64]:
+        columns = np.empty((len(rows.offsets), len(wanted)), dtype=np.int32)
+        values = np.empty(columns.shape)
+        weights = rows.weights.reshape(len(rows.offsets), -1)
+        assembly.stencil_entries(
+            wanted, np.array(rows.shape), rows.numbering, rows.steps(), weights, columns, values
+        )
+        return columns, values
+
+    def _boundary(self, layout: Layout, rows: StencilRows) -> npt.NDArray[np.int32]:
+        out = []
+        for batch in _batches(layout.row):
+            columns, _ = self._entries(rows, layout.row[batch])
+            reads = np.empty(columns.shape[1], dtype=np.bool_)
+            assembly.reads_halo(columns, layout.row[batch], layout.rows, reads)
+            out.append(np.flatnonzero(reads).astype(np.int32) + np.int32(batch.start))
+        return np.concatenate(out)
+
+    def _diagonal(self, rows: StencilRows, stored: npt.NDArray[np.int32], diagonal: F64) -> None:
+        diagonal[stored >= 0] = 0.0
+        for batch in _batches(stored):
+            columns, values = self._entries(rows, stored[batch])
+            assembly.fill_diagonal(stored[batch], columns, values, diagonal[batch])
+        if not diagonal.all():
+            raise ZeroDivisionError(f"row {stored[np.flatnonzero(diagonal == 0.0)[0]]} of a chunk has no diagonal entry")
+
+    def _slices(
+        self,
+        layout: Layout,
+        rows: StencilRows,
+        wanted: npt.NDArray[np.int32],
+        coarse: npt.NDArray[np.bool_],
+        *,
+        halo: bool,
+    ) -> Slices:
+        count = len(wanted) // SLICE
+        widths = np.zeros((count, 3), dtype=np.int64)
+        runs = np.zeros(count, dtype=np.bool_)
+        for batch in _batches(wanted):
+            columns, _ = self._entries(rows, wanted[batch])
+            s = slice(batch.start // SLICE, batch.stop // SLICE)
+            args = (wanted[batch], columns, layout.color, coarse, layout.position, halo, widths[s], runs[s])
+            self.team.run(assembly.measure, 0, s.stop - s.start, *args)
+        width = widths.sum(axis=1)
+        start = _offsets(width * SLICE)
+        column_start = _offsets(np.where(runs, width, width * SLICE))
+        values = np.zeros(int(start[-1]))
+        columns_out = np.zeros(int(column_start[-1]), dtype=np.int32)
+        for batch in _batches(wanted):
+            columns, entries = self._entries(rows, wanted[batch])
+            s = slice(batch.start // SLICE, batch.stop // SLICE)
+            args = (wanted[batch], columns, entries, layout.color, coarse, layout.position, halo, widths[s], runs[s])
+            self.team.run(
+                assembly.fill, 0, s.stop - s.start, *args, start[s], column_start[s], values, columns_out
+            )
+        upper = widths[:, 0].astype(np.int32)
+        return Slices(
+            start=start,
+            upper=upper,
+            coarse=upper + widths[:, 1].astype(np.int32),
+            column_start=column_start,
+            values=values,
+            columns=columns_out,
+        )
+
+    # -- matrix passes -----------------------------------------------------------------------------------------------
+
+    def spmv(self, a: Matrix, x: F64, y: F64) -> None:
+        self.team.run(sweeps.spmv, 1, _last_slice(a.layout), _slices_of(a.local), a.diagonal, x, y)
+
+    def spmv_dot(self, a: Matrix, x: F64, y: F64, dot: F64) -> None:
+        self.spmv(a, x, y)
+        self.dot(x, y, dot)
+
+    def spmv_halo(self, a: Matrix, h: F64, y: F64) -> None:
+        vectors.scatter_add(a.boundary, 1.0, self._halo_products(a, h), y)
+
+    def spmv_halo_dot(self, a: Matrix, h: F64, x: F64, y: F64, dot: F64) -> None:
+        t = self._halo_products(a, h)
+        vectors.scatter_add(a.boundary, 1.0, t, y)
+        dot[0] += vectors.gathered_dot(a.boundary, x, t)
+
+    def subtract_halo(self, a: Matrix, h: F64, r: F64, q: F64) -> None:
+        q[:] = r
+        vectors.scatter_add(a.boundary, -1.0, self._halo_products(a, h), q)
+
+    def restrict_halo(self, a: Matrix, t: Transfer, h: F64, rc: F64) -> None:
+        vectors.mapped_subtract(a.boundary, t.coarse_of, self._halo_products(a, h), rc)
+
+    def symgs(self, a: Matrix, r: F64, x: F64) -> None:
+        m = _slices_of(a.local)
+        self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
+        self._by_color(a.layout, sweeps.backward, m, a.local.upper, a.diagonal, x, x, backward=True)
+
+    def presmooth(self, a: Matrix, r: F64, x: F64, e: F64) -> None:
+        m = _slices_of(a.local)
+        self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
+        self._by_color(a.layout, sweeps.backward_keep, m, a.local.upper, a.diagonal, x, e, backward=True)
+
+    def restrict(self, a: Matrix, t: Transfer, r: F64, x: F64, e: F64, rc: F64) -> None:
+        self.team.run(sweeps.restrict, *t.slices, _slices_of(a.local), a.local.upper, t.coarse_of, e, rc)
+
+    def prolong(self, t: Transfer, xc: F64, x: F64, c: F64) -> None:
+        vectors.prolong(t.fine_of, xc, x, c)
+
+    def postsmooth(self, a: Matrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
+        m = _slices_of(a.local)
+        s = a.local
+        self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
+        self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
+
+    def _halo_products(self, a: Matrix, h: F64) -> F64:
+        out = np.empty((len(a.halo.start) - 1) * SLICE)
+        self.team.run(sweeps.halo_products, 0, len(a.halo.start) - 1, _slices_of(a.halo), h, out)
+        return out[: len(a.boundary)]
+
+    def _by_color(self, layout: Layout, loop: Any, *args: Any, backward: bool = False) -> None:
+        """The loop over all slices in color order; threads share a color when its slices are many enough."""
+        cuts = layout.color_slices
+        few = (cuts[-1] - cuts[0]) < 2 * self.team.SLICES_WORTH_A_THREAD * layout.colors
+        if self.team.threads == 1 or few:
+            loop(int(cuts[0]), int(cuts[-1]), *args)
+            return
+        colors = range(layout.colors)
+        for color in reversed(colors) if backward else colors:
+            self.team.run(loop, int(cuts[color]), int(cuts[color + 1]), *args)
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def load(self, layout: Layout, block: npt.NDArray[Any], x: F64) -> None:
+        x[layout.position] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
+
+    def unload(self, layout: Layout, x: F64) -> F64:
+        return x[layout.position].reshape(layout.shape, order="F")
+
+    def copy(self, x: F64, y: F64) -> None:
+        y[:] = x
+
+    def fill(self, layout: Layout, value: float, x: F64) -> None:
+        x[layout.position] = value
+
+    def pack(self, plan: HaloLayout, x: F64, buffer: F64) -> None:
+        vectors.gather(plan.send_rows, x, buffer)
+
+    def dot(self, x: F64, y: F64, dot: F64) -> None:
+        parts = np.empty(_blocks(x))
+        self.team.run(vectors.block_dots, 0, len(parts), x, y, parts)
+        dot[0] = vectors.in_order(parts)
+
+    def waxpby(self, a: float, x: F64, b: float, y: F64, w: F64) -> None:
+        self.team.run(vectors.waxpby, 0, _blocks(x), a, x, b, y, w)
+
+    def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
+        self.team.run(vectors.update_p, 0, _blocks(p), z, ratio(rz, rz_old), p)
+
+    def update_x_r(
+        self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64
+    ) -> None:
+        active = bool(rr[0] > limit[0])
+        alpha = ratio(rz, pap) if active else 0.0
+        parts = np.empty(_blocks(x))
+        self.team.run(vectors.update_x_r, 0, len(parts), p, ap, alpha, active, x, r, parts)
+        dot[0] = vectors.in_order(parts)
+
+
+def padded_color_slices(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """First slice of each color and one past the last, for the numbers of rows of each color; slice 0 is the guard."""
+    slices = -(-counts.astype(np.int64) // SLICE)
+    return np.concatenate([[1], 1 + np.cumsum(slices)]).astype(np.int64)
+
+
+def _slices_of(s: Slices) -> tuple[Any, Any, Any, Any]:
+    return s.start, s.column_start, s.values, s.columns
+
+
+def _last_slice(layout: Layout) -> int:
+    return int(layout.color_slices[-1])
+
+
+def _blocks(x: F64) -> int:
+    return -(-len(x) // vectors.BLOCK)
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _batches(rows: npt.NDArray[np.int32]) -> list[slice]:
+    step = BATCH * SLICE
+    return [slice(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]

@@ -1,0 +1,151 @@
+"""Matrix passes over ranges of slices.
+
+All loops run over storage slices [first, last) and are independent between slices of one color, so a range may be cut
+anywhere without changing a bit. The matrix is read once, front to back (or back to front): 8.1 bytes for each entry of
+a run slice, which is all that bounds these loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+
+from dsolver.kernels.layout import SLICE as _SLICE
+
+SLICE = uint64(_SLICE)
+ONE = uint64(1)
+
+# Indices are unsigned on purpose: numba then needs no wrap-around test for negative ones and the loops over
+# the 32 lanes become vector instructions.
+
+
+@njit(inline="always")
+def _add_products(acc: Any, s: Any, first: Any, last: Any, m: Any, x: Any) -> None:
+    """acc += entry columns [first, last) of local slice s times x. m is (start, column_start, values, columns, widths)."""
+    start, column_start, values, columns = m
+    value_base = uint64(start[s])
+    column_base = uint64(column_start[s])
+    width = (uint64(start[s + ONE]) - value_base) // SLICE
+    if uint64(column_start[s + ONE]) - column_base == width:
+        for k in range(first, last):
+            v = value_base + k * SLICE
+            base = uint64(columns[column_base + k])
+            for lane in range(SLICE):
+                acc[lane] += values[v + lane] * x[base + lane]
+    else:
+        for k in range(first, last):
+            v = value_base + k * SLICE
+            c = column_base + k * SLICE
+            for lane in range(SLICE):
+                acc[lane] += values[v + lane] * x[uint64(columns[c + lane])]
+
+
+@njit(inline="always")
+def _width(s: Any, m: Any) -> Any:
+    return (uint64(m[0][s + ONE]) - uint64(m[0][s])) // SLICE
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
+    """y = A_local x on storage slices [first, last)."""
+    acc = np.empty(_SLICE)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        for lane in range(SLICE):
+            acc[lane] = diagonal[p + lane] * x[p + lane]
+        _add_products(acc, s - ONE, uint64(0), _width(s - ONE, m), m, x)
+        for lane in range(SLICE):
+            y[p + lane] = acc[lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, r: Any, x: Any) -> None:
+    """x = (r - L x)/d, color after color: the forward sweep from x = 0."""
+    acc = np.empty(_SLICE)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
+        for lane in range(SLICE):
+            x[p + lane] = (r[p + lane] - acc[lane]) / diagonal[p + lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
+    """x = w - (U x)/d, last slice first: the backward sweep. w may be x."""
+    acc = np.empty(_SLICE)
+    for i in range(uint64(last) - uint64(first)):
+        s = uint64(last) - ONE - i
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
+        for lane in range(SLICE):
+            x[p + lane] = w[p + lane] - acc[lane] / diagonal[p + lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def backward_keep(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, x: Any, e: Any) -> None:
+    """e = (U x)/d, x -= e, last slice first: the backward sweep that keeps what it subtracts."""
+    acc = np.empty(_SLICE)
+    for i in range(uint64(last) - uint64(first)):
+        s = uint64(last) - ONE - i
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
+        for lane in range(SLICE):
+            e[p + lane] = acc[lane] / diagonal[p + lane]
+            x[p + lane] -= e[p + lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def forward_corrected(
+    first: Any, last: Any, m: Any, upper: Any, coarse: Any, diagonal: Any, r: Any, c: Any, e: Any, x: Any, w: Any
+) -> None:
+    """w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c.
+
+    The old upper sum U x is d e + U c, and c is zero but at coarse points: only the tail of each slice is read.
+    """
+    acc = np.empty(_SLICE)
+    tail = np.empty(_SLICE)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        acc[:] = 0.0
+        tail[:] = 0.0
+        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
+        _add_products(tail, s - ONE, uint64(coarse[s - ONE]), _width(s - ONE, m), m, c)
+        for lane in range(SLICE):
+            new = (r[p + lane] - acc[lane]) / diagonal[p + lane]
+            w[p + lane] = new
+            x[p + lane] = new - e[p + lane] - tail[lane] / diagonal[p + lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, rc: Any) -> None:
+    """rc = (L e) at the coarse points of storage slices [first, last)."""
+    acc = np.empty(_SLICE)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        any_coarse = False
+        for lane in range(SLICE):
+            any_coarse |= coarse_of[p + lane] >= 0
+        if not any_coarse:
+            continue
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, e)
+        for lane in range(SLICE):
+            q = coarse_of[p + lane]
+            if q >= 0:
+                rc[q] = acc[lane]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def halo_products(first: Any, last: Any, m: Any, h: Any, out: Any) -> None:
+    """out = A_halo h on slices [first, last) of the boundary list; out has one item for each boundary lane."""
+    acc = np.empty(_SLICE)
+    for s in range(uint64(first), uint64(last)):
+        acc[:] = 0.0
+        _add_products(acc, s, uint64(0), _width(s, m), m, h)
+        for lane in range(SLICE):
+            out[s * SLICE + lane] = acc[lane]

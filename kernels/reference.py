@@ -1,0 +1,199 @@
+"""The text-book kernels in NumPy: the specification of the contract.
+
+Rows keep their lattice order, a sweep visits the colors one after the other and every formula reads as in the books:
+no half sweeps, no run slices. Slow, and meant to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.backend import Backend, StencilRows, ratio
+from dsolver.kernels.layout import HaloLayout, Layout, Transfer
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextbookMatrix:
+    """Rows in ELL form, split into own columns and halo columns; holes have column 0 and value 0.
+
+    Attributes:
+        layout: the storage order, which is the lattice order.
+        diagonal: float64 (rows,).
+        columns, values: (K, rows), entries off the diagonal in own columns.
+        boundary: int64 (B,), rows that read the halo.
+        halo_columns, halo_values: (K, B), their entries in the halo.
+        members: the rows of each color.
+        entries: number of entries, diagonal included.
+    """
+
+    layout: Layout
+    diagonal: F64
+    columns: I64
+    values: F64
+    boundary: I64
+    halo_columns: I64
+    halo_values: F64
+    members: tuple[I64, ...]
+    entries: int
+
+
+@final
+class NumpyBackend(Backend):
+    """The NumPy text-book kernels."""
+
+    name = "numpy"
+    guard = 0
+    xp = np
+
+    def to_host(self, values: Any) -> npt.NDArray[Any]:
+        return np.asarray(values)
+
+    def synchronize(self) -> None:
+        """Kernels have run when they return."""
+
+    # -- set-up ----------------------------------------------------------------------------------------------------
+
+    def layout(self, color: npt.NDArray[np.int32], colors: int, shape: tuple[int, int, int]) -> Layout:
+        rows = np.arange(len(color), dtype=np.int32)
+        return Layout(
+            rows=len(color),
+            size=len(color),
+            color_slices=np.zeros(colors + 1, dtype=np.int64),
+            position=rows,
+            row=rows,
+            color=color,
+            shape=shape,
+        )
+
+    def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> TextbookMatrix:
+        nx, ny, _ = rows.shape
+        index = np.arange(layout.rows, dtype=np.int64)
+        center = index % nx + 1 + (nx + 2) * ((index // nx) % ny + 1 + (ny + 2) * (index // (nx * ny) + 1))
+        columns = rows.numbering[center[None, :] + rows.steps()[:, None]].astype(np.int64)
+        values = np.where(columns < 0, 0.0, rows.weights.reshape(len(rows.offsets), -1))
+        own = (columns >= 0) & (columns < layout.rows)
+        on_diagonal = own & (columns == index)
+        diagonal = np.where(on_diagonal, values, 0.0).sum(axis=0)
+        if not diagonal.all():
+            raise ZeroDivisionError(f"row {np.flatnonzero(diagonal == 0.0)[0]} of a chunk has no diagonal entry")
+        off = own & ~on_diagonal
+        halo = columns >= layout.rows
+        boundary = np.flatnonzero(halo.any(axis=0))
+        return TextbookMatrix(
+            layout=layout,
+            diagonal=diagonal,
+            columns=np.where(off, columns, 0),
+            values=np.where(off, values, 0.0),
+            boundary=boundary,
+            halo_columns=np.where(halo, columns - layout.rows, 0)[:, boundary],
+            halo_values=np.where(halo, values, 0.0)[:, boundary],
+            members=tuple(np.flatnonzero(layout.color == c) for c in range(layout.colors)),
+            entries=int(np.count_nonzero(values)),
+        )
+
+    def scale_diagonal(self, matrix: TextbookMatrix, factors: F64) -> TextbookMatrix:
+        return replace(matrix, diagonal=matrix.diagonal * factors.reshape(-1, order="F"))
+
+    def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
+        coarse_of = np.full(fine.rows, -1, dtype=np.int32)
+        coarse_of[fine_row] = np.arange(coarse.rows)
+        return Transfer(coarse_of=coarse_of, fine_of=fine_row, slices=(0, 0))
+
+    # -- matrix passes -----------------------------------------------------------------------------------------------
+
+    def spmv(self, a: TextbookMatrix, x: F64, y: F64) -> None:
+        y[:] = a.diagonal * x + (a.values * x[a.columns]).sum(axis=0)
+
+    def spmv_dot(self, a: TextbookMatrix, x: F64, y: F64, dot: F64) -> None:
+        self.spmv(a, x, y)
+        self.dot(x, y, dot)
+
+    def spmv_halo(self, a: TextbookMatrix, h: F64, y: F64) -> None:
+        y[a.boundary] += _halo_products(a, h)
+
+    def spmv_halo_dot(self, a: TextbookMatrix, h: F64, x: F64, y: F64, dot: F64) -> None:
+        products = _halo_products(a, h)
+        y[a.boundary] += products
+        dot[0] += x[a.boundary] @ products
+
+    def subtract_halo(self, a: TextbookMatrix, h: F64, r: F64, q: F64) -> None:
+        q[:] = r
+        q[a.boundary] -= _halo_products(a, h)
+
+    def restrict_halo(self, a: TextbookMatrix, t: Transfer, h: F64, rc: F64) -> None:
+        products = np.zeros(a.layout.rows)
+        products[a.boundary] = _halo_products(a, h)
+        rc -= products[t.fine_of]
+
+    def symgs(self, a: TextbookMatrix, r: F64, x: F64) -> None:
+        x[:] = 0.0
+        self._symmetric_sweep(a, r, x)
+
+    def presmooth(self, a: TextbookMatrix, r: F64, x: F64, e: F64) -> None:
+        self.symgs(a, r, x)
+        e[:] = 0.0  # only the half sweeps of the other backends need it
+
+    def restrict(self, a: TextbookMatrix, t: Transfer, r: F64, x: F64, e: F64, rc: F64) -> None:
+        ax = np.empty_like(x)
+        self.spmv(a, x, ax)
+        rc[:] = (r - ax)[t.fine_of]
+
+    def prolong(self, t: Transfer, xc: F64, x: F64, c: F64) -> None:
+        c[t.fine_of] = xc
+        x[t.fine_of] += xc
+
+    def postsmooth(self, a: TextbookMatrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
+        self._symmetric_sweep(a, r, x)
+
+    def _symmetric_sweep(self, a: TextbookMatrix, r: F64, x: F64) -> None:
+        """One Gauss-Seidel sweep over the colors in order, one in reverse (Saad, Iterative Methods, 4.1)."""
+        for rows in (*a.members, *reversed(a.members)):
+            others = (a.values[:, rows] * x[a.columns[:, rows]]).sum(axis=0)
+            x[rows] = (r[rows] - others) / a.diagonal[rows]
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def load(self, layout: Layout, block: npt.NDArray[Any], x: F64) -> None:
+        x[:] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
+
+    def unload(self, layout: Layout, x: F64) -> F64:
+        return x.reshape(layout.shape, order="F").copy(order="K")
+
+    def copy(self, x: F64, y: F64) -> None:
+        y[:] = x
+
+    def fill(self, layout: Layout, value: float, x: F64) -> None:
+        x[:] = value
+
+    def pack(self, plan: HaloLayout, x: F64, buffer: F64) -> None:
+        buffer[:] = x[plan.send_rows]
+
+    def dot(self, x: F64, y: F64, dot: F64) -> None:
+        dot[0] = x @ y
+
+    def waxpby(self, a: float, x: F64, b: float, y: F64, w: F64) -> None:
+        w[:] = a * x + b * y
+
+    def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
+        p[:] = z + ratio(rz, rz_old) * p
+
+    def update_x_r(
+        self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64
+    ) -> None:
+        if rr[0] > limit[0]:
+            alpha = ratio(rz, pap)
+            x += alpha * p
+            r -= alpha * ap
+        dot[0] = r @ r
+
+
+def _halo_products(a: TextbookMatrix, h: F64) -> F64:
+    products: F64 = (a.halo_values * h[a.halo_columns]).sum(axis=0)
+    return products
