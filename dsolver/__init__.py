@@ -1,1 +1,25 @@
 """Distributed multigrid-preconditioned conjugate gradients for 3D grids, on Dask, on CPUs and GPUs."""
+
+from dsolver import problems
+from dsolver.api import solve
+from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError, OutputExistsError, RankError
+from dsolver.iteration import State
+from dsolver.problems import Problem
+from dsolver.solution import Solution, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ClusterError",
+    "DeviceError",
+    "DsolverError",
+    "InputError",
+    "OutputExistsError",
+    "Problem",
+    "RankError",
+    "Solution",
+    "State",
+    "Status",
+    "problems",
+    "solve",
+]

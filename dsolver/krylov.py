@@ -59,7 +59,7 @@ class ConjugateGradient:
             engine.copy(self.r, self._z)
         else:
             self._preconditioner.apply(self.r, self._z)
-        engine.dot(self.r, self._z, self.rz)
+        engine.dot(self.r, self._z, self._parts, self.rz)
         engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self._p)
         self._operator.apply_dot(self._p, self._ap, self.pap)
         engine.run(
@@ -73,5 +73,5 @@ class ConjugateGradient:
         engine = self._engine
         self._operator.apply(self.x, self._ap)
         engine.run(WAXPBY, 1.0, self.b, -1.0, self._ap, self.r)
-        engine.dot(self.r, self.r, self.rr)
+        engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)[0]

@@ -86,22 +86,22 @@ class Solve:
         build = BuildLevels(hierarchy=spec.hierarchy, test_diagonal=spec.test_diagonal)
         chunks = engine.per_chunk(build)
         levels: list[PerChunk] = [chunks.at(i) for i in range(spec.hierarchy.depth)]
-        self._layout = levels[0].at("layout")
+        self.layout = levels[0].at("layout")
         self.operator = Operator(engine, levels[0])
         self.preconditioner = VCycle(engine, levels) if spec.preconditioned else None
-        self.cg = ConjugateGradient(engine, self.operator, self.preconditioner, self._layout)
+        self.cg = ConjugateGradient(engine, self.operator, self.preconditioner, self.layout)
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set b or x from blocks by chunk number."""
-        self._engine.load(blocks, self._layout, self._field(name))
+        self._engine.load(blocks, self.layout, self._field(name))
 
     def unload(self, name: str) -> Mapping[int, Any]:
         """b or x as blocks by chunk number."""
-        return self._engine.unload(self._field(name), self._layout)
+        return self._engine.unload(self._field(name), self.layout)
 
     def fill(self, name: str, value: float) -> None:
         """Set every row of b or x to a value."""
-        self._engine.fill(self._layout, value, self._field(name))
+        self._engine.fill(self.layout, value, self._field(name))
 
     def b_from_x(self) -> None:
         """b = A x."""
@@ -109,11 +109,12 @@ class Solve:
 
     def norms(self) -> tuple[float, float]:
         """(‖b‖, ‖x‖)."""
-        bb, xx = self._engine.scalar(0.0), self._engine.scalar(0.0)
-        self._engine.dot(self.cg.b, self.cg.b, bb)
-        self._engine.dot(self.cg.x, self.cg.x, xx)
-        values = self._engine.read(bb, xx)
-        return float(np.sqrt(values[0])), float(np.sqrt(values[1]))
+        engine, parts = self._engine, self._engine.parts()
+        bb, xx = engine.scalar(0.0), engine.scalar(0.0)
+        engine.dot(self.cg.b, self.cg.b, parts, bb)
+        engine.dot(self.cg.x, self.cg.x, parts, xx)
+        squares = engine.read(bb, xx)
+        return float(np.sqrt(squares[0])), float(np.sqrt(squares[1]))
 
     def start(self, limit: float = 0.0) -> float:
         """Begin at the x that is set; returns ‖b - A x‖. Finished when the residual's norm is at most the limit."""

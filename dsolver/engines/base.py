@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dsolver.kernels import Backend
@@ -131,11 +132,14 @@ class Engine(ABC):
         """out = value on every row."""
         self.run(FILL, layout, value, out)
 
-    def dot(self, x: Field, y: Field, out: Scalar) -> None:
-        """out = x . y."""
-        parts = self.parts()
+    def dot(self, x: Field, y: Field, parts: Parts, out: Scalar) -> None:
+        """out = x . y, through the room for partial results that is given."""
         self.run(DOT, x, y, parts)
         self.total(parts, out)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """What a program's methods run in; a device's engine makes its stream the current one."""
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
         """Give back what the engine holds outside this process."""

@@ -53,9 +53,11 @@ class EagerHalo(Halo):
 
 @final
 class EagerParts(Parts):
-    def __init__(self, everyone: Any, owned: Sequence[int]) -> None:
-        self.everyone = everyone
-        self.items = {number: everyone[number : number + 1] for number in owned}
+    """Own parts at their chunks' places, zero elsewhere, and everyone's parts."""
+
+    def __init__(self, own: Any, everyone: Any, owned: Sequence[int]) -> None:
+        self.own, self.everyone = own, everyone
+        self.items = {number: own[number : number + 1] for number in owned}
 
 
 @final
@@ -100,7 +102,9 @@ class EagerEngine(Engine):
         return EagerHalo(plan.items, self.backend)
 
     def parts(self) -> EagerParts:
-        return EagerParts(self.backend.zeros(len(self.partition)), self.owned)
+        own = self.backend.zeros(len(self.partition))
+        alone = len(self.owned) == len(self.partition)
+        return EagerParts(own, own if alone else self.backend.zeros(len(own)), self.owned)
 
     def scalar(self, value: float) -> EagerScalar:
         return EagerScalar(self.backend.asarray([value]))
@@ -123,7 +127,8 @@ class EagerEngine(Engine):
     def total(self, parts: Parts, out: Scalar) -> None:
         assert isinstance(parts, EagerParts)
         assert isinstance(out, EagerScalar)
-        self.transport.gather(parts.everyone)
+        if parts.everyone is not parts.own:
+            self.transport.gather(parts.own, parts.everyone)
         self.backend.total(parts.everyone, out.value)
 
     def assign(self, out: Scalar, value: Scalar) -> None:
@@ -131,8 +136,13 @@ class EagerEngine(Engine):
         assert isinstance(value, EagerScalar)
         out.value[:] = value.value
 
+    def array_of(self, scalar: Scalar) -> Any:
+        """The (1,) array that holds a scalar."""
+        assert isinstance(scalar, EagerScalar)
+        return scalar.value
+
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
-        return tuple(float(_items(s)[0]) for s in scalars)
+        return tuple(float(self.array_of(scalar)[0]) for scalar in scalars)
 
     def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
         samples = []

@@ -1,0 +1,173 @@
+"""Arrays of the user's kind, to blocks by chunk and back.
+
+NumPy in, NumPy out; CuPy in, CuPy out; a Dask array in, a Dask array out with one block a chunk, never gathered.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from dsolver.errors import InputError
+from dsolver.partition import Partition
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class Container(ABC):
+    """The kind of array that a right-hand side came in.
+
+    Args:
+        name: of the argument, for messages.
+        values: the array.
+        partition: how it is cut.
+
+    Raises:
+        InputError: the shape is not the grid's, or the dtype is not real.
+    """
+
+    def __init__(self, name: str, values: Any, partition: Partition) -> None:
+        if tuple(values.shape) != partition.grid:
+            raise InputError(f"{name} has shape {tuple(values.shape)}, but the grid is {partition.grid}: they must be equal")
+        if np.dtype(values.dtype).kind not in "fiu":
+            raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
+        self._values = values
+        self._partition = partition
+
+    @abstractmethod
+    def blocks(self) -> Mapping[int, Any]:
+        """A block for each chunk by number."""
+
+    @abstractmethod
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        """An array of this kind from blocks (arrays, or futures of arrays) by chunk number."""
+
+
+@final
+class InMemory(Container):
+    """A NumPy or CuPy array in this process."""
+
+    def __init__(self, name: str, values: Any, partition: Partition, xp: Any, client: Client | None) -> None:
+        super().__init__(name, values, partition)
+        self._xp = xp
+        self._client = client
+        bad = int((~xp.isfinite(values)).sum())
+        if bad:
+            raise InputError(f"{name} has {bad} values that are NaN or infinite")
+
+    def blocks(self) -> Mapping[int, Any]:
+        return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
+
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        if self._client is not None:
+            blocks = self._client.gather(on_host(self._client, blocks)) if _has_futures(blocks) else blocks
+        x = self._xp.empty(self._partition.grid)
+        for chunk in self._partition:
+            x[chunk.box.slices] = self._xp.asarray(_host_or_same(blocks[chunk.number], self._xp))
+        return x
+
+
+@final
+class InDask(Container):
+    """A Dask array on a cluster."""
+
+    def __init__(self, name: str, values: Any, partition: Partition, client: Client) -> None:
+        super().__init__(name, values, partition)
+        self._client = client
+        self._host = isinstance(values._meta, np.ndarray)
+
+    def blocks(self) -> Mapping[int, Any]:
+        persisted = self._client.persist(self._values.rechunk(self._partition.sizes))
+        from distributed import futures_of
+
+        by_key = {future.key: future for future in futures_of(persisted)}
+        return {chunk.number: by_key[(persisted.name, *self._place(chunk.number))] for chunk in self._partition}
+
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        if not _has_futures(blocks):
+            blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
+        blocks = on_host(self._client, blocks) if self._host else blocks
+        return dask_array(self._partition, blocks, self._values._meta)
+
+    def _place(self, number: int) -> tuple[int, int, int]:
+        return self._partition.place(number)
+
+
+@final
+class InLocalDask(Container):
+    """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
+
+    def blocks(self) -> Mapping[int, Any]:
+        values = np.asarray(self._values.compute())
+        return InMemory("b", values, self._partition, np, None).blocks()
+
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        import dask.array as da
+
+        x = np.empty(self._partition.grid)
+        for chunk in self._partition:
+            x[chunk.box.slices] = _host_or_same(blocks[chunk.number], np)
+        return da.from_array(x, chunks=self._partition.sizes)
+
+
+def container_of(name: str, values: Any, partition: Partition, client: Client | None) -> Container:
+    """The container of an argument.
+
+    Raises:
+        InputError: it is no array, or cannot be a right-hand side for this grid.
+    """
+    module = type(values).__module__.partition(".")[0]
+    if module == "dask" and hasattr(values, "rechunk"):
+        return InDask(name, values, partition, client) if client is not None else InLocalDask(name, values, partition)
+    if module == "cupy":
+        return InMemory(name, values, partition, _module_of(values), client)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is no array: {error}") from error
+    return InMemory(name, array, partition, np, client)
+
+
+def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:
+    """A float64 Dask array of futures by chunk number."""
+    import dask.array as da
+    from dask import delayed
+
+    px, py, pz = partition.counts
+
+    def block(i: int, j: int, k: int) -> Any:
+        number = partition.number((i, j, k))
+        return da.from_delayed(
+            delayed(blocks[number]), partition[number].box.shape, dtype=np.float64, meta=meta.astype(np.float64)
+        )
+
+    return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
+
+
+def on_host(client: Client, blocks: Mapping[int, Any]) -> dict[int, Any]:
+    """Futures of NumPy blocks from futures of blocks on any device; the copy is made where the block is."""
+    return {number: client.submit(_to_host, block) for number, block in blocks.items()}
+
+
+def _to_host(block: Any) -> Any:
+    return _host_or_same(block, np)
+
+
+def _host_or_same(block: Any, xp: Any) -> Any:
+    """A block that xp.asarray takes: CuPy blocks come to the host when xp is NumPy."""
+    return block.get() if xp is np and hasattr(block, "get") else block
+
+
+def _has_futures(blocks: Mapping[int, Any]) -> bool:
+    return any(hasattr(block, "key") for block in blocks.values())
+
+
+def _module_of(values: Any) -> Any:
+    """The array module of a CuPy array, without importing CuPy here."""
+    import sys
+
+    return sys.modules["cupy"]

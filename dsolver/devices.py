@@ -1,0 +1,115 @@
+"""Which devices there are, in this process and on a cluster's workers."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from dsolver.errors import ClusterError, DeviceError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+INSTALL = "pip install 'dsolver[cuda13]' (or [cuda12]) installs what is needed beside an NVIDIA driver"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """The GPU that a process uses by default.
+
+    Attributes:
+        name: as the driver calls it.
+        bus: its PCI address, which tells whether two processes share it.
+        memory: bytes.
+    """
+
+    name: str
+    bus: str
+    memory: int
+
+
+def find_gpu() -> Gpu | str:
+    """The GPU of this process, or the reason why there is none."""
+    try:
+        cupy: Any = importlib.import_module("cupy")
+    except ImportError as error:
+        return f"CuPy is not installed ({error}); {INSTALL}"
+    runtime = cupy.cuda.runtime
+    try:
+        if runtime.getDeviceCount() == 0:
+            return "the driver shows no GPU"
+        number = runtime.getDevice()
+        properties = runtime.getDeviceProperties(number)
+    except runtime.CUDARuntimeError as error:
+        return f"CuPy finds no usable GPU ({error}); {INSTALL}"
+    return Gpu(
+        name=properties["name"].decode(),
+        bus=runtime.deviceGetPCIBusId(number),
+        memory=int(properties["totalGlobalMem"]),
+    )
+
+
+def of_process(wanted: str) -> str:
+    """ "cpu" or "cuda" for this process.
+
+    Raises:
+        DeviceError: "cuda" was asked for and there is no GPU.
+    """
+    if wanted == "cpu":
+        return "cpu"
+    gpu = find_gpu()
+    if isinstance(gpu, Gpu):
+        return "cuda"
+    if wanted == "cuda":
+        raise DeviceError(f"device 'cuda' was asked for, but {gpu}")
+    return "cpu"
+
+
+def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
+    """Worker addresses in rank order, and "cpu" or "cuda" for all of them.
+
+    Ranks are ordered by host, then GPU, then address, so that neighbors in rank share the fastest links.
+
+    Raises:
+        DeviceError: "cuda" was asked for, and a worker has no GPU or two workers share one.
+        ClusterError: the cluster does not answer or has no workers.
+    """
+    try:
+        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        if not workers:
+            raise ClusterError("the cluster has no workers: start some, or wait for them with client.wait_for_workers(n)")
+        if wanted == "cpu":
+            return tuple(sorted(workers, key=_host)), "cpu"
+        gpus: dict[str, Gpu | str] = client.run(find_gpu, workers=workers)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
+    reason = _why_not(gpus)
+    if reason is None:
+        bus = {address: gpu.bus for address, gpu in gpus.items() if isinstance(gpu, Gpu)}
+        return tuple(sorted(workers, key=lambda address: (_host(address), bus[address]))), "cuda"
+    if wanted == "cuda":
+        raise DeviceError(f"device 'cuda' was asked for, but {reason}")
+    return tuple(sorted(workers, key=_host)), "cpu"
+
+
+def _why_not(gpus: dict[str, Gpu | str]) -> str | None:
+    """Why these workers cannot all use a GPU of their own; None when they can."""
+    for address, gpu in gpus.items():
+        if isinstance(gpu, str):
+            return f"on worker {address} {gpu}"
+    users: dict[tuple[str, str], str] = {}
+    for address, gpu in gpus.items():
+        assert isinstance(gpu, Gpu)
+        other = users.setdefault((_host(address), gpu.bus), address)
+        if other != address:
+            return (
+                f"workers {other} and {address} share one GPU ({gpu.name}, {gpu.bus}): there are fewer GPUs than workers; "
+                f"start one worker for each GPU, as dask-cuda's LocalCUDACluster does"
+            )
+    return None
+
+
+def _host(address: str) -> tuple[str, str]:
+    return address.rsplit("://", 1)[-1].rsplit(":", 1)[0], address

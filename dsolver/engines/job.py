@@ -1,0 +1,60 @@
+"""A program that was started, wherever it runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+from dsolver.engines.base import Engine
+
+
+class Job(ABC):
+    """A program that was started. Its methods are called by name; see `dsolver.programs`."""
+
+    @abstractmethod
+    def call(self, method: str, *args: Any) -> Any:
+        """Run a method of the program, on every rank at the same time, and return its result."""
+
+    @abstractmethod
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Set a field from blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
+
+    @abstractmethod
+    def unload(self, name: str) -> Mapping[int, Any]:
+        """A field as blocks by chunk number: arrays, or Dask futures of arrays on the chunk's owner."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the program and give its memory back."""
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@final
+class LocalJob(Job):
+    """A program whose methods run in this process."""
+
+    def __init__(self, engine: Engine, program: Callable[[Engine, Any], Any], spec: Any) -> None:
+        self._engine = engine
+        with engine.scope():
+            self._program = program(engine, spec)
+
+    def call(self, method: str, *args: Any) -> Any:
+        with self._engine.scope():
+            return getattr(self._program, method)(*args)
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        self.call("load", name, blocks)
+
+    def unload(self, name: str) -> Mapping[int, Any]:
+        blocks: Mapping[int, Any] = self.call("unload", name)
+        return blocks
+
+    def close(self) -> None:
+        self._program = None
+        self._engine.close()

@@ -1,0 +1,102 @@
+"""Transport between GPUs: NCCL on a stream of its own, so that exchanges run beside the inner kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import cupy
+import numpy as np
+from cupy.cuda import nccl
+
+from dsolver.engines.mesh import Mesh, PeerError
+from dsolver.engines.transport import Route, Transport, deliver, routes_of
+from dsolver.kernels.layout import HaloLayout
+
+
+def unique_id() -> tuple[int, ...]:
+    """What one rank makes and every rank needs to join the same communicator."""
+    return tuple(nccl.get_unique_id())
+
+
+@final
+class NcclTransport(Transport):
+    """Ranks on GPUs. Every call only enqueues: nothing waits on the host, so calls can be captured in a CUDA graph.
+
+    Args:
+        mesh: sockets to the same ranks; they carry errors, never data.
+        owner_ranks: the rank that owns each chunk.
+        unique: made by `unique_id` on one of the ranks.
+    """
+
+    def __init__(self, mesh: Mesh, owner_ranks: Sequence[int], unique: tuple[int, ...]) -> None:
+        self._mesh = mesh
+        self._owners = np.asarray(owner_ranks)
+        self._comm = nccl.NcclCommunicator(int(self._owners.max()) + 1, unique, mesh.rank)
+        # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
+        self._stream = cupy.cuda.Stream(non_blocking=True, priority=-5)
+        self._ready = cupy.cuda.Event(disable_timing=True)
+        self._done = cupy.cuda.Event(disable_timing=True)
+        self._routes: dict[int, tuple[Mapping[int, HaloLayout], dict[int, Route]]] = {}
+
+    def exchange(
+        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
+    ) -> Callable[[], None]:
+        self._fork()
+        with self._stream:
+            deliver(plans, buffers, halos)
+        nccl.groupStart()
+        for peer, route in self._routes_of(plans).items():
+            for piece in route.sends:
+                self._comm.send(*_span(buffers[piece.own], piece.first, piece.last), peer, self._stream.ptr)
+            for piece in route.receives:
+                self._comm.recv(*_span(halos[piece.own], piece.first, piece.last), peer, self._stream.ptr)
+        nccl.groupEnd()
+        arrived = cupy.cuda.Event(disable_timing=True)
+        arrived.record(self._stream)
+        return lambda: cupy.cuda.get_current_stream().wait_event(arrived)
+
+    def gather(self, own: Any, everyone: Any) -> None:
+        """A sum over ranks in which every number has one non-zero term: exact, whatever the order."""
+        self._fork()
+        pointer, count, kind = _span(own, 0, len(own))
+        self._comm.allReduce(pointer, everyone.data.ptr, count, kind, nccl.NCCL_SUM, self._stream.ptr)
+        self._done.record(self._stream)
+        cupy.cuda.get_current_stream().wait_event(self._done)
+
+    def check(self) -> None:
+        """Raise what a peer has failed with, if one has.
+
+        Raises:
+            PeerError: a peer failed or closed, or NCCL reports an asynchronous error.
+        """
+        self._mesh.check()
+        try:
+            self._comm.check_async_error()
+        except nccl.NcclError as error:
+            raise PeerError(f"rank {self._mesh.rank}: NCCL failed: {error}") from error
+
+    def abort(self, reason: str) -> None:
+        self._mesh.abort(reason)
+        self._comm.abort()
+
+    def close(self) -> None:
+        self._stream.synchronize()
+        self._comm.destroy()
+        self._mesh.close()
+
+    def _fork(self) -> None:
+        """What follows on the halo stream starts after what the current stream holds."""
+        self._ready.record(cupy.cuda.get_current_stream())
+        self._stream.wait_event(self._ready)
+
+    def _routes_of(self, plans: Mapping[int, HaloLayout]) -> dict[int, Route]:
+        """Routes, worked out once for each halo; the plans are kept so that their id stays theirs."""
+        if id(plans) not in self._routes:
+            self._routes[id(plans)] = (plans, routes_of(plans, self._owners))
+        return self._routes[id(plans)][1]
+
+
+def _span(values: Any, first: int, last: int) -> tuple[int, int, int]:
+    """Pointer, count and NCCL type of items [first, last)."""
+    return values.data.ptr + first * values.itemsize, last - first, nccl.NCCL_FLOAT64

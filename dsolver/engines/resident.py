@@ -1,0 +1,67 @@
+"""The speed engine: the program runs next to its data, one rank a worker, many operations between two looks from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, final
+
+from dsolver import kernels as backends
+from dsolver.engines.base import Scalar
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.transport import Transport
+from dsolver.partition import Partition
+
+if TYPE_CHECKING:
+    from dsolver.engines.recorder import Recorder
+
+
+@final
+class ResidentEngine(EagerEngine):
+    """One rank of a program.
+
+    On a CPU every operation runs at once. On a GPU every operation is enqueued on one stream, and a repeated step is
+    recorded as a CUDA graph and replayed.
+
+    Args:
+        partition: the chunks of the finest level.
+        kernels: the backend's name.
+        threads: CPU threads that share the loops of one chunk.
+        owned: the chunks of this rank; all by default.
+        transport: how to reach the other ranks; by default there are none.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        kernels: str,
+        *,
+        threads: int = 1,
+        owned: Sequence[int] | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport)
+        self._recorder = _recorder(self.transport) if kernels == "cuda" else None
+
+    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+        if self._recorder is None:
+            return super().repeat(step, times, watch)
+        return self._recorder.repeat(step, times, [self.array_of(scalar) for scalar in watch])
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        if self._recorder is not None:
+            self._recorder.wait()
+        return super().read(*scalars)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return self._recorder.stream if self._recorder is not None else nullcontext()
+
+    def close(self) -> None:
+        self._recorder = None
+        self.transport.close()
+
+
+def _recorder(transport: Transport) -> Recorder:
+    from dsolver.engines.recorder import Recorder
+
+    return Recorder(transport)

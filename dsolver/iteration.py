@@ -1,0 +1,153 @@
+"""Drives a started solve to its end: supersteps, judgement, true residual."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from dsolver.engines.job import Job
+from dsolver.errors import InputError
+from dsolver.solution import Status
+
+SUPERSTEP_SECONDS: Final = 0.5
+"""What a superstep should take: long beside the 10 ms of a call through Dask, short for who watches or cancels."""
+SUPERSTEP_ITERATIONS: Final = 50
+DIVERGED: Final = 1e10
+"""Growth of the residual beyond which a solve is given up."""
+PATIENCE: Final = 200
+"""Iterations without a new smallest residual after which a solve is given up."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a callback sees after an iteration.
+
+    Attributes:
+        iteration: how many iterations have been made.
+        residual: ‖b - A x‖₂ by the recursion.
+        limit: the residual at which the solve is finished.
+    """
+
+    iteration: int
+    residual: float
+    limit: float
+
+
+Callback = Callable[[State], bool | None]
+"""Called after each iteration; the solve stops when it returns True."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tolerances:
+    """When to stop.
+
+    Attributes:
+        rtol, atol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol), as in SciPy.
+        maxiter: iterations at most.
+
+    Raises:
+        InputError: a tolerance is negative or not finite, or maxiter is negative.
+    """
+
+    rtol: float = 1e-8
+    atol: float = 0.0
+    maxiter: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, value in (("rtol", self.rtol), ("atol", self.atol)):
+            if not (math.isfinite(value) and value >= 0.0):
+                raise InputError(f"{name} must be a finite number >= 0, not {value}")
+        if self.maxiter < 0:
+            raise InputError(f"maxiter must be >= 0, not {self.maxiter}")
+
+    def limit(self, b_norm: float) -> float:
+        """The residual at which a solve is finished."""
+        return max(self.rtol * b_norm, self.atol)
+
+
+@final
+class Drive:
+    """Conjugate gradients until the true residual is small enough or there is a reason to stop."""
+
+    def __init__(self, job: Job, tolerances: Tolerances, b_norm: float, callback: Callback | None = None) -> None:
+        self._job = job
+        self._limit = tolerances.limit(b_norm)
+        self._maxiter = tolerances.maxiter
+        self._callback = callback
+        self._best, self._best_at = math.inf, 0
+        self.residuals: list[float] = []
+        self.true_residual = math.inf
+
+    def run(self) -> Status:
+        """Iterate; returns how it ended. `residuals` and `true_residual` tell the history."""
+        self.true_residual = self._job.call("start", self._limit)
+        self.residuals = [self.true_residual]
+        while True:
+            status = self._judged_start() or self._recursion()
+            before = self.true_residual
+            self.true_residual = self._job.call("true_residual")
+            if status is not Status.CONVERGED:
+                return Status.CONVERGED if self.true_residual <= self._limit else status
+            if self.true_residual <= self._limit:
+                return Status.CONVERGED
+            if self.true_residual > before / 2:
+                return Status.STAGNATED
+            # The recursion drifted away from the truth: begin anew from x, whose true residual is now known.
+            self._job.call("start", self._limit)
+
+    def _judged_start(self) -> Status | None:
+        if not math.isfinite(self.true_residual):
+            return Status.NOT_FINITE
+        return Status.CONVERGED if self.true_residual <= self._limit else None
+
+    def _recursion(self) -> Status:
+        """Supersteps until the recursion's residual says that the solve has ended."""
+        steps = 1
+        while True:
+            room = self._maxiter - (len(self.residuals) - 1)
+            if room == 0:
+                return Status.MAX_ITERATIONS
+            began = time.perf_counter()
+            samples = self._job.call("advance", min(steps, room))
+            status = self._judge(samples)
+            if status is not None:
+                return status
+            steps = self._next(len(samples), time.perf_counter() - began)
+
+    def _next(self, steps: int, seconds: float) -> int:
+        """Iterations of the next superstep. A callback may stop after any, so it gets them one at a time."""
+        if self._callback is not None:
+            return 1
+        wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
+        return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS))
+
+    def _judge(self, samples: Sequence[tuple[float, float]]) -> Status | None:
+        """Add iterations to the history up to the first that ends the solve; later ones changed nothing."""
+        for norm, curvature in samples:
+            self.residuals.append(norm)
+            status = self._verdict(norm, curvature)
+            if status is not None:
+                return status
+        return None
+
+    def _verdict(self, norm: float, curvature: float) -> Status | None:
+        iteration = len(self.residuals) - 1
+        if norm <= self._limit:
+            return Status.CONVERGED
+        if curvature <= 0.0:
+            return Status.INDEFINITE
+        if not math.isfinite(norm) or not math.isfinite(curvature):
+            return Status.NOT_FINITE
+        if norm > DIVERGED * self.residuals[0]:
+            return Status.DIVERGED
+        if norm < self._best:
+            self._best, self._best_at = norm, iteration
+        if iteration - self._best_at >= PATIENCE:
+            return Status.STAGNATED
+        state = State(iteration=iteration, residual=norm, limit=self._limit)
+        return Status.STOPPED if self._callback is not None and self._callback(state) else None

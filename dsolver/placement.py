@@ -1,0 +1,58 @@
+"""How a grid is cut for a number of workers, and who owns which chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsolver.errors import InputError
+from dsolver.partition import Partition, Triple
+
+
+def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
+    """Chunks along x, y, z for a number of workers: the cut with the smallest surface between chunks.
+
+    Every extent is divisible by the divisor. When no cut into exactly `count` such chunks exists, fewer are made.
+
+    Args:
+        grid: points along x, y, z.
+        count: chunks wanted.
+        divisor: what the extent of every chunk must be divisible by.
+
+    Raises:
+        InputError: the grid itself is not divisible.
+    """
+    for wanted in range(count, 0, -1):
+        cuts = [cut for cut in _factorings(wanted) if _divides(cut, grid, divisor)]
+        if cuts:
+            return min(cuts, key=lambda cut: (_surface(cut, grid), cut))
+    raise InputError(f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}")
+
+
+def owners_of(partition: Partition, workers: Sequence[str]) -> tuple[str, ...]:
+    """The worker that owns each chunk: consecutive chunks to the same worker, as evenly as can be.
+
+    Chunks are numbered x fastest, so a worker's chunks are neighbors, and workers that follow each other in rank order
+    (same host first) share the largest faces.
+    """
+    count = len(partition)
+    used = workers[:count]
+    return tuple(used[number * len(used) // count] for number in range(count)) if used else ()
+
+
+def _factorings(count: int) -> list[Triple]:
+    return [
+        (x, y, count // (x * y))
+        for x in range(1, count + 1)
+        if count % x == 0
+        for y in range(1, count // x + 1)
+        if (count // x) % y == 0
+    ]
+
+
+def _divides(cut: Triple, grid: Triple, divisor: int) -> bool:
+    return all(n % (p * divisor) == 0 for n, p in zip(grid, cut, strict=True))
+
+
+def _surface(cut: Triple, grid: Triple) -> int:
+    (px, py, pz), (nx, ny, nz) = cut, grid
+    return (px - 1) * ny * nz + (py - 1) * nx * nz + (pz - 1) * nx * ny

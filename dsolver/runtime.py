@@ -1,0 +1,122 @@
+"""Where programs run: chooses the engine, the device and the owners, and starts programs there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from dsolver import devices
+from dsolver.engines.base import Engine
+from dsolver.engines.job import Job, LocalJob
+from dsolver.errors import InputError
+from dsolver.partition import Partition, Triple
+from dsolver.placement import cut_for, owners_of
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+EngineName = Literal["auto", "reference", "graph", "resident"]
+DeviceName = Literal["auto", "cpu", "cuda"]
+KernelsName = Literal["auto", "numpy"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A choice of engine, device and workers, checked against what is there. Make it with `connect`.
+
+    Attributes:
+        engine: "reference", "graph" or "resident".
+        device: "cpu" or "cuda".
+        kernels: the backend's name, "numpy", "cpu" or "cuda".
+        client: the Dask cluster, or None to stay in this process.
+        workers: worker addresses in rank order; empty without a client.
+    """
+
+    engine: str
+    device: str
+    kernels: str
+    client: Client | None
+    workers: tuple[str, ...]
+
+    def chunks_for(self, grid: Triple, divisor: int) -> Triple:
+        """A cut with one chunk for each worker, each extent divisible by the divisor where possible."""
+        return cut_for(grid, max(1, len(self.workers)), divisor)
+
+    def describe(self) -> str:
+        """For people: the engine, the device and the number of workers."""
+        where = f" with {len(self.workers)} workers" if self.workers else ""
+        return f"{self.engine}/{self.kernels}{where}"
+
+    def launch(self, program: Callable[[Engine, Any], Any], spec: Any, partition: Partition) -> Job:
+        """Start a program for a partition: program(engine, spec), in this process or on every rank."""
+        owners = owners_of(partition, self.workers)
+        if self.engine == "graph":
+            from dsolver.engines.graph import GraphEngine
+
+            assert self.client is not None
+            return LocalJob(GraphEngine(partition, self.client, owners, kernels=self.kernels), program, spec)
+        if self.engine == "resident" and self.client is not None:
+            from dsolver.engines.gang import GangJob
+
+            return GangJob(self.client, partition, owners, self.kernels, program, spec)
+        if self.engine == "resident":
+            from dsolver.engines.resident import ResidentEngine
+
+            return LocalJob(ResidentEngine(partition, self.kernels, threads=usable_cpus()), program, spec)
+        from dsolver.engines.reference import ReferenceEngine
+
+        return LocalJob(ReferenceEngine(partition, self.kernels), program, spec)
+
+
+def connect(
+    client: Client | None = None,
+    *,
+    engine: EngineName = "auto",
+    device: DeviceName = "auto",
+    kernels: KernelsName = "auto",
+) -> Runtime:
+    """Choose where to run.
+
+    Args:
+        client: a Dask cluster's client, or None for this process alone.
+        engine: "auto" is "resident", with or without a client; "graph" needs a client.
+        device: "auto" is "cuda" where every worker (or this process) has a GPU and CuPy, else "cpu".
+        kernels: "auto" for the device's own, "numpy" for the text-book kernels on a CPU.
+
+    Raises:
+        InputError: a name is unknown, or the choices exclude each other.
+        DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers.
+        ClusterError: the cluster cannot be reached or has no workers.
+    """
+    _check("engine", engine, ("auto", "reference", "graph", "resident"))
+    _check("device", device, ("auto", "cpu", "cuda"))
+    _check("kernels", kernels, ("auto", "numpy"))
+    if engine == "graph" and client is None:
+        raise InputError("the graph engine makes Dask tasks: pass client=Client(...), or --workers or --scheduler")
+    if kernels == "numpy" and device == "cuda":
+        raise InputError("the NumPy kernels run on a CPU: drop device='cuda' or kernels='numpy'")
+    if engine == "reference":
+        client = None
+    chosen = "resident" if engine == "auto" else engine
+    wanted = "cpu" if kernels == "numpy" else device
+    workers, found = devices.of_cluster(client, wanted) if client else ((), devices.of_process(wanted))
+    return Runtime(
+        engine=chosen,
+        device=found,
+        kernels="numpy" if kernels == "numpy" else found,
+        client=client,
+        workers=workers,
+    )
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(allowed)}")

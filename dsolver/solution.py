@@ -1,0 +1,91 @@
+"""What a solve returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, final
+
+
+@final
+class Status(Enum):
+    """How a solve ended. The value is a short name, `advice` says what to do."""
+
+    CONVERGED = ("converged", "The true residual is within the tolerance.")
+    MAX_ITERATIONS = (
+        "max_iterations",
+        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last iterate.",
+    )
+    STAGNATED = (
+        "stagnated",
+        "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach for "
+        "this system. Loosen rtol, or raise atol.",
+    )
+    DIVERGED = (
+        "diverged",
+        "The residual grew without bound: check that the matrix is symmetric positive definite and the right-hand side "
+        "is scaled sensibly.",
+    )
+    INDEFINITE = (
+        "indefinite",
+        "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
+        "Check the sign of the stencil: a Laplacian needs a positive diagonal.",
+    )
+    NOT_FINITE = ("not_finite", "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.")
+    STOPPED = ("stopped_by_callback", "The callback asked to stop. x is the iterate that it saw.")
+
+    def __init__(self, label: str, advice: str) -> None:
+        self.label = label
+        self.advice = advice
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self is Status.CONVERGED
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The result of `dsolver.solve`.
+
+    Attributes:
+        x: the solution, shape (nx, ny, nz), float64, in the same kind of container as b.
+        status: how the solve ended; `status.advice` says what to do when it did not converge.
+        iterations: conjugate gradient iterations made.
+        residuals: ‖b - A x_k‖₂ by the recursion, k = 0 .. iterations.
+        true_residual: ‖b - A x‖₂, computed anew from x at the end; the status was judged on it.
+        b_norm: ‖b‖₂.
+        timings: seconds of "setup", "load", "solve" and "total".
+        engine: the engine, device and number of workers that ran it.
+    """
+
+    x: Any
+    status: Status
+    iterations: int
+    residuals: tuple[float, ...]
+    true_residual: float
+    b_norm: float
+    timings: Mapping[str, float]
+    engine: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self.status.converged
+
+    @property
+    def relative_residual(self) -> float:
+        """‖b - A x‖₂ / ‖b‖₂, or the absolute residual when b is zero."""
+        return self.true_residual / self.b_norm if self.b_norm else self.true_residual
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.x.shape))
+        return (
+            f"<Solution {shape}: {self.status} after {self.iterations} iterations, "
+            f"‖b - Ax‖/‖b‖ = {self.relative_residual:.2e}, {self.timings['total']:.2f} s on {self.engine}>"
+        )
