@@ -1,0 +1,224 @@
+// Set-up of a chunk: storage order and slices, from the rows of a stencil.
+//
+// Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. `measure_*`
+// finds each slice's shape, `fill_*` writes it: one warp a slice both times, one thread a row. The candidates come
+// straight from `numbering` in both passes (4 bytes each, mostly from L2), so no array of (offsets, rows) exists.
+
+#include "slices.cuh"
+
+constexpr int NONE = -1, LOWER = 0, UPPER = 1, COARSE = 2, KINDS = 3;
+constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of one entry column
+
+#define STENCIL int nx, int ny, int offsets, const int* __restrict__ numbering, const long long* __restrict__ steps, \
+    const double* __restrict__ weights, long long weight_stride, int weight_step
+
+#define ROWS const int* __restrict__ wanted, int slices, int rows, const int* __restrict__ color, \
+    const int* __restrict__ position, const unsigned char* __restrict__ coarse
+
+// Weights of offset k start at k * weight_stride; weight_step is 1 for a value per row and 0 for one for all.
+struct Stencil {
+    int nx, ny, offsets;
+    const int* numbering;
+    const long long* steps;
+    const double* weights;
+    long long weight_stride;
+    int weight_step;
+
+    // Place of a row's own point in `numbering`.
+    __device__ long long center(int row) const {
+        const int line = row / nx;
+        return row % nx + 1 + (nx + 2LL) * (line % ny + 1 + (ny + 2LL) * (line / ny + 1));
+    }
+    __device__ double weight(int k, int row) const {
+        return weights[k * weight_stride + static_cast<long long>(weight_step) * row];
+    }
+};
+
+struct Rows {
+    int count;
+    const int* color;
+    const int* position;
+    const unsigned char* coarse;   // may be null: no coarse points
+};
+
+// Which part of the slice an entry belongs to. With HALO, everything else is left out.
+template <bool HALO>
+__device__ __forceinline__ int kind_of(const Rows& rows, int row, int own_color, int column) {
+    if (column < 0) return NONE;
+    if (column >= rows.count) return HALO ? LOWER : NONE;
+    if (HALO || column == row) return NONE;
+    if (__ldg(rows.color + column) < own_color) return LOWER;
+    return rows.coarse != nullptr && rows.coarse[column] ? COARSE : UPPER;
+}
+
+// Where an entry's column lies in the vector that it multiplies.
+__device__ __forceinline__ int target_of(const Rows& rows, int column) {
+    return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
+}
+
+// widths (slices, 3) and runs (slices): the shape of each slice. entries: its numbers off the diagonal that are not zero.
+// For own columns also: the diagonal, which rows read the halo, and the first position with a zero diagonal in `bad`.
+template <bool HALO>
+__device__ __forceinline__ void measure(
+    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs, int* entries,
+    double* diagonal, unsigned char* reads_halo, int* bad
+) {
+    const int s = warp_number(), lane = lane_number();
+    if (s >= slices) return;
+    const int row = wanted[s * SLICE + lane];
+    const long long center = row < 0 ? 0 : stencil.center(row);
+    const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
+    int count[KINDS] = {0, 0, 0}, run_width[KINDS] = {0, 0, 0};
+    int nonzero = 0;
+    bool run = true, outside = false;
+    double own = 0.0;
+    for (int k = 0; k < stencil.offsets; ++k) {
+        const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
+        const int kind = kind_of<HALO>(rows, row, own_color, column);
+        const int here = kind == NONE ? 0 : target_of(rows, column) - lane;
+        if (kind != NONE) nonzero += stencil.weight(k, row) != 0.0;
+        if (column == row && row >= 0) own = stencil.weight(k, row);
+        outside |= column >= rows.count;
+#pragma unroll
+        for (int part = 0; part < KINDS; ++part) {
+            const unsigned members = __ballot_sync(ALL_LANES, kind == part);
+            if (members == 0) continue;
+            const int base = __shfl_sync(ALL_LANES, here, __ffs(members) - 1);
+            run &= __all_sync(ALL_LANES, kind != part || here == base) != 0;
+            run_width[part] += 1;
+            count[part] += kind == part;
+        }
+    }
+    int explicit_width = 0;
+#pragma unroll
+    for (int part = 0; part < KINDS; ++part) {
+        count[part] = __reduce_max_sync(ALL_LANES, count[part]);
+        explicit_width += count[part];
+    }
+    run &= (run_width[0] + run_width[1] + run_width[2]) * RUN_BYTES <= explicit_width * EXPLICIT_BYTES;
+    nonzero = __reduce_add_sync(ALL_LANES, nonzero);
+    if (lane == 0) {
+        runs[s] = run;
+        entries[s] = nonzero;
+#pragma unroll
+        for (int part = 0; part < KINDS; ++part) widths[s * KINDS + part] = run ? run_width[part] : count[part];
+    }
+    if (!HALO && row >= 0) {
+        const int p = (s + 1) * SLICE + lane;
+        diagonal[p] = own;
+        reads_halo[p] = outside;
+        if (own == 0.0) atomicMin(bad, p);
+    }
+}
+
+// Writes the entries of each slice, holes included (value 0, and column 0 in explicit slices): memory need not be zero.
+template <bool HALO>
+__device__ __forceinline__ void fill(
+    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, const int* widths, const unsigned char* runs,
+    const long long* start, const long long* column_start, double* values, int* columns
+) {
+    const int s = warp_number(), lane = lane_number();
+    if (s >= slices) return;
+    const int row = wanted[s * SLICE + lane];
+    const long long center = row < 0 ? 0 : stencil.center(row);
+    const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
+    const bool run = runs[s];
+    double* const out = values + start[s] + lane;
+    int* const out_columns = columns + column_start[s];
+    int next[KINDS], end[KINDS], total = 0;
+#pragma unroll
+    for (int part = 0; part < KINDS; ++part) {
+        next[part] = total;
+        total += widths[s * KINDS + part];
+        end[part] = total;
+    }
+    for (int k = 0; k < stencil.offsets; ++k) {
+        const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
+        const int kind = kind_of<HALO>(rows, row, own_color, column);
+        const int target = kind == NONE ? 0 : target_of(rows, column);
+        const double value = kind == NONE ? 0.0 : stencil.weight(k, row);
+#pragma unroll
+        for (int part = 0; part < KINDS; ++part) {
+            const unsigned members = __ballot_sync(ALL_LANES, kind == part);
+            if (members == 0) continue;
+            const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
+            if (run) {   // all lanes share the entry column; those without an entry have a hole there
+                out[next[part] * SLICE] = kind == part ? value : 0.0;
+                if (lane == 0) out_columns[next[part]] = base;
+                next[part] += 1;
+            } else if (kind == part) {
+                out[next[part] * SLICE] = value;
+                out_columns[next[part] * SLICE + lane] = target;
+                next[part] += 1;
+            }
+        }
+    }
+    if (run) return;
+#pragma unroll
+    for (int part = 0; part < KINDS; ++part) {
+        for (; next[part] < end[part]; ++next[part]) {
+            out[next[part] * SLICE] = 0.0;
+            out_columns[next[part] * SLICE + lane] = 0;
+        }
+    }
+}
+
+#define STENCIL_OF_ARGUMENTS {nx, ny, offsets, numbering, steps, weights, weight_stride, weight_step}
+#define ROWS_OF_ARGUMENTS {rows, color, position, coarse}
+
+extern "C" __global__ void measure_local(
+    STENCIL, ROWS, int* widths, unsigned char* runs, int* entries, double* diagonal, unsigned char* reads_halo, int* bad
+) {
+    measure<false>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, diagonal, reads_halo, bad);
+}
+
+extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, int* entries) {
+    measure<true>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, nullptr, nullptr, nullptr);
+}
+
+extern "C" __global__ void fill_local(
+    STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
+    double* values, int* columns
+) {
+    fill<false>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
+}
+
+extern "C" __global__ void fill_halo(
+    STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
+    double* values, int* columns
+) {
+    fill<true>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
+}
+
+// upper, coarse and the lengths whose running sums are the slices' starts.
+extern "C" __global__ void shapes(
+    const int* __restrict__ widths, const unsigned char* __restrict__ runs, int slices, int* upper, int* coarse,
+    long long* values, long long* columns
+) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= slices) return;
+    const int lower = widths[s * KINDS + LOWER], middle = widths[s * KINDS + UPPER];
+    const int width = lower + middle + widths[s * KINDS + COARSE];
+    upper[s] = lower;
+    coarse[s] = lower + middle;
+    values[s] = static_cast<long long>(width) * SLICE;
+    columns[s] = runs[s] ? width : width * SLICE;
+}
+
+// position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list to
+// its storage position. 20 bytes a row.
+extern "C" __global__ void storage_order(
+    const long long* __restrict__ sorted, const int* __restrict__ color, const long long* __restrict__ shift,
+    int* __restrict__ position, int* __restrict__ row, int rows
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    const int number = static_cast<int>(sorted[i]);
+    const int p = static_cast<int>(i + shift[color[number]]);
+    position[number] = p;
+    row[p] = number;
+}

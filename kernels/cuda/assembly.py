@@ -1,0 +1,153 @@
+"""Set-up of a chunk's storage order and slices on the device: a handful of launches, no loop over rows on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.backend import StencilRows
+from dsolver.kernels.cuda.data import CudaMatrix, sweep_launches, warps
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
+
+KINDS = 3
+THREADS = 256
+
+
+def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
+    """The storage order of rows with these colors."""
+    rows = len(color)
+    order = cupy.argsort(color, kind="stable")
+    first = cupy.searchsorted(color[order], cupy.arange(colors + 1, dtype=color.dtype)).get()
+    slices = -(-np.diff(first) // SLICE)
+    color_slices = np.concatenate([[1], 1 + np.cumsum(slices)]).astype(np.int64)
+    size = int(color_slices[-1] + 1) * SLICE
+    position = cupy.empty(rows, dtype=np.int32)
+    row = cupy.full(size, -1, dtype=np.int32)
+    shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
+    if rows:
+        kernel("assembly.cu", "storage_order")(
+            *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
+        )
+    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def matrix(where: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
+    """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal."""
+    stencil = _stencil_arguments(rows)
+    coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
+    stored = where.row[SLICE:-SLICE]
+    diagonal = cupy.ones(where.size)
+    reads_halo = cupy.zeros(where.size, dtype=np.uint8)
+    bad = cupy.full(1, where.size, dtype=np.int32)
+    of_rows = _rows_arguments(where, stored, coarse)
+    shape = _measure("measure_local", stencil, of_rows, diagonal, reads_halo, bad)
+    if (first_bad := int(bad[0])) < where.size:
+        raise ZeroDivisionError(f"row {int(where.row[first_bad])} of a chunk has no diagonal entry")
+    local, entries = _slices("fill_local", stencil, of_rows, shape)
+
+    boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
+    of_boundary = _rows_arguments(where, _padded(where.row[boundary]), coarse)
+    halo, halo_entries = _slices("fill_halo", stencil, of_boundary, _measure("measure_halo", stencil, of_boundary))
+    return with_launches(
+        Matrix(
+            layout=where,
+            diagonal=diagonal,
+            local=local,
+            boundary=boundary,
+            halo=halo,
+            entries=where.rows + entries + halo_entries,
+        )
+    )
+
+
+def with_launches(a: Matrix) -> CudaMatrix:
+    """The matrix with what its launches need."""
+    ends = cupy.asarray(a.layout.color_slices - 1)
+    widths = (a.local.start[1:] - a.local.start[:-1]) // SLICE
+    upper_before = _running_sum(widths - a.local.upper)
+    has_upper = cupy.diff(upper_before[ends]).get() > 0
+    forward, backward = sweep_launches(a.layout.color_slices, has_upper)
+    return CudaMatrix(
+        **vars(a),
+        walk=cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32),
+        partials=cupy.zeros(max(len(a.local.upper), len(a.halo.upper))),
+        forward=forward,
+        backward=backward,
+    )
+
+
+def _stencil_arguments(rows: StencilRows) -> tuple[Any, ...]:
+    """The arguments called STENCIL in assembly.cu."""
+    weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64).reshape(len(rows.offsets), -1))
+    stride = weights.shape[1]
+    return (
+        np.int32(rows.shape[0]),
+        np.int32(rows.shape[1]),
+        np.int32(len(rows.offsets)),
+        cupy.ascontiguousarray(cupy.asarray(rows.numbering, dtype=np.int32)),
+        cupy.asarray(rows.steps()),
+        weights,
+        np.int64(stride),
+        np.int32(stride > 1),
+    )
+
+
+def _rows_arguments(where: Layout, wanted: Array, coarse: Any) -> tuple[Any, ...]:
+    """The arguments called ROWS in assembly.cu."""
+    return wanted, np.int32(len(wanted) // SLICE), np.int32(where.rows), where.color, where.position, coarse
+
+
+def _measure(
+    name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *outputs: Array
+) -> tuple[Array, Array, Array]:
+    """widths, runs and numbers of entries of the slices."""
+    count = int(of_rows[1])
+    widths = cupy.zeros((count, KINDS), dtype=np.int32)
+    runs = cupy.zeros(count, dtype=np.uint8)
+    entries = cupy.zeros(count, dtype=np.int32)
+    if count:
+        kernel("assembly.cu", name)(*warps(count), (*stencil, *of_rows, widths, runs, entries, *outputs))
+    return widths, runs, entries
+
+
+def _slices(
+    name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array, Array]
+) -> tuple[Slices, int]:
+    """The filled slices and how many of their values are entries."""
+    widths, runs, entries = shape
+    count = len(runs)
+    upper, coarse = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
+    lengths, column_lengths = cupy.empty(count, dtype=np.int64), cupy.empty(count, dtype=np.int64)
+    if count:
+        kernel("assembly.cu", "shapes")(
+            *_threads(count), (widths, runs, np.int32(count), upper, coarse, lengths, column_lengths)
+        )
+    start, column_start = _running_sum(lengths), _running_sum(column_lengths)
+    totals = cupy.stack([start[-1], column_start[-1], entries.sum(dtype=np.int64)]).get()
+    values = cupy.empty(int(totals[0]))
+    columns = cupy.empty(int(totals[1]), dtype=np.int32)
+    if count:
+        arguments = (*stencil, *of_rows, widths, runs, start, column_start, values, columns)
+        kernel("assembly.cu", name)(*warps(count), arguments)
+    slices = Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
+    return slices, int(totals[2])
+
+
+def _padded(rows: Array) -> Array:
+    """The rows, with -1 up to whole slices."""
+    out = cupy.full(-(-len(rows) // SLICE) * SLICE, -1, dtype=np.int32)
+    out[: len(rows)] = rows
+    return out
+
+
+def _running_sum(lengths: Array) -> Array:
+    out = cupy.zeros(len(lengths) + 1, dtype=np.int64)
+    out[1:] = cupy.cumsum(lengths, dtype=np.int64)
+    return out
+
+
+def _threads(count: int) -> tuple[tuple[int], tuple[int]]:
+    return (-(-count // THREADS),), (THREADS,)

@@ -1,0 +1,221 @@
+"""The contract's kernels on a GPU: launches of this package's CUDA kernels on CuPy's current stream.
+
+A kernel that runs in every iteration allocates nothing, waits for nothing and copies nothing to the host once it has
+run on its device, so iterations can be captured in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, final
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.backend import Backend, StencilRows
+from dsolver.kernels.cuda import assembly
+from dsolver.kernels.cuda.data import CudaMatrix, Launch, color_launch
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.scratch import Scratch
+from dsolver.kernels.layout import SLICE, Array, HaloLayout, Layout, Transfer
+
+THREADS = 256
+MOST_BLOCKS = 2048
+"""Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
+ITEMS_OF_BLOCK = THREADS * 4
+
+
+@final
+class CudaBackend(Backend):
+    """Kernels compiled by NVRTC, for the current device of the calling thread. Dot products repeat to the last bit.
+
+    Raises:
+        ImportError: CuPy finds no driver or no device.
+    """
+
+    name = "cuda"
+    guard = SLICE
+    xp = cupy
+
+    def __init__(self) -> None:
+        try:
+            cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise ImportError(f"the cuda kernels need a GPU: {error}") from error
+        self._scratch = Scratch(MOST_BLOCKS)
+        self._sweeps = {name: kernel("sweeps.cu", name) for name in _SWEEPS}
+        self._vectors = {name: kernel("vectors.cu", name) for name in _VECTORS}
+
+    def to_host(self, values: Any) -> npt.NDArray[Any]:
+        host: npt.NDArray[Any] = cupy.asnumpy(values)
+        return host
+
+    def synchronize(self) -> None:
+        cupy.cuda.get_current_stream().synchronize()
+
+    # -- set-up ----------------------------------------------------------------------------------------------------
+
+    def layout(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
+        return assembly.layout(cupy.asarray(color, dtype=np.int32), colors, shape)
+
+    def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
+        return assembly.matrix(layout, rows, coarse)
+
+    def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
+        diagonal = matrix.diagonal.copy()
+        diagonal[matrix.layout.position] *= cupy.asarray(factors).reshape(-1, order="F")
+        return replace(matrix, diagonal=diagonal)
+
+    def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Transfer:
+        places = fine.position[cupy.asarray(fine_row)]
+        fine_of = cupy.full(coarse.size, -1, dtype=np.int32)
+        fine_of[coarse.position] = places
+        coarse_of = cupy.full(fine.size, -1, dtype=np.int32)
+        coarse_of[places] = coarse.position
+        first, last = (int(places.min()), int(places.max())) if len(places) else (SLICE, SLICE - 1)
+        return Transfer(coarse_of=coarse_of, fine_of=fine_of, slices=(first // SLICE, last // SLICE + 1))
+
+    # -- matrix passes -----------------------------------------------------------------------------------------------
+
+    def spmv(self, a: CudaMatrix, x: Array, y: Array) -> None:
+        grid, block, tail = a.all_slices
+        self._sweeps["spmv"](grid, block, (*a.entry_arguments, a.walk, a.diagonal, x, y, *tail))
+
+    def spmv_dot(self, a: CudaMatrix, x: Array, y: Array, dot: Array) -> None:
+        grid, block, tail = a.all_slices
+        self._sweeps["spmv_dot"](grid, block, (*a.entry_arguments, a.walk, a.diagonal, x, y, a.partials, *tail))
+        self._sum(a.partials, len(a.walk), dot, add=False)
+
+    def spmv_halo(self, a: CudaMatrix, h: Array, y: Array) -> None:
+        self._halo("spmv_halo", a, h, y)
+
+    def spmv_halo_dot(self, a: CudaMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
+        self._halo("spmv_halo_dot", a, h, x, y, a.partials)
+        if len(a.boundary):
+            self._sum(a.partials, len(a.halo.upper), dot, add=True)
+
+    def subtract_halo(self, a: CudaMatrix, h: Array, r: Array, q: Array) -> None:
+        self.copy(r, q)
+        self._halo("subtract_halo", a, h, r, q)
+
+    def restrict_halo(self, a: CudaMatrix, t: Transfer, h: Array, rc: Array) -> None:
+        self._halo("restrict_halo", a, t.coarse_of, h, rc)
+
+    def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
+        self._half_sweep("forward_from_zero", a.forward, a, a.local.upper, a.diagonal, r, x)
+        self._half_sweep("backward", a.backward, a, a.local.upper, a.diagonal, x, x)
+
+    def presmooth(self, a: CudaMatrix, r: Array, x: Array, e: Array) -> None:
+        self._half_sweep("forward_from_zero", a.forward, a, a.local.upper, a.diagonal, r, x)
+        self._half_sweep("backward_keep", a.backward, a, a.local.upper, a.diagonal, x, e)
+
+    def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
+        first, last = t.slices
+        if first < last:
+            launch = color_launch(first, last, reverse=False)
+            self._half_sweep("restrict_residual", (launch,), a, a.local.upper, t.coarse_of, e, rc)
+
+    def prolong(self, t: Transfer, xc: Array, x: Array, c: Array) -> None:
+        self._items("prolong", len(t.fine_of), t.fine_of, xc, x, c)
+
+    def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
+        s = a.local
+        self._half_sweep("forward_corrected", a.forward, a, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
+        self._half_sweep("backward", a.backward, a, s.upper, a.diagonal, w, x)
+
+    def prolong_postsmooth(
+        self, a: CudaMatrix, t: Transfer, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
+    ) -> None:
+        # The forward sweep writes every x before reading it: adding P xc to the old x first would be lost.
+        self._items("prolong_only", len(t.fine_of), t.fine_of, xc, c)
+        self.postsmooth(a, r, c, e, x, w)
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def load(self, layout: Layout, block: Any, x: Array) -> None:
+        values = cupy.asarray(block, dtype=np.float64).reshape(layout.shape)
+        strides = (np.int64(stride // values.itemsize) for stride in values.strides)
+        nx, ny, _ = layout.shape
+        self._items("load", layout.size, layout.row, values, np.int64(nx), np.int64(ny), *strides, x)
+
+    def unload(self, layout: Layout, x: Array) -> Array:
+        return x[layout.position].reshape(layout.shape, order="F")
+
+    def copy(self, x: Array, y: Array) -> None:
+        y.data.copy_from_device_async(x.data, x.nbytes)
+
+    def fill(self, layout: Layout, value: float, x: Array) -> None:
+        self._items("fill", layout.size, layout.row, np.float64(value), x)
+
+    def pack(self, plan: HaloLayout, x: Array, buffer: Array) -> None:
+        self._items("gather", len(plan.send_rows), plan.send_rows, x, buffer)
+
+    def dot(self, x: Array, y: Array, dot: Array) -> None:
+        size = len(x)
+        self._vectors["dot"](*_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
+
+    def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
+        self._items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
+
+    def update_p(self, z: Array, rz: Array, rz_old: Array, p: Array) -> None:
+        self._items("update_p", len(p), z, rz, rz_old, p)
+
+    def update_x_r(
+        self, p: Array, ap: Array, rz: Array, pap: Array, rr: Array, limit: Array, x: Array, r: Array, dot: Array
+    ) -> None:
+        size = len(x)
+        arguments = (p, ap, rz, pap, rr, limit, x, r, dot, np.int64(size), *self._scratch.here())
+        self._vectors["update_x_r"](*_grid(size), arguments)
+
+    # -- launches ----------------------------------------------------------------------------------------------------
+
+    def _half_sweep(self, name: str, launches: tuple[Launch, ...], a: CudaMatrix, *arguments: Any) -> None:
+        function = self._sweeps[name]
+        head = (*a.entry_arguments, *arguments)
+        for grid, block, tail in launches:
+            function(grid, block, head + tail)
+
+    def _halo(self, name: str, a: CudaMatrix, *arguments: Any) -> None:
+        if a.halo_slices:
+            grid, block, tail = a.halo_slices
+            self._sweeps[name](grid, block, (*a.halo_arguments, *arguments, *tail))
+
+    def _items(self, name: str, size: int, *arguments: Any) -> None:
+        if size:
+            self._vectors[name](*_grid(size), (*arguments, np.int64(size)))
+
+    def _sum(self, parts: Array, size: int, dot: Array, *, add: bool) -> None:
+        self._vectors["sum"](*_grid(size), (parts, np.int64(size), *self._scratch.here(), dot, np.int32(add)))
+
+
+_SWEEPS = (
+    "spmv",
+    "spmv_dot",
+    "spmv_halo",
+    "spmv_halo_dot",
+    "subtract_halo",
+    "restrict_halo",
+    "forward_from_zero",
+    "backward",
+    "backward_keep",
+    "forward_corrected",
+    "restrict_residual",
+)
+_VECTORS = (
+    "dot",
+    "sum",
+    "waxpby",
+    "update_p",
+    "update_x_r",
+    "gather",
+    "prolong",
+    "prolong_only",
+    "fill",
+    "load",
+)
+
+
+def _grid(size: int) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block of a vector kernel. They follow from the length alone, since the bits of a dot depend on them."""
+    return (min(MOST_BLOCKS, max(1, -(-size // ITEMS_OF_BLOCK))),), (THREADS,)

@@ -1,0 +1,97 @@
+"""What launches need beside the arrays of `dsolver.kernels.layout`: made at set-up, so that they compute nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.layout import SLICE, Array, Matrix, Slices
+
+WIDEST = 8
+"""Most warps of a block. Blocks of 128 and 256 threads came within 1 % of each other for large chunks."""
+WARPS_TO_FILL = 132 * 16
+"""Below this many warps, blocks become narrower: a small level must reach every multiprocessor of the device first."""
+
+Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
+"""Grid, block and the last arguments of a kernel."""
+
+
+def warps(count: int) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block for a number of warps, at least one."""
+    width = WIDEST
+    while width > 1 and count < WARPS_TO_FILL // WIDEST * width:
+        width //= 2
+    return (-(-count // width),), (width * SLICE,)
+
+
+def color_launch(first: int, last: int, *, reverse: bool) -> Launch:
+    """A launch over storage slices [first, last), front to back or back to front."""
+    start, step = (last - 1, -1) if reverse else (first, 1)
+    return *warps(last - first), (np.int32(start), np.int32(step), np.int32(last - first))
+
+
+def sweep_launches(
+    color_slices: npt.NDArray[np.int64], has_upper: npt.NDArray[np.bool_]
+) -> tuple[tuple[Launch, ...], tuple[Launch, ...]]:
+    """The launches of a forward and of a backward half sweep.
+
+    Colors without rows are left out, and going back those without upper entries: they would change nothing.
+    Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
+    L2 still holds.
+    """
+    launches = [
+        color_launch(int(first), int(last), reverse=color % 2 == 1) if first < last else None
+        for color, (first, last) in enumerate(pairwise(color_slices))
+    ]
+    forward = tuple(launch for launch in launches if launch)
+    backward = tuple(launch for launch, wanted in zip(launches, has_upper, strict=True) if launch and wanted)
+    return forward, backward[::-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaMatrix(Matrix):
+    """A chunk's matrix with its launches.
+
+    Attributes:
+        walk: int32 (slices,), the slices of `local` in the order in which SpMV visits them.
+        partials: float64, room for one partial dot product a slice.
+        forward: launches of a forward half sweep, in order.
+        backward: launches of a backward half sweep, in order.
+    """
+
+    walk: Array
+    partials: Array
+    forward: tuple[Launch, ...]
+    backward: tuple[Launch, ...]
+
+    @cached_property
+    def entry_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of kernels that read `local`."""
+        return slice_arguments(self.local)
+
+    @cached_property
+    def halo_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of kernels that read `halo`."""
+        return (*slice_arguments(self.halo), self.boundary)
+
+    @cached_property
+    def all_slices(self) -> Launch:
+        """One warp for each slice of `local`."""
+        count = len(self.walk)
+        return *warps(count), (np.int32(count),)
+
+    @cached_property
+    def halo_slices(self) -> Launch | None:
+        """One warp for each slice of `halo`; None if there is none."""
+        count = len(self.boundary)
+        return (*warps(-(-count // SLICE)), (np.int32(count),)) if count else None
+
+
+def slice_arguments(s: Slices) -> tuple[Any, ...]:
+    """The arguments called MATRIX in sweeps.cu."""
+    return s.start, s.column_start, s.values, s.columns

@@ -1,0 +1,42 @@
+"""Compiles the package's CUDA sources with NVRTC when they are first used.
+
+Nothing here asks for a GPU before a kernel is launched, so the sources and options can be checked anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+OPTIONS = ("--std=c++17",)
+"""What the sources need from NVRTC, next to the architecture. They include no header but their own."""
+
+SOURCES = ("assembly.cu", "sweeps.cu", "vectors.cu")
+
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+
+
+@cache
+def source(name: str) -> str:
+    """The text of a source file with its headers pasted in.
+
+    CuPy's cache on disk is keyed by the text that it gets: with headers read by the compiler, it would not notice
+    that one of them has changed.
+    """
+    folder = resources.files("dsolver.kernels") / "cuda"
+    text = (folder / name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8"), text)
+
+
+@cache
+def kernel(file: str, name: str) -> Any:
+    """A kernel of a source file, to be called as ``kernel(grid, block, arguments)``.
+
+    CuPy compiles a text once per process and device, at the first launch, and keeps the result on disk between
+    processes.
+    """
+    import cupy
+
+    return cupy.RawKernel(source(file), name, options=OPTIONS)

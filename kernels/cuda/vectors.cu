@@ -1,0 +1,175 @@
+// Vector updates and dot products. Items are read once: every kernel names its bytes an item.
+//
+// Dot products repeat to the last bit: the grid follows from the length alone, every thread adds its items in order,
+// a block adds its threads in a fixed tree, and the block that finishes last adds the blocks' partial sums in a fixed
+// tree. `partials` has room for the grid; `ticket` was zero and is zero again afterwards.
+
+#include "slices.cuh"
+
+constexpr int THREADS = 256;
+constexpr int UNROLL = 4;   // loads in flight for each thread and array
+
+// The sum over the block's threads, in thread 0.
+__device__ double block_sum(double value) {
+    __shared__ double of_warp[THREADS / SLICE];
+    value = warp_sum(value);
+    if (threadIdx.x % SLICE == 0) of_warp[threadIdx.x / SLICE] = value;
+    __syncthreads();
+    if (threadIdx.x < SLICE) value = warp_sum(threadIdx.x < THREADS / SLICE ? of_warp[threadIdx.x] : 0.0);
+    __syncthreads();
+    return value;
+}
+
+// out = (add ? out : 0) + the sum of `value` over all threads of the grid. `out` may be one of the scalars that the
+// kernel read before: it is written after every block has come this far.
+__device__ void grid_sum(double value, double* partials, unsigned* ticket, double* out, bool add) {
+    __shared__ bool last;
+    value = block_sum(value);
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = value;
+        __threadfence();
+        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    double total = 0.0;
+    for (int i = threadIdx.x; i < gridDim.x; i += THREADS) total += __ldcg(partials + i);
+    total = block_sum(total);
+    if (threadIdx.x == 0) {
+        *out = add ? *out + total : total;
+        *ticket = 0u;
+    }
+}
+
+// Calls use(i) for the items of this thread, UNROLL of them at a time.
+template <typename Load, typename Use>
+__device__ __forceinline__ void for_items(long long size, Load load, Use use) {
+    const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+    long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; i + (UNROLL - 1) * stride < size; i += UNROLL * stride) {
+        decltype(load(i)) loaded[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) loaded[u] = load(i + u * stride);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) use(i + u * stride, loaded[u]);
+    }
+    for (; i < size; i += stride) use(i, load(i));
+}
+
+struct Two { double x, y; };
+struct Four { double p, ap, x, r; };
+
+// x . y: 16 bytes.
+extern "C" __global__ void dot(
+    const double* __restrict__ x, const double* __restrict__ y, long long size, double* partials, unsigned* ticket,
+    double* out
+) {
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum(sum, partials, ticket, out, false);
+}
+
+// The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
+extern "C" __global__ void sum(
+    const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out, int add
+) {
+    double sum = 0.0;
+    for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
+    grid_sum(sum, partials, ticket, out, add != 0);
+}
+
+// w = a x + b y: 24 bytes. w may be x or y.
+extern "C" __global__ void waxpby(double a, const double* x, double b, const double* y, double* w, long long size) {
+    for_items(
+        size, [=](long long i) { return Two{x[i], y[i]}; },
+        [=](long long i, Two t) { w[i] = fma(a, t.x, b * t.y); });
+}
+
+// p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
+extern "C" __global__ void update_p(
+    const double* __restrict__ z, const double* rz, const double* rz_old, double* __restrict__ p, long long size
+) {
+    const double beta = *rz / *rz_old;
+    for_items(
+        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
+        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
+}
+
+// While rr > limit: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r: 48 bytes, where three kernels
+// would move 56. A NaN in rr fails the test, so x and r stay what they were.
+extern "C" __global__ void update_x_r(
+    const double* __restrict__ p, const double* __restrict__ ap, const double* rz, const double* pap,
+    const double* rr, const double* limit, double* __restrict__ x, double* __restrict__ r, double* out,
+    long long size, double* partials, unsigned* ticket
+) {
+    double sum = 0.0;
+    if (*rr > *limit) {
+        const double alpha = *rz / *pap;
+        for_items(
+            size, [=](long long i) { return Four{p[i], __ldcs(ap + i), x[i], r[i]}; },
+            [&](long long i, Four t) {
+                const double rest = fma(-alpha, t.ap, t.r);
+                x[i] = fma(alpha, t.p, t.x);
+                r[i] = rest;
+                sum = fma(rest, rest, sum);
+            });
+    } else {
+        for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
+    }
+    grid_sum(sum, partials, ticket, out, false);
+}
+
+// buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
+extern "C" __global__ void gather(
+    const int* __restrict__ rows, const double* __restrict__ x, double* __restrict__ buffer, long long size
+) {
+    for_items(size, [=](long long i) { return __ldg(x + __ldg(rows + i)); }, [=](long long i, double v) { buffer[i] = v; });
+}
+
+// c = P xc, x += c: 4 bytes of index and 32 of values for each coarse point, which lie side by side in their color.
+extern "C" __global__ void prolong(
+    const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ x, double* __restrict__ c,
+    long long size
+) {
+    for_items(
+        size, [=](long long q) { return __ldg(fine_of + q); },
+        [=](long long q, int target) {
+            if (target < 0) return;
+            const double value = __ldg(xc + q);
+            c[target] = value;
+            x[target] += value;
+        });
+}
+
+// c = P xc alone, for the fused step: the sweep that follows writes every x before it reads it.
+extern "C" __global__ void prolong_only(
+    const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ c, long long size
+) {
+    for_items(
+        size, [=](long long q) { return __ldg(fine_of + q); },
+        [=](long long q, int target) { if (target >= 0) c[target] = __ldg(xc + q); });
+}
+
+// x = value on every row, padding untouched: 4 bytes read, 8 written.
+extern "C" __global__ void fill(const int* __restrict__ row, double value, double* __restrict__ x, long long size) {
+    for_items(
+        size, [=](long long i) { return __ldg(row + i); },
+        [=](long long i, int number) { if (number >= 0) x[i] = value; });
+}
+
+// x = block on every row, for a block of any strides (counted in items): 4 bytes of row, 8 read, 8 written.
+extern "C" __global__ void load(
+    const int* __restrict__ row, const double* __restrict__ block, long long nx, long long ny, long long stride_x,
+    long long stride_y, long long stride_z, double* __restrict__ x, long long size
+) {
+    for_items(
+        size, [=](long long i) { return __ldg(row + i); },
+        [=](long long i, int number) {
+            if (number < 0) return;
+            const long long line = number / nx;
+            x[i] = __ldg(block + number % nx * stride_x + line % ny * stride_y + line / ny * stride_z);
+        });
+}

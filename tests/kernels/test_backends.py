@@ -1,0 +1,553 @@
+"""Every backend computes what the NumPy text-book does, on boxes with and without neighbours."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dsolver.kernels import Backend, contract, load
+from dsolver.kernels.backend import StencilRows
+from dsolver.kernels.layout import SLICE, HaloLayout, Slices
+
+F64 = npt.NDArray[np.float64]
+Shape = tuple[int, int, int]
+
+BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+TOLERANCE = 1e-13
+PLACE_OF_PARITY = np.array([7, 3, 4, 5, 6, 1, 2, 0])
+STEPS = (-1, 0, 1)
+AROUND: tuple[Shape, ...] = tuple((x, y, z) for z, y, x in itertools.product(STEPS, repeat=3) if (x, y, z) != (0, 0, 0))
+NO_NEIGHBORS: tuple[Shape, ...] = ()
+SOME_NEIGHBORS = ((1, 0, 0), (0, -1, 0), (1, -1, 0), (0, 0, 1), (1, 0, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A box of rows: enough to build it on any backend, twice with the same numbers."""
+
+    shape: Shape
+    points: int
+    order: str
+    neighbors: tuple[Shape, ...] = NO_NEIGHBORS
+    per_row: bool = False
+
+    def __str__(self) -> str:
+        halo = f"-{len(self.neighbors)}nb" if self.neighbors else ""
+        return f"{'x'.join(map(str, self.shape))}-{self.points}pt-{self.order}{halo}{'-rows' if self.per_row else ''}"
+
+    @property
+    def rows(self) -> int:
+        return int(np.prod(self.shape))
+
+
+CASES = [
+    Case(shape=(7, 5, 3), points=27, order="parity"),
+    Case(shape=(7, 5, 3), points=7, order="natural", neighbors=AROUND, per_row=True),
+    Case(shape=(1, 9, 4), points=27, order="natural"),
+    Case(shape=(1, 9, 4), points=7, order="parity", neighbors=SOME_NEIGHBORS),
+    Case(shape=(16, 8, 8), points=27, order="parity", neighbors=AROUND),
+    Case(shape=(16, 8, 8), points=7, order="natural", neighbors=SOME_NEIGHBORS),
+    Case(shape=(33, 17, 9), points=27, order="natural", neighbors=SOME_NEIGHBORS, per_row=True),
+    Case(shape=(33, 17, 9), points=27, order="parity", neighbors=SOME_NEIGHBORS, per_row=True),
+    Case(shape=(64, 6, 6), points=27, order="parity", neighbors=AROUND),
+    Case(shape=(64, 64, 32), points=27, order="parity", neighbors=SOME_NEIGHBORS),
+    Case(shape=(1, 1, 1), points=27, order="parity"),
+]
+
+
+def lattice(shape: Shape) -> tuple[npt.NDArray[np.int64], ...]:
+    """i, j, k of the rows."""
+    k, j, i = np.meshgrid(*(np.arange(n) for n in reversed(shape)), indexing="ij")
+    return i.ravel(), j.ravel(), k.ravel()
+
+
+def colors_of(shape: Shape, order: str) -> tuple[npt.NDArray[np.int32], int]:
+    i, j, k = lattice(shape)
+    if order == "parity":
+        return PLACE_OF_PARITY[i % 2 + 2 * (j % 2) + 4 * (k % 2)].astype(np.int32), 8
+    color = (i + 2 * j + 4 * k).astype(np.int32)
+    return color, int(color.max()) + 1
+
+
+def numbering_of(shape: Shape, neighbors: tuple[Shape, ...]) -> npt.NDArray[np.int32]:
+    """The box and one layer around it; the halo's slots are numbered x fastest."""
+    nx, ny, nz = shape
+    number = np.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
+    inside = {-1: slice(0, 1), 0: slice(1, -1), 1: slice(-1, None)}
+    for x, y, z in neighbors:
+        number[inside[z], inside[y], inside[x]] = 0
+    halo = number == 0
+    number[halo] = nx * ny * nz + np.arange(np.count_nonzero(halo))
+    number[1:-1, 1:-1, 1:-1] = np.arange(nx * ny * nz).reshape(nz, ny, nx)
+    return number.ravel()
+
+
+def stencil_of(case: Case) -> tuple[tuple[Shape, ...], F64]:
+    """Offsets and weights of a matrix with a dominant diagonal."""
+    every = ((0, 0, 0), *AROUND)
+    offsets = tuple(o for o in every if case.points == 27 or sum(map(abs, o)) <= 1)
+    rng = np.random.default_rng(7)
+    weights = -rng.uniform(0.2, 1.0, (len(offsets), case.rows) if case.per_row else len(offsets))
+    weights[0] = case.points * rng.uniform(1.0, 1.5, weights.shape[1:])
+    return offsets, weights
+
+
+class Box:
+    """A case on one backend, with its coarse level."""
+
+    def __init__(self, case: Case, backend: Backend) -> None:
+        self.case = case
+        self.backend = backend
+        put = backend.asarray
+        numbering = numbering_of(case.shape, case.neighbors)
+        self.halo_size = int(numbering.max()) + 1 - case.rows
+        color, colors = colors_of(case.shape, case.order)
+        i, j, k = lattice(case.shape)
+        is_coarse = (i % 2 == 0) & (j % 2 == 0) & (k % 2 == 0)
+        nx, ny, nz = ((n + 1) // 2 for n in case.shape)
+        offsets, weights = stencil_of(case)
+        self.stencil = StencilRows(shape=case.shape, numbering=put(numbering), offsets=offsets, weights=put(weights))
+        self.layout = backend.layout(put(color), colors, case.shape)
+        self.matrix = backend.matrix(self.layout, self.stencil, put(is_coarse))
+        coarse_color, coarse_colors = colors_of((nx, ny, nz), case.order)
+        self.coarse = backend.layout(put(coarse_color), coarse_colors, (nx, ny, nz))
+        fine_row = np.flatnonzero(is_coarse).astype(np.int32)
+        self.transfer = backend.transfer(self.layout, self.coarse, put(fine_row))
+
+    def vector(self, seed: int, *, coarse: bool = False) -> Any:
+        """A vector with the same random items on every backend."""
+        where = self.coarse if coarse else self.layout
+        x = self.backend.zeros(where.size)
+        self.kernel("load")(where, np.random.default_rng(seed).standard_normal(where.shape), x)
+        return x
+
+    def zeros(self, *, coarse: bool = False) -> Any:
+        return self.backend.zeros((self.coarse if coarse else self.layout).size)
+
+    def halo(self, seed: int) -> Any:
+        values = np.random.default_rng(seed).standard_normal(self.halo_size)
+        return self.backend.asarray(np.pad(values, self.backend.guard))
+
+    def scalar(self, value: float = 0.0) -> Any:
+        return self.backend.asarray(np.array([value]))
+
+    def kernel(self, name: str) -> Any:
+        return self.backend.kernel(name)
+
+    def block(self, x: Any, *, coarse: bool = False) -> F64:
+        """A vector in lattice order, on the host. Its padding and guards must be zero."""
+        where = self.coarse if coarse else self.layout
+        host, row = self.backend.to_host(x), self.backend.to_host(where.row)
+        assert not host[row < 0].any(), "padding must stay zero"
+        return self.backend.to_host(self.backend.unload(where, x))
+
+
+@cache
+def box(case: Case, name: str) -> Box:
+    return Box(case, load(name))
+
+
+@pytest.fixture(params=BACKENDS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture
+def pair(case: Case, name: str) -> tuple[Box, Box]:
+    """The case on the backend under test, and in the text-book."""
+    return box(case, name), box(case, "numpy")
+
+
+def close(found: F64, expected: F64, tolerance: float = TOLERANCE) -> None:
+    assert np.isfinite(found).all()
+    scale = max(float(np.abs(expected).max(initial=0.0)), 0.1)  # a residual may vanish; what it came from is about 1
+    assert float(np.abs(found - expected).max(initial=0.0)) <= tolerance * scale
+
+
+def both(pair: tuple[Box, Box], run: Any) -> None:
+    """`run(box)` gives the same blocks and scalars on both."""
+    for found, expected in zip(run(pair[0]), run(pair[1]), strict=True):
+        close(np.asarray(found), np.asarray(expected))
+
+
+# -- set-up ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
+def test_every_kernel_of_the_contract_exists(backend: str) -> None:
+    described = [k for k in vars(contract).values() if isinstance(k, contract.Kernel)]
+    assert described
+    wrong = []
+    for kernel in described:
+        parameters = inspect.signature(load(backend).kernel(kernel.name)).parameters
+        if len(parameters) != len(kernel.arguments):
+            wrong.append(f"{kernel.name}: {list(parameters)} instead of {list(kernel.arguments)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_layout(pair: tuple[Box, Box]) -> None:
+    one, textbook = pair
+    backend, layout = one.backend, one.layout
+    position, row = backend.to_host(layout.position), backend.to_host(layout.row)
+    color = textbook.layout.color
+    assert layout.rows == one.case.rows
+    assert layout.size % SLICE == 0
+    assert (row[position] == np.arange(layout.rows)).all()
+    assert np.count_nonzero(row >= 0) == layout.rows
+    assert (row[:SLICE] < 0).all()
+    assert (row[-SLICE:] < 0).all()
+    starts = layout.color_slices
+    assert starts[0] == 1
+    assert starts[-1] == layout.size // SLICE - 1
+    assert ((position // SLICE >= starts[color]) & (position // SLICE < starts[color + 1])).all()
+    for c in range(layout.colors):
+        assert (np.diff(position[color == c]) == 1).all(), "lattice order, without gaps"
+
+
+def test_load_and_unload(pair: tuple[Box, Box]) -> None:
+    one, _ = pair
+    shape = one.case.shape
+    block = np.random.default_rng(1).standard_normal(tuple(2 * n for n in shape))[::2, ::2, ::2]
+    for values in (block, np.asfortranarray(block), block[::-1], block.astype(np.float32)):
+        x = one.zeros()
+        one.kernel("load")(one.layout, values, x)
+        assert (one.block(x) == values).all()
+        x = one.zeros()
+        one.kernel("load")(one.layout, one.backend.asarray(values), x)
+        assert (one.block(x) == values).all()
+
+
+def test_entries_and_diagonal(pair: tuple[Box, Box]) -> None:
+    one, textbook = pair
+    assert one.matrix.entries == textbook.matrix.entries
+    where = one.backend.to_host(one.layout.position)
+    diagonal = one.backend.to_host(one.matrix.diagonal)
+    assert (diagonal[where] == textbook.matrix.diagonal).all()
+    assert (diagonal[one.backend.to_host(one.layout.row) < 0] == 1.0).all()
+    row = one.backend.to_host(one.layout.row)
+    boundary = one.backend.to_host(one.matrix.boundary)
+    assert (np.diff(boundary) > 0).all()
+    assert (np.sort(row[boundary]) == textbook.matrix.boundary).all()
+
+
+def test_scale_diagonal(pair: tuple[Box, Box]) -> None:
+    factors = np.random.default_rng(5).uniform(1.0, 2.0, pair[0].case.shape)
+
+    def run(b: Box) -> Any:
+        scaled = b.backend.scale_diagonal(b.matrix, b.backend.asarray(factors))
+        x, y, s = b.vector(3), b.zeros(), b.zeros()
+        b.kernel("spmv")(scaled, x, y)
+        b.kernel("symgs")(scaled, x, s)
+        return b.block(y), b.block(s)
+
+    both(pair, run)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_row_without_a_diagonal_is_named(name: str, *, missing: bool) -> None:
+    case = Case(shape=(5, 4, 3), points=7, order="parity", per_row=True)
+    b = box(case, name)
+    offsets, weights = stencil_of(case)
+    if missing:
+        offsets, weights, named = offsets[1:], weights[1:], "row [0-9]+ "
+    else:
+        weights[0, 17], named = 0.0, "row 17 "
+    rows = replace(b.stencil, offsets=offsets, weights=b.backend.asarray(weights))
+    with pytest.raises(ZeroDivisionError, match=named):
+        b.backend.matrix(b.layout, rows, None)
+
+
+def test_halo_layout_and_pack(pair: tuple[Box, Box]) -> None:
+    rng = np.random.default_rng(2)
+    sends = [(3, rng.integers(0, pair[0].case.rows, 40)), (5, rng.integers(0, pair[0].case.rows, 3))]
+
+    def run(b: Box) -> Any:
+        plan: HaloLayout = b.backend.halo_layout(b.layout, sends, [(3, 8), (5, 1)])
+        assert plan.sends == ((3, 0, 40), (5, 40, 43))
+        assert plan.size == 9 + 2 * b.backend.guard
+        assert plan.receives[0] == (3, b.backend.guard, b.backend.guard + 8)
+        buffer = b.backend.zeros(43)
+        b.kernel("pack")(plan, b.vector(1), buffer)
+        nothing = b.backend.halo_layout(b.layout, [], [])
+        b.kernel("pack")(nothing, b.vector(1), b.backend.zeros(0))
+        return (b.backend.to_host(buffer),)
+
+    both(pair, run)
+
+
+# -- matrix passes -----------------------------------------------------------------------------------------------------
+
+
+def test_spmv(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        x, y, y_too, dot = b.vector(1), b.zeros(), b.zeros(), b.scalar(np.nan)
+        b.kernel("spmv")(b.matrix, x, y)
+        b.kernel("spmv_dot")(b.matrix, x, y_too, dot)
+        assert (b.block(y) == b.block(y_too)).all()
+        return b.block(y), b.backend.to_host(dot)
+
+    both(pair, run)
+
+
+def test_halo_kernels(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        h, x, r = b.halo(11), b.vector(1), b.vector(2)
+        y, z, q, rc = b.vector(3), b.vector(3), b.zeros(), b.vector(4, coarse=True)
+        dot = b.scalar(2.5)
+        b.kernel("spmv_halo")(b.matrix, h, y)
+        b.kernel("spmv_halo_dot")(b.matrix, h, x, z, dot)
+        b.kernel("subtract_halo")(b.matrix, h, r, q)
+        b.kernel("restrict_halo")(b.matrix, b.transfer, h, rc)
+        return b.block(y), b.block(z), b.block(q), b.block(rc, coarse=True), b.backend.to_host(dot)
+
+    both(pair, run)
+
+
+def test_a_whole_level_of_a_cycle(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        m, t, r, xc = b.matrix, b.transfer, b.vector(1), b.vector(2, coarse=True)
+        s, x, e, w, c = b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
+        rc = b.zeros(coarse=True)
+        b.kernel("symgs")(m, r, s)
+        b.kernel("presmooth")(m, r, x, e)
+        first = b.block(x).copy()
+        b.kernel("restrict")(m, t, r, x, e, rc)
+        b.kernel("prolong")(t, xc, x, c)
+        second, correction = b.block(x).copy(), b.block(c).copy()
+        b.kernel("postsmooth")(m, r, c, e, x, w)
+        b.block(e), b.block(w)  # their padding is looked at
+        return b.block(s), first, b.block(rc, coarse=True), second, correction, b.block(x)
+
+    both(pair, run)
+
+
+def test_fused_steps_are_their_parts(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        out = []
+        x, e, w, c = b.zeros(), b.zeros(), b.zeros(), b.zeros()
+        rc = b.zeros(coarse=True)
+        for seed in (1, 3):  # the second time over what the first one left
+            r, xc = b.vector(seed), b.vector(seed + 1, coarse=True)
+            b.kernel("presmooth_restrict")(b.matrix, b.transfer, r, x, e, rc)
+            out += [b.block(x).copy(), b.block(rc, coarse=True).copy()]
+            b.kernel("prolong_postsmooth")(b.matrix, b.transfer, r, xc, e, x, c, w)
+            out.append(b.block(x).copy())
+        return out
+
+    both(pair, run)
+
+
+def test_a_halo_of_nan_reaches_boundary_rows_only(name: str) -> None:
+    case = Case(shape=(16, 8, 8), points=27, order="parity", neighbors=((1, 0, 0),))
+    b = box(case, name)
+    y = b.zeros()
+    b.kernel("spmv_halo")(b.matrix, b.backend.asarray(np.pad(np.full(b.halo_size, np.nan), b.backend.guard)), y)
+    found = np.isnan(b.block(y))
+    assert found[-1].all()
+    assert not found[:-1].any()
+
+
+def test_a_box_without_coarse_points(name: str) -> None:
+    case = CASES[0]
+    b, textbook = box(case, name), box(case, "numpy")
+    last = b.backend.matrix(b.layout, b.stencil, None)
+    x, expected = b.zeros(), textbook.zeros()
+    b.kernel("symgs")(last, b.vector(1), x)
+    textbook.kernel("symgs")(textbook.matrix, textbook.vector(1), expected)
+    close(b.block(x), textbook.block(expected))
+
+
+# -- run and explicit slices -------------------------------------------------------------------------------------------
+
+
+def is_run(s: Slices, backend: Backend) -> npt.NDArray[np.bool_]:
+    start, column_start = backend.to_host(s.start), backend.to_host(s.column_start)
+    run: npt.NDArray[np.bool_] = np.diff(column_start) == np.diff(start) // SLICE
+    return run & (np.diff(start) > 0)
+
+
+def made_explicit(s: Slices, backend: Backend) -> Slices:
+    """The same entries with a column for each."""
+    start, column_start, columns = (backend.to_host(v) for v in (s.start, s.column_start, s.columns))
+    out = []
+    for i in range(len(start) - 1):
+        mine = columns[column_start[i] : column_start[i + 1]]
+        if len(mine) == (start[i + 1] - start[i]) // SLICE:
+            mine = (mine[:, None] + np.arange(SLICE, dtype=np.int32)).ravel()
+        out.append(mine)
+    put = backend.asarray
+    return replace(s, column_start=put(start), columns=put(np.concatenate(out).astype(np.int32)))
+
+
+def test_both_kinds_of_slices_give_the_same_product(name: str) -> None:
+    seen = np.zeros(2, dtype=bool)
+    for case in CASES:
+        b = box(case, name)
+        run = is_run(b.matrix.local, b.backend)
+        seen |= [bool(run.any()), not run.all()]
+        other = replace(b.matrix, local=made_explicit(b.matrix.local, b.backend))
+        y, y_too = b.zeros(), b.zeros()
+        b.kernel("spmv")(b.matrix, b.vector(1), y)
+        b.kernel("spmv")(other, b.vector(1), y_too)
+        assert (b.block(y) == b.block(y_too)).all()
+    assert seen.all(), "the cases must have run and explicit slices"
+
+
+def test_cube_of_even_size_is_made_of_runs(name: str) -> None:
+    b = box(Case(shape=(64, 64, 32), points=27, order="parity"), name)
+    assert is_run(b.matrix.local, b.backend).all()
+
+
+@pytest.mark.gpu
+def test_both_assemblies_write_the_same_slices(case: Case) -> None:
+    cpu, cuda = box(case, "cpu"), box(case, "cuda")
+    for part in ("local", "halo"):
+        for field in fields(Slices):
+            expected = getattr(getattr(cpu.matrix, part), field.name)
+            found = cuda.backend.to_host(getattr(getattr(cuda.matrix, part), field.name))
+            assert found.dtype == expected.dtype, field.name
+            assert (found == expected).all(), field.name
+
+
+# -- vectors -----------------------------------------------------------------------------------------------------------
+
+
+def test_vectors(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        x, y, w, f = b.vector(1), b.vector(2), b.zeros(), b.zeros()
+        dot, p = b.scalar(np.nan), b.vector(4)
+        b.kernel("copy")(x, w)
+        copied = b.block(w).copy()
+        b.kernel("waxpby")(2.0, x, -0.25, y, w)
+        b.kernel("waxpby")(1.0, x, 3.0, y, y)  # in place
+        b.kernel("fill")(b.layout, 1.5, f)
+        b.kernel("dot")(x, y, dot)
+        b.kernel("update_p")(x, b.scalar(3.0), b.scalar(4.0), p)
+        return copied, b.block(w), b.block(y), b.block(f), b.backend.to_host(dot), b.block(p)
+
+    both(pair, run)
+
+
+@pytest.mark.parametrize("rr", [2.0, 1.0, np.nan])
+def test_update_x_r(pair: tuple[Box, Box], rr: float) -> None:
+    def run(b: Box) -> Any:
+        x, r, dot = b.vector(3), b.vector(4), b.scalar(np.nan)
+        scalars = b.scalar(3.0), b.scalar(4.0), b.scalar(rr), b.scalar(1.0)
+        b.kernel("update_x_r")(b.vector(1), b.vector(2), *scalars, x, r, dot)
+        return b.block(x), b.block(r), b.backend.to_host(dot)
+
+    both(pair, run)
+    b = pair[0]
+    changed = (run(b)[0] != b.block(b.vector(3))).any()
+    assert changed == (rr == 2.0)
+
+
+def test_update_x_r_may_write_the_scalar_that_it_reads(name: str) -> None:
+    b = box(CASES[0], name)
+    dots = []
+    for shared in (True, False):
+        rr = b.scalar(1e3)
+        dot = rr if shared else b.scalar()
+        args = b.vector(1), b.vector(2), b.scalar(3.0), b.scalar(4.0), rr, b.scalar(1.0), b.vector(3), b.vector(4), dot
+        b.kernel("update_x_r")(*args)
+        dots.append(float(b.backend.to_host(dot)[0]))
+    assert dots[0] == dots[1]
+
+
+def test_a_breakdown_is_seen_in_the_numbers(name: str) -> None:
+    b = box(CASES[0], name)
+    p = b.vector(1)
+    b.kernel("update_p")(b.vector(2), b.scalar(1.0), b.scalar(0.0), p)
+    host = b.backend.to_host(b.backend.unload(b.layout, p))
+    assert not np.isfinite(host).any()
+
+
+# -- the same bits -----------------------------------------------------------------------------------------------------
+
+LARGE = Case(shape=(64, 64, 32), points=27, order="parity", neighbors=SOME_NEIGHBORS)
+
+
+def everything(b: Box) -> list[F64]:
+    """Results of all kernels that could depend on who computes what when."""
+    r, x, y, e, w, c = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
+    rc, dots = b.zeros(coarse=True), [b.scalar() for _ in range(3)]
+    b.kernel("presmooth_restrict")(b.matrix, b.transfer, r, x, e, rc)
+    b.kernel("prolong_postsmooth")(b.matrix, b.transfer, r, rc, e, x, c, w)
+    b.kernel("spmv_dot")(b.matrix, x, y, dots[0])
+    b.kernel("spmv_halo_dot")(b.matrix, b.halo(4), x, y, dots[0])
+    b.kernel("dot")(x, r, dots[1])
+    b.kernel("update_x_r")(x, y, dots[0], dots[1], b.scalar(1.0), b.scalar(0.0), e, r, dots[2])
+    return [b.backend.to_host(v).copy() for v in (x, y, e, r, rc, *dots)]
+
+
+def test_bits_repeat(name: str) -> None:
+    b = box(LARGE, name)
+    first = everything(b)
+    for _ in range(5):
+        assert all((a == z).all() for a, z in zip(first, everything(b), strict=True))
+
+
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
+    one, two = Box(LARGE, load("cpu", threads=1)), Box(LARGE, load("cpu", threads=2))
+    assert all((a == z).all() for a, z in zip(everything(one), everything(two), strict=True))
+
+
+# -- what only a GPU must do -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+def test_an_iteration_can_be_captured_and_replayed() -> None:
+    import cupy
+
+    b = box(LARGE, "cuda")
+    r, x, y, e, w, c = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
+    q, h, rc, dot, other = b.zeros(), b.halo(4), b.zeros(coarse=True), b.scalar(), b.scalar()
+
+    def work() -> None:
+        b.kernel("subtract_halo")(b.matrix, h, r, q)
+        b.kernel("presmooth_restrict")(b.matrix, b.transfer, q, x, e, rc)
+        b.kernel("restrict_halo")(b.matrix, b.transfer, h, rc)
+        b.kernel("prolong_postsmooth")(b.matrix, b.transfer, q, rc, e, x, c, w)
+        b.kernel("spmv_dot")(b.matrix, x, y, dot)
+        b.kernel("spmv_halo_dot")(b.matrix, h, x, y, dot)
+        b.kernel("dot")(x, y, other)
+
+    work()
+    expected = [v.get() for v in (x, y, rc, dot, other)]
+    cupy.cuda.get_current_stream().synchronize()
+    before = cupy.get_default_memory_pool().total_bytes(), cupy.get_default_memory_pool().used_bytes()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        work()
+        graph = stream.end_capture()
+        for v in (x, y, rc, dot, other):
+            v.fill(0.0)
+        graph.launch(stream)
+        graph.launch(stream)
+    stream.synchronize()
+    after = cupy.get_default_memory_pool().total_bytes(), cupy.get_default_memory_pool().used_bytes()
+    assert after == before
+    assert all((a == v.get()).all() for a, v in zip(expected, (x, y, rc, dot, other), strict=True))
+
+
+def test_cuda_sources_need_no_header_of_the_system() -> None:
+    from dsolver.kernels.cuda import loader
+
+    for file in loader.SOURCES:
+        text = loader.source(file)
+        assert "#include" not in text
+        assert "__global__" in text
