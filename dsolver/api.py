@@ -36,7 +36,7 @@ def solve(
     rtol: float = 1e-8,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Literal["mg", "none"] | None = "mg",  # noqa: N803  # SciPy's name for it
+    M: Literal["mg", "none"] | None = "mg",  # SciPy's name for it
     x0: Any = None,
     callback: Callback | None = None,
 ) -> Solution:
@@ -50,15 +50,16 @@ def solve(
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         kernels: "auto", or "numpy" for the slow text-book kernels.
         order: of the smoother: "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
-        rtol, atol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 1000 by default.
         M: the preconditioner: "mg" for one multigrid V-cycle, None for none.
         x0: first guess, like b; zero by default.
-        callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run one
-            by one, which costs speed on small systems.
+        callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
+            one by one, which costs speed on small systems.
 
     Returns:
-        The solution. Its status tells whether it converged, judged on the true residual; not converging is no exception.
+        The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.

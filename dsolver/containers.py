@@ -5,6 +5,7 @@ NumPy in, NumPy out; CuPy in, CuPy out; a Dask array in, a Dask array out with o
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
@@ -32,7 +33,8 @@ class Container(ABC):
 
     def __init__(self, name: str, values: Any, partition: Partition) -> None:
         if tuple(values.shape) != partition.grid:
-            raise InputError(f"{name} has shape {tuple(values.shape)}, but the grid is {partition.grid}: they must be equal")
+            shape = tuple(values.shape)
+            raise InputError(f"{name} has shape {shape}, but the grid is {partition.grid}: they must be equal")
         if np.dtype(values.dtype).kind not in "fiu":
             raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
         self._values = values
@@ -124,7 +126,7 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
     if module == "dask" and hasattr(values, "rechunk"):
         return InDask(name, values, partition, client) if client is not None else InLocalDask(name, values, partition)
     if module == "cupy":
-        return InMemory(name, values, partition, _module_of(values), client)
+        return InMemory(name, values, partition, sys.modules["cupy"], client)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -135,7 +137,7 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
 def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:
     """A float64 Dask array of futures by chunk number."""
     import dask.array as da
-    from dask import delayed
+    from dask.delayed import delayed
 
     px, py, pz = partition.counts
 
@@ -164,10 +166,3 @@ def _host_or_same(block: Any, xp: Any) -> Any:
 
 def _has_futures(blocks: Mapping[int, Any]) -> bool:
     return any(hasattr(block, "key") for block in blocks.values())
-
-
-def _module_of(values: Any) -> Any:
-    """The array module of a CuPy array, without importing CuPy here."""
-    import sys
-
-    return sys.modules["cupy"]

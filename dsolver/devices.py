@@ -52,7 +52,7 @@ def find_gpu() -> Gpu | str:
 
 
 def of_process(wanted: str) -> str:
-    """ "cpu" or "cuda" for this process.
+    """The device of this process: "cpu" or "cuda".
 
     Raises:
         DeviceError: "cuda" was asked for and there is no GPU.
@@ -79,9 +79,9 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
     try:
         workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
         if not workers:
-            raise ClusterError("the cluster has no workers: start some, or wait for them with client.wait_for_workers(n)")
+            raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":
-            return tuple(sorted(workers, key=_host)), "cpu"
+            return tuple(sorted(workers, key=_by_host)), "cpu"
         gpus: dict[str, Gpu | str] = client.run(find_gpu, workers=workers)
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
@@ -91,7 +91,7 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
         return tuple(sorted(workers, key=lambda address: (_host(address), bus[address]))), "cuda"
     if wanted == "cuda":
         raise DeviceError(f"device 'cuda' was asked for, but {reason}")
-    return tuple(sorted(workers, key=_host)), "cpu"
+    return tuple(sorted(workers, key=_by_host)), "cpu"
 
 
 def _why_not(gpus: dict[str, Gpu | str]) -> str | None:
@@ -101,15 +101,18 @@ def _why_not(gpus: dict[str, Gpu | str]) -> str | None:
             return f"on worker {address} {gpu}"
     users: dict[tuple[str, str], str] = {}
     for address, gpu in gpus.items():
-        assert isinstance(gpu, Gpu)
-        other = users.setdefault((_host(address), gpu.bus), address)
-        if other != address:
+        other = users.setdefault((_host(address), gpu.bus), address) if isinstance(gpu, Gpu) else address
+        if isinstance(gpu, Gpu) and other != address:
             return (
-                f"workers {other} and {address} share one GPU ({gpu.name}, {gpu.bus}): there are fewer GPUs than workers; "
-                f"start one worker for each GPU, as dask-cuda's LocalCUDACluster does"
+                f"workers {other} and {address} share one GPU ({gpu.name}, {gpu.bus}): there are fewer GPUs than "
+                f"workers; start one worker for each GPU, as dask-cuda's LocalCUDACluster does"
             )
     return None
 
 
-def _host(address: str) -> tuple[str, str]:
-    return address.rsplit("://", 1)[-1].rsplit(":", 1)[0], address
+def _host(address: str) -> str:
+    return address.rsplit("://", 1)[-1].rsplit(":", 1)[0]
+
+
+def _by_host(address: str) -> tuple[str, str]:
+    return _host(address), address

@@ -20,8 +20,8 @@ class Preconditioner(Protocol):
 class ConjugateGradient:
     """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).
 
-    A step is the same operations on the same handles each time, and no scalar leaves the device. Once r . r <= limit a step
-    no longer changes x and r, so steps may be launched ahead of knowing whether they are needed.
+    A step is the same operations on the same handles each time, and no scalar leaves the device. Once r . r <= limit a
+    step no longer changes x and r, so steps may be launched ahead of knowing whether they are needed.
 
     Args:
         engine: runs the kernels.
@@ -62,9 +62,7 @@ class ConjugateGradient:
         engine.dot(self.r, self._z, self._parts, self.rz)
         engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self._p)
         self._operator.apply_dot(self._p, self._ap, self.pap)
-        engine.run(
-            UPDATE_X_R, self._p, self._ap, self.rz, self.pap, self.rr, self._limit, self.x, self.r, self._parts
-        )
+        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, self.rr, self._limit, self.x, self.r, self._parts)
         engine.total(self._parts, self.rr)
         engine.assign(self._rz_old, self.rz)
 

@@ -62,8 +62,8 @@ class Hierarchy:
             bad = sorted({n for n in extents if n % divisor})
             if bad:
                 raise InputError(
-                    f"chunks of {bad[0]} points along {axis} are not divisible by {divisor}, which {levels} multigrid levels "
-                    f"need: choose a grid and chunks so that every chunk is"
+                    f"chunks of {bad[0]} points along {axis} are not divisible by {divisor}, which {levels} multigrid "
+                    f"levels need: choose a grid and chunks so that every chunk is"
                 )
         partitions = [partition]
         for _ in range(levels - 1):
@@ -90,9 +90,7 @@ class Hierarchy:
     def _layout(self, backend: Backend, shape: Triple) -> Layout:
         return backend.layout(self.order.colors(backend.xp, shape), self.order.count(shape), shape)
 
-    def _level(
-        self, backend: Backend, number: int, partition: Partition, layout: Layout, transfer: Any
-    ) -> ChunkLevel:
+    def _level(self, backend: Backend, number: int, partition: Partition, layout: Layout, transfer: Any) -> ChunkLevel:
         coarse = None
         if transfer is not None:
             coarse = backend.xp.zeros(layout.rows, dtype=np.bool_)

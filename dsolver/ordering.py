@@ -15,8 +15,8 @@ from dsolver.partition import Triple
 PARITIES = 8
 
 BEST_CLASSES = (7, 5, 6, 1, 2, 3, 4, 0)
-"""Visits the coarse points (class 0) last going forward, so that the coarse grid sees the residual that is left; the best
-of the orders measured for the 27-point problem (docs/decisions.md)."""
+"""Visits the coarse points (class 0) last going forward, so that the coarse grid sees the residual that is left; the
+best of the orders measured for the 27-point problem (docs/decisions.md)."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Order:
 
     @classmethod
     def parse(cls, text: str) -> Order:
-        """"natural", "color8", or the eight classes separated by blanks.
+        """An order from its name: natural, color8, or the eight classes separated by blanks.
 
         Raises:
             InputError: the text is none of these.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from dsolver.errors import InputError
 
 Triple = tuple[int, int, int]
 Offsets = tuple[Triple, ...]
+
+DIRECTIONS: Offsets = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3) if (i, j, k) != (0, 0, 0))
+"""Where neighbors lie: faces, edges and corners."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +143,7 @@ class Partition:
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
         """Extents of the chunks along each axis, as Dask writes the chunks of an array."""
-        return tuple(tuple(b - a for a, b in zip(c, c[1:], strict=False)) for c in self._cuts)
+        return tuple(tuple(b - a for a, b in pairwise(c)) for c in self._cuts)
 
     def place(self, number: int) -> Triple:
         """Where a chunk lies among the chunks along x, y, z."""
@@ -154,7 +157,7 @@ class Partition:
 
     def neighbors(self, number: int) -> tuple[int, ...]:
         """The chunks that touch this one at a face, an edge or a corner, ascending."""
-        near = (_add(self.place(number), d) for d in product((-1, 0, 1), repeat=3) if d != (0, 0, 0))
+        near = (_add(self.place(number), d) for d in DIRECTIONS)
         inside = (p for p in near if all(0 <= a < n for a, n in zip(p, self.counts, strict=True)))
         return tuple(sorted(self.number(p) for p in inside))
 
@@ -178,9 +181,7 @@ class Partition:
         own = self[number].box
         found = []
         for neighbor in self.neighbors(number):
-            direction = _triple(
-                b - a for a, b in zip(self.place(number), self.place(neighbor), strict=True)
-            )
+            direction = _triple(b - a for a, b in zip(self.place(number), self.place(neighbor), strict=True))
             if not any(_reaches(o, direction) for o in offsets):
                 continue
             box = self[neighbor].box.intersect(_shell(own, direction))

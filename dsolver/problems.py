@@ -23,7 +23,7 @@ class Problem:
 
     Attributes:
         name: for reports.
-        grid: points along x, y, z. Arrays of the problem have this shape, and ``b[i, j, k]`` belongs to point (i, j, k).
+        grid: points along x, y, z. Arrays of the problem have this shape; ``b[i, j, k]`` belongs to point (i, j, k).
         chunks: how many chunks along x, y, z, or None to let `dsolver.solve` choose one for each worker.
         offsets: the 7 or 27 offsets of a row's columns, (0, 0, 0) among them.
         weights: the value at each offset.
@@ -49,7 +49,7 @@ class Problem:
         Partition(self.grid, self.chunks or (1, 1, 1))
 
     def rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
-        """The matrix rows of one chunk of a partition of this problem's grid, or of a coarser one with the same stencil."""
+        """The matrix rows of one chunk, on this problem's grid or on a coarser one with the same stencil."""
         box = partition[number].box
         return StencilRows(
             shape=box.shape,
@@ -93,9 +93,7 @@ def stencil(grid: Triple, weights: npt.ArrayLike, *, chunks: Triple | None = Non
     used = {o: float(values[o[0] + 1, o[1] + 1, o[2] + 1]) for o in BOX_OFFSETS}
     star = all(weight == 0.0 for o, weight in used.items() if o not in STAR_OFFSETS)
     offsets = STAR_OFFSETS if star else BOX_OFFSETS
-    return Problem(
-        name=name, grid=grid, chunks=chunks, offsets=offsets, weights=tuple(used[o] for o in offsets)
-    )
+    return Problem(name=name, grid=grid, chunks=chunks, offsets=offsets, weights=tuple(used[o] for o in offsets))
 
 
 def hpcg(grid: Triple, *, chunks: Triple | None = None) -> Problem:

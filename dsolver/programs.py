@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Final, final
 
 import numpy as np
@@ -39,6 +38,7 @@ class BuildLevels:
     test_diagonal: bool = False
 
     def __call__(self, backend: Backend, number: int) -> tuple[ChunkLevel, ...]:
+        """All levels of one chunk, finest first."""
         levels = self.hierarchy.build(backend, number)
         if self.test_diagonal:
             factors = backend.asarray(test_factors(self.hierarchy, number))

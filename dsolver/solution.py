@@ -15,22 +15,31 @@ class Status(Enum):
     CONVERGED = ("converged", "The true residual is within the tolerance.")
     MAX_ITERATIONS = (
         "max_iterations",
-        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last iterate.",
+        (
+            "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last "
+            "iterate."
+        ),
     )
     STAGNATED = (
         "stagnated",
-        "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach for "
-        "this system. Loosen rtol, or raise atol.",
+        (
+            "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach "
+            "for this system. Loosen rtol, or raise atol."
+        ),
     )
     DIVERGED = (
         "diverged",
-        "The residual grew without bound: check that the matrix is symmetric positive definite and the right-hand side "
-        "is scaled sensibly.",
+        (
+            "The residual grew without bound: check that the matrix is symmetric positive definite and the right-hand side "
+            "is scaled sensibly."
+        ),
     )
     INDEFINITE = (
         "indefinite",
-        "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
-        "Check the sign of the stencil: a Laplacian needs a positive diagonal.",
+        (
+            "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
+            "Check the sign of the stencil: a Laplacian needs a positive diagonal."
+        ),
     )
     NOT_FINITE = ("not_finite", "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.")
     STOPPED = ("stopped_by_callback", "The callback asked to stop. x is the iterate that it saw.")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 FAN_IN = 8
 """How many numbers one node of a reduction tree adds."""
 
@@ -81,8 +80,8 @@ PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 TOTAL = _kernel("total", reads="parts", writes="total")
-"""total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first to
-last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
+"""total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first
+to last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
 WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
 """w = a x + b y with floats a and b."""
 UPDATE_P = _kernel("update_p", reads="z rz rz_old", updates="p")

@@ -8,8 +8,8 @@ The entries of a slice are three runs of equally long columns, lane fastest::
 
     lower (columns of earlier colors) | upper, not coarse | upper, coarse points
 
-so a half sweep reads half a slice, SpMV reads it whole, and the post-smoother's correction reads its tail. A slice whose
-k-th entries all lie at ``base_k + lane`` stores one int32 base per k (a *run* slice: 8.1 bytes an entry);
+so a half sweep reads half a slice, SpMV reads it whole, and the post-smoother's correction reads its tail. A slice
+whose k-th entries all lie at ``base_k + lane`` stores one int32 base per k (a *run* slice: 8.1 bytes an entry);
 any other stores all 32 columns (an *explicit* slice: 12 bytes an entry). Holes have value 0.
 """
 
@@ -88,8 +88,8 @@ class Matrix:
         local: entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of
             `local` is the first slice of rows, storage slice 1.
         boundary: int32 (B,), storage positions of the rows that read the halo, ascending.
-        halo: their entries, slices of `SLICE` consecutive items of `boundary`; columns index the halo vector, which has a
-            guard slice of zeros on both sides.
+        halo: their entries, slices of `SLICE` consecutive items of `boundary`; columns index the halo vector, which
+            has a guard slice of zeros on both sides.
         entries: number of stored matrix entries that are not holes (diagonal included), for flop counts.
     """
 

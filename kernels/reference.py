@@ -184,9 +184,7 @@ class NumpyBackend(Backend):
     def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
         p[:] = z + ratio(rz, rz_old) * p
 
-    def update_x_r(
-        self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64
-    ) -> None:
+    def update_x_r(self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64) -> None:
         if rr[0] > limit[0]:
             alpha = ratio(rz, pap)
             x += alpha * p

@@ -1,9 +1,9 @@
 """The interface that algorithms are written against.
 
-An algorithm names kernels and handles; an engine decides whether an operation is a call, a Dask task or a kernel launch.
-Handles stand for distributed things: one item for each chunk, wherever its owner is. Handles are variables: running a
-kernel that updates or writes a `Field` gives the variable a new value; whether old memory is reused is the engine's
-business (a task graph makes a new array and leaves the old one to those who still read it).
+An algorithm names kernels and handles; an engine decides whether an operation is a call, a Dask task or a kernel
+launch. Handles stand for distributed things: one item for each chunk, wherever its owner is. Handles are variables:
+running a kernel that updates or writes a `Field` gives the variable a new value; whether old memory is used again is
+the engine's business (a task graph makes a new array and leaves the old one to those who still read it).
 
 Nothing waits except `read`, `repeat` (once, at its end) and `unload`.
 """

@@ -1,7 +1,7 @@
 """Operations as calls in this process, on the chunks that it owns.
 
-The base of the `reference` engine (all chunks, one after the other) and of a rank of the `resident` engine (its own chunks,
-with a transport to the other ranks). Memory is made at set-up and used again: an iteration allocates nothing.
+The base of the `reference` engine (all chunks, one after the other) and of a rank of the `resident` engine (its own
+chunks, with a transport to the other ranks). Memory is made at set-up and used again: an iteration allocates nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from dsolver.partition import Partition
 
 @final
 class EagerPerChunk(PerChunk):
+    """What was built for each owned chunk."""
+
     def __init__(self, items: dict[int, Any]) -> None:
         self.items = items
 
@@ -28,6 +30,8 @@ class EagerPerChunk(PerChunk):
 
 @final
 class EagerField(Field):
+    """A vector for each owned chunk."""
+
     def __init__(self, items: dict[int, Any]) -> None:
         self.items = items
 
@@ -62,6 +66,8 @@ class EagerParts(Parts):
 
 @final
 class EagerScalar(Scalar):
+    """A float64 (1,) array on the device."""
+
     def __init__(self, value: Any) -> None:
         self.value = value
 

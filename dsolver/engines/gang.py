@@ -75,7 +75,8 @@ class GangJob(Job):
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         futures = []
         for number, block in blocks.items():
-            block = self._client.scatter(block, workers=[self._owners[number]], hash=False) if _is_array(block) else block
+            if _is_array(block):
+                block = self._client.scatter(block, workers=[self._owners[number]], hash=False)
             futures.append(self._task(ranks.put_block, name, number, block))
         for future in futures:
             future.result()
@@ -147,8 +148,15 @@ class GangJob(Job):
 
     async def _lost(self) -> list[str]:
         """Workers of this job that have left the cluster."""
-        identity = await self._client.scheduler.identity(n_workers=-1)
-        return [worker for worker in self._workers if worker not in identity["workers"]]
+        present = await self._present()
+        return [worker for worker in self._workers if worker not in present]
+
+    async def _present(self) -> Mapping[str, Any]:
+        """The cluster's workers by address."""
+        scheduler: Any = self._client.scheduler
+        identity = await scheduler.identity(n_workers=-1)
+        workers: Mapping[str, Any] = identity["workers"]
+        return workers
 
     def _cause(self, failed: Mapping[int, BaseException | None]) -> BaseException:
         """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
@@ -168,8 +176,8 @@ class GangJob(Job):
         self._client.sync(self._close_all, reason)
 
     async def _close_all(self, reason: str | None) -> None:
-        identity = await self._client.scheduler.identity(n_workers=-1)
-        there = [worker for worker in self._workers if worker in identity["workers"]]
+        present = await self._present()
+        there = [worker for worker in self._workers if worker in present]
         closing = self._client.run(ranks.close_rank, self._job, reason, workers=there, on_error="ignore")
         await asyncio.wait([asyncio.ensure_future(closing)], timeout=GRACE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Any, Self, final
 
 from dsolver.engines.base import Engine
 
@@ -28,7 +28,7 @@ class Job(ABC):
     def close(self) -> None:
         """End the program and give its memory back."""
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

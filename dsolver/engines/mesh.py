@@ -1,8 +1,8 @@
 """Sockets between all ranks of one job.
 
-A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 ms (docs/decisions.md). Frames arrive in the
-order in which they were sent, and every rank makes the same calls in the same order, so a frame needs no name: a kind
-and a length. A rank that fails sends its reason to every peer before it closes; whoever waits for it raises that.
+A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 ms (docs/decisions.md). Frames arrive in
+the order in which they were sent, and every rank makes the same calls in the same order, so a frame needs no name: a
+kind and a length. A rank that fails sends its reason to every peer before it closes; whoever waits for it raises that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The worker's side of a resident job: one rank, its thread, its program.
 
-The functions here run on workers through `Client.run`, in the worker's event loop, and hand the work to the rank's own thread.
-So a rank starts at once whatever tasks the worker is busy with: no job can wait for a task slot that another
+The functions here run on workers through `Client.run`, in the worker's event loop, and hand the work to the rank's own
+thread. So a rank starts at once whatever tasks the worker is busy with: no job can wait for a task slot that another
 job's rank holds, on workers with a single slot either.
 """
 
@@ -141,9 +141,7 @@ class Rank:
 # -- called through Client.run, on the worker's event loop ------------------------------------------------------------
 
 
-async def open_rank(
-    spec: GangSpec, rank: int, *, dask_worker: Worker
-) -> tuple[Address, tuple[int, ...] | None]:
+async def open_rank(spec: GangSpec, rank: int, *, dask_worker: Worker) -> tuple[Address, tuple[int, ...] | None]:
     """Make a rank; returns where it listens and, of rank 0 on GPUs, NCCL's unique id."""
     made = Rank(spec, rank, dask_worker.ip, dask_worker.state.nthreads)
     _RANKS[spec.job, dask_worker.address] = made
@@ -163,9 +161,7 @@ async def connect_rank(
     await rank.within(rank.connect, addresses, unique)
 
 
-async def start_program(
-    job: str, program: Callable[[Engine, Any], Any], spec: Any, *, dask_worker: Worker
-) -> None:
+async def start_program(job: str, program: Callable[[Engine, Any], Any], spec: Any, *, dask_worker: Worker) -> None:
     """Make the program on a rank."""
     rank = _rank(job, dask_worker.address)
     await rank.within(rank.start, program, spec)
@@ -200,7 +196,7 @@ async def close_rank(job: str, reason: str | None, *, dask_worker: Worker) -> No
     await asyncio.get_running_loop().run_in_executor(None, rank.close)
 
 
-# -- run as tasks on the chunk's owner -----------------------------------------------------------------------------------
+# -- run as tasks on the chunk's owner ---------------------------------------------------------------------------------
 
 
 def put_block(job: str, name: str, number: int, block: Any) -> None:

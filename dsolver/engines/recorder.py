@@ -21,8 +21,8 @@ class Recorder:
     """A stream, and the graphs that were recorded on it.
 
     The first time a step runs as it is: kernels are compiled, NCCL connects, scratch memory is made. Then it is
-    captured, and from then on an iteration costs the host one graph launch and one small copy for each watched scalar; the host
-    looks at the results only after the last one.
+    captured, and from then on an iteration costs the host one graph launch and one small copy for each watched scalar;
+    the host looks at the results only after the last one.
 
     Args:
         transport: asked whether the other ranks still live while the host waits.

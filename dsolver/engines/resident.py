@@ -1,4 +1,4 @@
-"""The speed engine: the program runs next to its data, one rank a worker, many operations between two looks from outside."""
+"""The speed engine: the program runs next to its data, one rank a worker, many operations for each call."""
 
 from __future__ import annotations
 

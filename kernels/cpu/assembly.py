@@ -1,7 +1,7 @@
 """Set-up of a chunk's slices from its rows' entries.
 
-Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. A first pass
-finds each slice's shape, a second one fills it. Entries of one offset whose columns rise with the lane make a run.
+Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. A first
+pass finds each slice's shape, a second one fills it. Entries of one offset whose columns rise with the lane make a run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,16 @@ def _target(column: Any, position: Any, guard: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def measure(
-    first: Any, last: Any, rows: Any, columns: Any, color: Any, coarse: Any, position: Any, halo: Any, widths: Any, runs: Any
+    first: Any,
+    last: Any,
+    rows: Any,
+    columns: Any,
+    color: Any,
+    coarse: Any,
+    position: Any,
+    halo: Any,
+    widths: Any,
+    runs: Any,
 ) -> None:
     """widths (m / SLICE, 3) and runs (m / SLICE,): the shape of each slice of the m rows."""
     offsets = columns.shape[0]

@@ -87,9 +87,7 @@ class CpuBackend(Backend):
         columns = np.empty((len(rows.offsets), len(wanted)), dtype=np.int32)
         values = np.empty(columns.shape)
         weights = rows.weights.reshape(len(rows.offsets), -1)
-        assembly.stencil_entries(
-            wanted, np.array(rows.shape), rows.numbering, rows.steps(), weights, columns, values
-        )
+        assembly.stencil_entries(wanted, np.array(rows.shape), rows.numbering, rows.steps(), weights, columns, values)
         return columns, values
 
     def _boundary(self, layout: Layout, rows: StencilRows) -> npt.NDArray[np.int32]:
@@ -107,7 +105,8 @@ class CpuBackend(Backend):
             columns, values = self._entries(rows, stored[batch])
             assembly.fill_diagonal(stored[batch], columns, values, diagonal[batch])
         if not diagonal.all():
-            raise ZeroDivisionError(f"row {stored[np.flatnonzero(diagonal == 0.0)[0]]} of a chunk has no diagonal entry")
+            row = stored[np.flatnonzero(diagonal == 0.0)[0]]
+            raise ZeroDivisionError(f"row {row} of a chunk has no diagonal entry")
 
     def _slices(
         self,
@@ -119,13 +118,15 @@ class CpuBackend(Backend):
         halo: bool,
     ) -> Slices:
         count = len(wanted) // SLICE
+        order = (layout.color, coarse, layout.position)
         widths = np.zeros((count, 3), dtype=np.int64)
         runs = np.zeros(count, dtype=np.bool_)
         for batch in _batches(wanted):
             columns, _ = self._entries(rows, wanted[batch])
             s = slice(batch.start // SLICE, batch.stop // SLICE)
-            args = (wanted[batch], columns, layout.color, coarse, layout.position, halo, widths[s], runs[s])
-            self.team.run(assembly.measure, 0, s.stop - s.start, *args)
+            self.team.run(
+                assembly.measure, 0, s.stop - s.start, wanted[batch], columns, *order, halo, widths[s], runs[s]
+            )
         width = widths.sum(axis=1)
         start = _offsets(width * SLICE)
         column_start = _offsets(np.where(runs, width, width * SLICE))
@@ -134,10 +135,9 @@ class CpuBackend(Backend):
         for batch in _batches(wanted):
             columns, entries = self._entries(rows, wanted[batch])
             s = slice(batch.start // SLICE, batch.stop // SLICE)
-            args = (wanted[batch], columns, entries, layout.color, coarse, layout.position, halo, widths[s], runs[s])
-            self.team.run(
-                assembly.fill, 0, s.stop - s.start, *args, start[s], column_start[s], values, columns_out
-            )
+            shape = (halo, widths[s], runs[s], start[s], column_start[s])
+            rows_in = (wanted[batch], columns, entries)
+            self.team.run(assembly.fill, 0, s.stop - s.start, *rows_in, *order, *shape, values, columns_out)
         upper = widths[:, 0].astype(np.int32)
         return Slices(
             start=start,
@@ -238,9 +238,7 @@ class CpuBackend(Backend):
     def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
         self.team.run(vectors.update_p, 0, _blocks(p), z, ratio(rz, rz_old), p)
 
-    def update_x_r(
-        self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64
-    ) -> None:
+    def update_x_r(self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64) -> None:
         active = bool(rr[0] > limit[0])
         alpha = ratio(rz, pap) if active else 0.0
         parts = np.empty(_blocks(x))

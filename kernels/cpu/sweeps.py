@@ -23,7 +23,7 @@ ONE = uint64(1)
 
 @njit(inline="always")
 def _add_products(acc: Any, s: Any, first: Any, last: Any, m: Any, x: Any) -> None:
-    """acc += entry columns [first, last) of local slice s times x. m is (start, column_start, values, columns, widths)."""
+    """acc += entry columns [first, last) of local slice s times x. m is (start, column_start, values, columns)."""
     start, column_start, values, columns = m
     value_base = uint64(start[s])
     column_base = uint64(column_start[s])
