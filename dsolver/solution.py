@@ -5,48 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, final
+from typing import Any, Final, final
 
 
 @final
 class Status(Enum):
-    """How a solve ended. The value is a short name, `advice` says what to do."""
+    """How a solve ended. The value is a short name; `advice` says what to do."""
 
-    CONVERGED = ("converged", "The true residual is within the tolerance.")
-    MAX_ITERATIONS = (
-        "max_iterations",
-        (
-            "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last "
-            "iterate."
-        ),
-    )
-    STAGNATED = (
-        "stagnated",
-        (
-            "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach "
-            "for this system. Loosen rtol, or raise atol."
-        ),
-    )
-    DIVERGED = (
-        "diverged",
-        (
-            "The residual grew without bound: check that the matrix is symmetric positive definite and the right-hand side "
-            "is scaled sensibly."
-        ),
-    )
-    INDEFINITE = (
-        "indefinite",
-        (
-            "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
-            "Check the sign of the stencil: a Laplacian needs a positive diagonal."
-        ),
-    )
-    NOT_FINITE = ("not_finite", "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.")
-    STOPPED = ("stopped_by_callback", "The callback asked to stop. x is the iterate that it saw.")
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "max_iterations"
+    STAGNATED = "stagnated"
+    DIVERGED = "diverged"
+    INDEFINITE = "indefinite"
+    NOT_FINITE = "not_finite"
+    STOPPED = "stopped_by_callback"
 
-    def __init__(self, label: str, advice: str) -> None:
-        self.label = label
-        self.advice = advice
+    @property
+    def advice(self) -> str:
+        """What it means and what to do."""
+        return _ADVICE[self]
 
     @property
     def converged(self) -> bool:
@@ -54,7 +31,29 @@ class Status(Enum):
         return self is Status.CONVERGED
 
     def __str__(self) -> str:
-        return self.label
+        return self.value
+
+
+_ADVICE: Final = {
+    Status.CONVERGED: "The true residual is within the tolerance.",
+    Status.MAX_ITERATIONS: (
+        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last iterate."
+    ),
+    Status.STAGNATED: (
+        "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach "
+        "for this system. Loosen rtol, or raise atol."
+    ),
+    Status.DIVERGED: (
+        "The residual grew without bound: check that the matrix is symmetric positive definite and that the right-hand "
+        "side is scaled sensibly."
+    ),
+    Status.INDEFINITE: (
+        "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
+        "Check the sign of the stencil: a Laplacian needs a positive diagonal."
+    ),
+    Status.NOT_FINITE: "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.",
+    Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
+}
 
 
 @final
