@@ -1,0 +1,140 @@
+"""The engines on real GPUs: the same bits on one and on several, graphs that allocate nothing, honest containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import Runtime, connect
+
+GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
+
+History = tuple[list[tuple[float, float]], dict[int, Any]]
+
+
+def history(runtime: Runtime, order: str = "color8") -> History:
+    """Residuals and solution blocks of some iterations, continued in a second call."""
+    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse(order))
+    with runtime.launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0]) as job:
+        job.call("fill", "x", 1.0)
+        job.call("b_from_x")
+        job.call("fill", "x", 0.0)
+        job.call("start")
+        samples = [*job.call("advance", STEPS // 3), *job.call("advance", STEPS - STEPS // 3)]
+        blocks = {number: on_host(block) for number, block in job.unload("x").items()}
+    return samples, blocks
+
+
+def on_host(block: Any) -> Any:
+    block = block.result() if hasattr(block, "key") else block
+    return block.get() if hasattr(block, "get") else block
+
+
+def assert_same(found: History, expected: History) -> None:
+    assert found[0] == expected[0]
+    for number, block in expected[1].items():
+        np.testing.assert_array_equal(found[1][number], block)
+
+
+@contextmanager
+def gpu_cluster(workers: int) -> Iterator[Any]:
+    from dask_cuda import LocalCUDACluster
+    from distributed import Client
+
+    with (
+        LocalCUDACluster(
+            n_workers=workers, device_memory_limit=None, memory_limit=None, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def serial() -> History:
+    return history(connect(engine="reference", device="cuda"))
+
+
+@pytest.mark.gpu
+def test_recorded_graphs_give_the_bits_of_the_serial_engine(serial: History) -> None:
+    assert_same(history(connect(device="cuda")), serial)
+
+
+@pytest.mark.gpu
+def test_the_gpu_agrees_with_the_cpu_to_rounding(serial: History) -> None:
+    on_cpu = history(connect(engine="reference", device="cpu"))
+    np.testing.assert_allclose([r for r, _ in serial[0]], [r for r, _ in on_cpu[0]], rtol=1e-10)
+
+
+@pytest.mark.gpu
+def test_natural_order_on_the_gpu_is_the_natural_order() -> None:
+    on_gpu = history(connect(device="cuda"), "natural")
+    on_cpu = history(connect(engine="reference", device="cpu"), "natural")
+    np.testing.assert_allclose([r for r, _ in on_gpu[0]], [r for r, _ in on_cpu[0]], rtol=1e-10)
+
+
+@pytest.mark.gpu
+def test_a_replayed_iteration_allocates_nothing() -> None:
+    import cupy
+
+    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
+    with connect(device="cuda").launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0]) as job:
+        job.call("fill", "b", 1.0)
+        job.call("start")
+        job.call("advance", 2)
+        pool = cupy.get_default_memory_pool()
+        before = (pool.used_bytes(), pool.total_bytes())
+        job.call("advance", 20)
+        assert (pool.used_bytes(), pool.total_bytes()) == before
+
+
+@pytest.mark.gpu
+def test_cupy_in_cupy_out() -> None:
+    import cupy
+
+    problem = dsolver.problems.poisson7((32, 32, 32))
+    b = cupy.random.default_rng(0).standard_normal(problem.grid)
+    solution = dsolver.solve(problem, b)
+    assert solution.converged
+    assert isinstance(solution.x, cupy.ndarray)
+    expected = dsolver.solve(problem, cupy.asnumpy(b), device="cpu").x
+    np.testing.assert_allclose(cupy.asnumpy(solution.x), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_one_gpu_worker_gives_the_same_bits(engine: Any, serial: History) -> None:
+    with gpu_cluster(1) as client:
+        assert_same(history(connect(client, engine=engine, device="cuda")), serial)
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_two_gpus_give_the_same_bits(engine: Any, serial: History) -> None:
+    with gpu_cluster(2) as client:
+        assert_same(history(connect(client, engine=engine, device="cuda")), serial)
+
+
+@pytest.mark.gpu(4)
+def test_four_gpus_give_the_same_bits(serial: History) -> None:
+    with gpu_cluster(4) as client:
+        assert_same(history(connect(client, device="cuda")), serial)
+
+
+@pytest.mark.gpu(2)
+def test_a_failing_rank_ends_the_job_on_gpus() -> None:
+    with gpu_cluster(2) as client:
+        runtime = connect(client, device="cuda")
+        hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
+        job = runtime.launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0])
+        with pytest.raises(dsolver.RankError, match="rank"):
+            job.call("no_such_method")
+        assert dsolver.solve(dsolver.problems.hpcg((32, 16, 16)), np.ones((32, 16, 16)), client=client).converged
