@@ -1,0 +1,129 @@
+"""Reads right-hand sides and writes results: `.npy` or `.zarr`, and JSON."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dsolver.errors import InputError, OutputExistsError
+from dsolver.partition import Triple
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ARRAYS: Final = (".npy", ".zarr")
+ZARR_MARKS: Final = ("zarr.json", ".zarray")
+
+
+def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = ()) -> None:
+    """Refuse an output that could not be written at the end, before any work.
+
+    Raises:
+        OutputExistsError: it exists and is not to be replaced, or must not be.
+        InputError: its folder does not exist, or its name has an unknown ending.
+    """
+    if path is None:
+        return
+    if suffixes and path.suffix not in suffixes:
+        raise InputError(f"cannot write {path}: use a name that ends with {' or '.join(suffixes)}")
+    if path.suffix == ".zarr":
+        _zarr()
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise InputError(f"cannot write {path}: you may not write to the folder {path.absolute().parent}")
+    if path.exists() and not force:
+        raise OutputExistsError(f"{path} exists: choose another name, or add --force to replace it")
+    if path.is_dir() and not any((path / mark).is_file() for mark in ZARR_MARKS):
+        raise OutputExistsError(
+            f"{path} is a folder that holds no zarr array; it is not replaced, not even with --force"
+        )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one go: it is there whole or not at all."""
+    partial = _partial(path)
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def check_input(path: Path, grid: Triple) -> None:
+    """Refuse a right-hand side that cannot be right, before any work.
+
+    Raises:
+        InputError: it cannot be read, or has another shape than the grid.
+    """
+    array = _opened(path)
+    if tuple(array.shape) != grid:
+        raise InputError(f"{path} has shape {tuple(array.shape)}, but --grid is {grid}: they must be equal")
+
+
+def read_array(path: Path, client: Client | None) -> Any:
+    """A right-hand side that was checked: a NumPy array, or a Dask array of zarr's where a cluster can read it."""
+    array = _opened(path)
+    if isinstance(array, np.ndarray):
+        return array
+    if client is None:
+        return np.asarray(array[...])
+    from dask import array as dask_array
+
+    return dask_array.from_array(array, chunks=array.chunks)
+
+
+def write_array(path: Path, x: Any) -> None:
+    """Write a NumPy or Dask array; a Dask array goes to zarr block by block, from the workers."""
+    partial = _partial(path)
+    if path.suffix == ".npy":
+        with partial.open("wb") as file:
+            np.save(file, np.asarray(x), allow_pickle=False)
+        partial.replace(path)
+        return
+    chunks = getattr(x, "chunksize", None) or x.shape
+    shutil.rmtree(partial, ignore_errors=True)
+    target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype="float64")
+    if isinstance(x, np.ndarray):
+        target[...] = x
+    else:
+        x.store(target)
+    if path.is_dir():
+        shutil.rmtree(path)
+    partial.replace(path)
+
+
+def _opened(path: Path) -> Any:
+    if path.suffix not in ARRAYS:
+        raise InputError(f"cannot read {path}: use a file that ends with {' or '.join(ARRAYS)}")
+    if not path.exists():
+        raise InputError(f"cannot read {path}: there is no such file")
+    if path.suffix == ".zarr":
+        zarr = _zarr()
+        try:
+            return zarr.open_array(str(path), mode="r")
+        except (OSError, ValueError, KeyError, zarr.errors.BaseZarrError) as error:
+            raise InputError(f"cannot read {path}: it is no zarr array ({error})") from error
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:  # NumPy's text proposes to unpickle it, which would run whatever it holds
+        raise InputError(f"cannot read {path}: it is no array of numbers that numpy.save has written") from error
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"cannot read {path}: it holds several arrays; save the one that is wanted with numpy.save")
+    return array
+
+
+def _zarr() -> Any:
+    try:
+        return importlib.import_module("zarr")
+    except ImportError as error:
+        raise InputError("zarr is not installed: pip install 'dsolver[zarr]', or use a .npy file") from error
+
+
+def _partial(path: Path) -> Path:
+    """Where a file is written before it gets its name."""
+    return path.with_name(f".{path.name}.partial")

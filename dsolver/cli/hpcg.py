@@ -1,0 +1,94 @@
+"""`dsolver hpcg`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsolver import hpcg as benchmark
+from dsolver.cli import files, progress
+from dsolver.cli.options import Where, force_option, where_options
+from dsolver.cli.report import show
+from dsolver.ordering import Order
+from dsolver.partition import Triple
+
+EPILOG = """
+\b
+Examples:
+  dsolver hpcg --grid 64 64 64                                the whole procedure in this process
+  dsolver hpcg --grid 64 64 64 --order natural --iterations 50 --json out.json
+  dsolver hpcg --grid 128 64 64 --workers 2 --engine graph --time 5
+  dsolver hpcg --grid 512 256 256 --workers 2 --device cuda
+\b
+Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
+@click.option(
+    "--grid",
+    nargs=3,
+    type=int,
+    default=(104, 104, 104),
+    show_default="104 104 104",
+    metavar="NX NY NZ",
+    help="Points of the whole grid along x, y and z, each divisible by 8.  Example: --grid 64 64 64",
+)
+@where_options
+@click.option(
+    "--time",
+    "seconds",
+    type=float,
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the timed sets run together; at least one set is run.  Example: --time 60",
+)
+@click.option(
+    "--iterations",
+    type=int,
+    metavar="K",
+    help="Run exactly K iterations and report the residuals, without checks and rating. Default: the whole procedure.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the results to this file, as JSON.  Example: --json out.json",
+)
+@force_option
+@click.pass_context
+def hpcg(
+    ctx: click.Context,
+    /,
+    *,
+    grid: Triple,
+    chunks: Triple | None,
+    order: str,
+    seconds: float,
+    iterations: int | None,
+    json_file: Path | None,
+    force: bool,
+    **where: Any,
+) -> None:
+    """Run the HPCG benchmark's problem and procedure, and rate this machine or cluster.
+
+    Solves a 27-point system by conjugate gradients with a multigrid preconditioner, checks the result as the HPCG
+    benchmark does, and tells the speed in GF/s (1e9 floating-point operations a second). No official HPCG submission.
+    """
+    place = Where(**where)
+    options = benchmark.HpcgOptions(
+        grid=grid, chunks=chunks, order=Order.parse(order), seconds=seconds, iterations=iterations
+    )
+    files.check_output(json_file, force=force)
+    with place.runtime() as runtime, progress.shown() as report:
+        result = benchmark.run(runtime, options, *([report] if report else []))
+        workers = len(runtime.workers)
+    show(result, workers)
+    if json_file is not None:
+        files.write_text(json_file, result.to_json())
+    if result.valid is False:
+        ctx.exit(1)

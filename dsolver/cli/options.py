@@ -1,0 +1,128 @@
+"""Options that the commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import click
+
+from dsolver.cluster import ClusterOptions, open_client
+from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WHERE: Final = (
+    click.option(
+        "--chunks",
+        nargs=3,
+        type=int,
+        metavar="PX PY PZ",
+        help="How many chunks to cut the grid into along x, y and z. Every chunk's sides must be divisible by 8. "
+        "Default: one chunk for each worker.  Example: --chunks 2 2 2",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["reference", "graph", "resident"]),
+        default="resident",
+        show_default=True,
+        help="How operations run. resident: a program that stays in each worker (fast). graph: every operation a "
+        "Dask task, to watch on the dashboard; needs --workers or --scheduler. reference: one after the other in "
+        "this process.",
+    ),
+    click.option(
+        "--order",
+        default="color8",
+        show_default=True,
+        help="In which order the smoother visits the points. color8: eight colors, parallel. natural: row by row. Or "
+        'the eight colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="Where the arithmetic runs. auto: on GPUs if every worker has one, else on CPUs.  Example: --device cuda",
+    ),
+    click.option(
+        "--kernels",
+        type=click.Choice(["auto", "numpy"]),
+        default="auto",
+        show_default=True,
+        help="Which implementation. auto: the device's own. numpy: the slow text-book one, for checking.",
+    ),
+    click.option(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="Start a Dask cluster with N workers on this machine for this run (one a GPU with --device cuda). "
+        "Default: no cluster, everything runs in this process.  Example: --workers 2",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Use a running Dask cluster.  Example: --scheduler tcp://10.0.0.1:8786",
+    ),
+)
+
+
+def where_options(command: F) -> F:
+    """Add the options that say how the grid is cut and where the solve runs."""
+    for option in reversed(_WHERE):
+        command = option(command)
+    return command
+
+
+force_option = click.option(
+    "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
+)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Where a command runs, as the options say.
+
+    Attributes:
+        engine, device, kernels: see `dsolver.runtime.connect`.
+        workers, scheduler: see `dsolver.cluster.ClusterOptions`.
+    """
+
+    engine: EngineName
+    device: DeviceName
+    kernels: KernelsName
+    workers: int | None
+    scheduler: str | None
+
+    def __post_init__(self) -> None:
+        self.cluster  # noqa: B018  # validates
+
+    @property
+    def cluster(self) -> ClusterOptions:
+        """The cluster's part."""
+        return ClusterOptions(
+            workers=self.workers,
+            scheduler=self.scheduler,
+            device="cpu" if self.kernels == "numpy" and self.device == "auto" else self.device,
+            engine=self.engine,
+        )
+
+    @contextmanager
+    def client(self) -> Iterator[Client | None]:
+        """The client, while the cluster is open."""
+        with open_client(self.cluster) as client:
+            if client is not None:
+                with suppress(KeyError, AttributeError):  # a scheduler without dashboard
+                    click.echo(f"Dask dashboard: {client.dashboard_link}", err=True)
+            yield client
+
+    @contextmanager
+    def runtime(self) -> Iterator[Runtime]:
+        """The runtime, while the cluster is open."""
+        with self.client() as client:
+            yield connect(client, engine=self.engine, device=self.device, kernels=self.kernels)

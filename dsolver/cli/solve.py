@@ -1,0 +1,150 @@
+"""`dsolver solve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+import dsolver
+from dsolver import problems
+from dsolver.cli import files, progress
+from dsolver.cli.options import Where, force_option, where_options
+from dsolver.iteration import State, Tolerances
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.partition import Box, Triple
+from dsolver.problems import Problem
+from dsolver.solution import Solution
+
+PROBLEMS: Final = {"hpcg": problems.hpcg, "poisson7": problems.poisson7, "poisson27": problems.poisson27}
+
+EPILOG = """
+\b
+Examples:
+  dsolver solve --problem poisson7 --grid 64 64 64
+  dsolver solve --problem poisson7 --grid 64 64 64 --rhs b.npy --out x.npy --rtol 1e-6
+  dsolver solve --problem hpcg --grid 128 64 64 --workers 2 --rhs b.zarr --out x.zarr
+\b
+Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad input.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Solve a linear system on a grid.")
+@click.option(
+    "--problem",
+    "kind",
+    type=click.Choice(sorted(PROBLEMS)),
+    default="hpcg",
+    show_default=True,
+    help="Which matrix A. poisson7: diagonal 6, the six nearest points -1. hpcg and poisson27: diagonal 26, the 26 "
+    "nearest -1. Values outside the grid are zero.",
+)
+@click.option(
+    "--grid",
+    nargs=3,
+    type=int,
+    required=True,
+    metavar="NX NY NZ",
+    help="Points along x, y and z, each divisible by 8.  Example: --grid 64 64 64",
+)
+@click.option(
+    "--rhs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Right-hand side b, a .npy file or .zarr array of shape (NX, NY, NZ). Default: b = A 1, so that x is 1 "
+    "everywhere.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the solution x there, as .npy or .zarr, shape (NX, NY, NZ). Default: x is not written.",
+)
+@click.option(
+    "--rtol",
+    type=float,
+    default=1e-8,
+    show_default=True,
+    help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6",
+)
+@click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
+@where_options
+@force_option
+@click.pass_context
+def solve(
+    ctx: click.Context,
+    /,
+    *,
+    kind: str,
+    grid: Triple,
+    rhs: Path | None,
+    out: Path | None,
+    rtol: float,
+    maxiter: int | None,
+    chunks: Triple | None,
+    order: str,
+    force: bool,
+    **where: Any,
+) -> None:
+    """Solve A x = b on a 3D grid by conjugate gradients with a multigrid preconditioner."""
+    place = Where(**where)
+    problem = PROBLEMS[kind](grid, chunks=chunks)
+    tolerances = Tolerances(rtol=rtol) if maxiter is None else Tolerances(rtol=rtol, maxiter=maxiter)
+    Hierarchy.plan(problem, chunks or (1, 1, 1), Order.parse(order))
+    files.check_output(out, force=force, suffixes=files.ARRAYS)
+    if rhs is not None:
+        files.check_input(rhs, grid)
+    with place.client() as client, progress.shown() as report:
+        b = row_sums(problem) if rhs is None else files.read_array(rhs, client)
+        solution = dsolver.solve(
+            problem,
+            b,
+            client=client,
+            engine=place.engine,
+            device=place.device,
+            kernels=place.kernels,
+            order=order,
+            rtol=rtol,
+            maxiter=tolerances.maxiter,
+            callback=_reporter(report, tolerances.maxiter) if report else None,
+        )
+        if out is not None:
+            files.write_array(out, solution.x)
+    _show(solution, out)
+    if not solution.converged:
+        ctx.exit(1)
+
+
+def row_sums(problem: Problem) -> npt.NDArray[np.float64]:
+    """A 1: for each row the sum of its entries, shape of the grid."""
+    domain = Box(lo=(0, 0, 0), hi=problem.grid)
+    out = np.zeros(problem.grid)
+    for (i, j, k), weight in zip(problem.offsets, problem.weights, strict=True):
+        inside = domain.intersect(domain.shifted((-i, -j, -k)))
+        if inside is not None:
+            out[inside.slices] += weight
+    return out
+
+
+def _reporter(report: progress.Report, maxiter: int) -> Any:
+    def callback(state: State) -> None:
+        report(f"CG {state.residual:.1e} > {state.limit:.1e}", state.iteration, maxiter)
+
+    return callback
+
+
+def _show(solution: Solution, out: Path | None) -> None:
+    first, last = solution.residuals[0], solution.residuals[-1]
+    count = solution.iterations
+    rate = (last / first) ** (1 / count) if count and first else 0.0
+    click.echo(f"residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations (x {rate:.3f} each)")
+    click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
+    click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
+    click.echo(f"engine: {solution.engine}")
+    if out is not None:
+        click.echo(f"x written to {out}")
+    click.echo(f"{solution.status}: {solution.status.advice}")

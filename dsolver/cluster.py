@@ -1,0 +1,163 @@
+"""Opens a Dask cluster for one run: one of our own on this machine, somebody else's, or none."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.devices import INSTALL, Gpu, find_gpu
+from dsolver.errors import ClusterError, DeviceError, InputError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS: Final = 10
+DASHBOARD: Final = "127.0.0.1:8787"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """Which cluster to use.
+
+    Attributes:
+        workers: start so many workers on this machine; None for no cluster of our own.
+        scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786"; None for none.
+        device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
+        engine: that will run there.
+        timeout: seconds to wait for the scheduler.
+
+    Raises:
+        InputError: the choices exclude each other or are out of range.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    device: str = "auto"
+    engine: str = "auto"
+    timeout: float = CONNECT_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"{self.workers} workers: start at least 1")
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("--workers starts a cluster and --scheduler uses a running one: give only one of them")
+        given = self.workers is not None or self.scheduler is not None
+        if self.engine == "reference" and given:
+            raise InputError(
+                "the reference engine runs in this process: drop --workers or --scheduler, or choose another engine"
+            )
+        if self.engine == "graph" and not given:
+            raise InputError(
+                "the graph engine makes Dask tasks and needs a cluster: add --workers 2 to start one on this machine, "
+                "or --scheduler tcp://HOST:8786 to use a running one"
+            )
+
+
+@contextmanager
+def open_client(options: ClusterOptions) -> Iterator[Client | None]:
+    """A client of the cluster that the options name, closed at the end together with what was started for it.
+
+    Raises:
+        ClusterError: the scheduler cannot be reached.
+        DeviceError: GPU workers were asked for and cannot be started here.
+    """
+    if options.scheduler is not None:
+        with _connected(options.scheduler, options.timeout) as client:
+            yield client
+    elif options.workers is not None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Port .* is already in use")
+            cluster = _start(options.workers, options.device)
+        with cluster, cluster.get_client() as client:
+            yield client
+    else:
+        yield None
+
+
+def _connected(address: str, timeout: float) -> Client:
+    from distributed import Client
+    from distributed.comm.addressing import get_address_host_port
+
+    try:
+        if not address.startswith("inproc://"):
+            get_address_host_port(address)
+    except ValueError as error:
+        raise ClusterError(f"{address!r} is no scheduler address: write it like tcp://10.0.0.1:8786") from error
+    try:
+        # The client's own log would print a traceback beside our message.
+        with _silent("distributed.deploy", "distributed.comm", "distributed.client"):
+            return Client(address, timeout=timeout, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address} within {timeout:g} s: check the address and that `dask scheduler` runs "
+            f"there ({type(error).__name__})"
+        ) from error
+
+
+def _start(workers: int, device: str) -> Any:
+    """A cluster on this machine. Without memory limits: solver memory cannot be spilled, so a limit could only kill."""
+    if device == "cuda" or (device == "auto" and _gpus() >= workers):
+        return _start_gpus(workers)
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=None,
+        dashboard_address=DASHBOARD,
+        silence_logs=logging.ERROR,
+    )
+
+
+def _start_gpus(workers: int) -> Any:
+    try:
+        dask_cuda: Any = importlib.import_module("dask_cuda")
+    except ImportError as error:
+        raise DeviceError(f"GPU workers need dask-cuda, which is not installed ({error}); {INSTALL}") from error
+    gpu = find_gpu()
+    if not isinstance(gpu, Gpu):
+        raise DeviceError(f"device 'cuda' was asked for, but {gpu}")
+    present = _gpus()
+    if workers > present:
+        raise DeviceError(
+            f"{workers} GPU workers were asked for, but this machine shows {present} GPU(s): use --workers {present}"
+        )
+    return dask_cuda.LocalCUDACluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        memory_limit=None,
+        device_memory_limit=None,
+        dashboard_address=DASHBOARD,
+        silence_logs=logging.ERROR,
+    )
+
+
+def _gpus() -> int:
+    """GPUs that dask-cuda could give a worker each and that CuPy can use."""
+    if not isinstance(find_gpu(), Gpu):
+        return 0
+    try:
+        return int(importlib.import_module("dask_cuda.utils").get_n_gpus())
+    except ImportError:
+        return 0
+
+
+@contextmanager
+def _silent(*loggers: str) -> Iterator[None]:
+    """Mute loggers of other packages for a while."""
+    found = [logging.getLogger(name) for name in loggers]
+    before = [logger.level for logger in found]
+    try:
+        for logger in found:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(found, before, strict=True):
+            logger.setLevel(level)
