@@ -209,6 +209,20 @@ extern "C" __global__ void shapes(
     columns[s] = runs[s] ? width : width * SLICE;
 }
 
+// What the matrix passes know of a slice, in the order in which a pass visits the slices.
+extern "C" __global__ void pack_entries(
+    const int* __restrict__ order, const long long* __restrict__ start, const long long* __restrict__ column_start,
+    const int* __restrict__ upper, const int* __restrict__ coarse, int slices, Entries* entries
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= slices) return;
+    const int s = order[i];
+    const unsigned width = static_cast<unsigned>((start[s + 1] - start[s]) / SLICE);
+    const unsigned run = column_start[s + 1] - column_start[s] == width;
+    const unsigned shape = upper[s] | coarse[s] << 10 | width << 20 | run << 30;
+    entries[i] = {static_cast<unsigned>(start[s] / SLICE), static_cast<unsigned>(column_start[s]), s, shape};
+}
+
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list to
 // its storage position. 20 bytes a row.
 extern "C" __global__ void storage_order(

@@ -70,13 +70,26 @@ def with_launches(a: Matrix) -> CudaMatrix:
     upper_before = _running_sum(widths - a.local.upper)
     has_upper = cupy.diff(upper_before[ends]).get() > 0
     forward, backward = sweep_launches(a.layout.color_slices, has_upper)
+    stored = cupy.arange(len(widths), dtype=np.int32)
+    by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32)
     return CudaMatrix(
         **vars(a),
-        walk=cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32),
+        by_color=_packed(a.local, stored),
+        by_plane=_packed(a.local, by_plane),
+        by_boundary=_packed(a.halo, cupy.arange(len(a.halo.upper), dtype=np.int32)),
         partials=cupy.zeros(max(len(a.local.upper), len(a.halo.upper))),
         forward=forward,
         backward=backward,
     )
+
+
+def _packed(s: Slices, order: Array) -> Array:
+    """The slices in this order, each as the `Entries` of slices.cuh."""
+    out = cupy.empty((len(order), 4), dtype=np.uint32)
+    if len(order):
+        arguments = (order, s.start, s.column_start, s.upper, s.coarse, np.int32(len(order)), out)
+        kernel("assembly.cu", "pack_entries")(*_threads(len(order)), arguments)
+    return out
 
 
 def _stencil_arguments(rows: StencilRows) -> tuple[Any, ...]:

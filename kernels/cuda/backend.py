@@ -80,12 +80,12 @@ class CudaBackend(Backend):
 
     def spmv(self, a: CudaMatrix, x: Array, y: Array) -> None:
         grid, block, tail = a.all_slices
-        self._sweeps["spmv"](grid, block, (*a.entry_arguments, a.walk, a.diagonal, x, y, *tail))
+        self._sweeps["spmv"](grid, block, (*a.plane_arguments, x, y, *tail))
 
     def spmv_dot(self, a: CudaMatrix, x: Array, y: Array, dot: Array) -> None:
         grid, block, tail = a.all_slices
-        self._sweeps["spmv_dot"](grid, block, (*a.entry_arguments, a.walk, a.diagonal, x, y, a.partials, *tail))
-        self._sum(a.partials, len(a.walk), dot, add=False)
+        self._sweeps["spmv_dot"](grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
+        self._sum(a.partials, len(a.by_plane), dot, add=False)
 
     def spmv_halo(self, a: CudaMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
@@ -103,26 +103,25 @@ class CudaBackend(Backend):
         self._halo("restrict_halo", a, t.coarse_of, h, rc)
 
     def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
-        self._half_sweep("forward_from_zero", a.forward, a, a.local.upper, a.diagonal, r, x)
-        self._half_sweep("backward", a.backward, a, a.local.upper, a.diagonal, x, x)
+        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
+        self._half_sweep("backward", a.backward, a, a.diagonal, x, x)
 
     def presmooth(self, a: CudaMatrix, r: Array, x: Array, e: Array) -> None:
-        self._half_sweep("forward_from_zero", a.forward, a, a.local.upper, a.diagonal, r, x)
-        self._half_sweep("backward_keep", a.backward, a, a.local.upper, a.diagonal, x, e)
+        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
+        self._half_sweep("backward_keep", a.backward, a, a.diagonal, x, e)
 
     def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
-            launch = color_launch(first, last, reverse=False)
-            self._half_sweep("restrict_residual", (launch,), a, a.local.upper, t.coarse_of, e, rc)
+            launch = color_launch(first - 1, last - 1, reverse=False)
+            self._half_sweep("restrict_residual", (launch,), a, t.coarse_of, e, rc)
 
     def prolong(self, t: Transfer, xc: Array, x: Array, c: Array) -> None:
         self._items("prolong", len(t.fine_of), t.fine_of, xc, x, c)
 
     def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
-        s = a.local
-        self._half_sweep("forward_corrected", a.forward, a, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
-        self._half_sweep("backward", a.backward, a, s.upper, a.diagonal, w, x)
+        self._half_sweep("forward_corrected", a.forward, a, a.diagonal, r, c, e, x, w)
+        self._half_sweep("backward", a.backward, a, a.diagonal, w, x)
 
     def prolong_postsmooth(
         self, a: CudaMatrix, t: Transfer, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
@@ -172,7 +171,7 @@ class CudaBackend(Backend):
 
     def _half_sweep(self, name: str, launches: tuple[Launch, ...], a: CudaMatrix, *arguments: Any) -> None:
         function = self._sweeps[name]
-        head = (*a.entry_arguments, *arguments)
+        head = (*a.color_arguments, *arguments)
         for grid, block, tail in launches:
             function(grid, block, head + tail)
 

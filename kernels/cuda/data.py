@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.layout import SLICE, Array, Matrix, Slices
+from dsolver.kernels.layout import SLICE, Array, Matrix
 
 WIDEST = 8
 """Most warps of a block. Blocks of 128 and 256 threads came within 1 % of each other for large chunks."""
@@ -30,7 +30,7 @@ def warps(count: int) -> tuple[tuple[int], tuple[int]]:
 
 
 def color_launch(first: int, last: int, *, reverse: bool) -> Launch:
-    """A launch over storage slices [first, last), front to back or back to front."""
+    """A launch over slices [first, last) of a matrix, front to back or back to front."""
     start, step = (last - 1, -1) if reverse else (first, 1)
     return *warps(last - first), (np.int32(start), np.int32(step), np.int32(last - first))
 
@@ -45,7 +45,7 @@ def sweep_launches(
     L2 still holds.
     """
     launches = [
-        color_launch(int(first), int(last), reverse=color % 2 == 1) if first < last else None
+        color_launch(int(first) - 1, int(last) - 1, reverse=color % 2 == 1) if first < last else None
         for color, (first, last) in enumerate(pairwise(color_slices))
     ]
     forward = tuple(launch for launch in launches if launch)
@@ -58,31 +58,40 @@ class CudaMatrix(Matrix):
     """A chunk's matrix with its launches.
 
     Attributes:
-        walk: int32 (slices,), the slices of `local` in the order in which SpMV visits them.
+        by_color: uint32 (slices, 4), where the slices of `local` are, in storage order: `Entries` in slices.cuh.
+        by_plane: the same in the order in which SpMV visits them.
+        by_boundary: the same for `halo`.
         partials: float64, room for one partial dot product a slice.
         forward: launches of a forward half sweep, in order.
         backward: launches of a backward half sweep, in order.
     """
 
-    walk: Array
+    by_color: Array
+    by_plane: Array
+    by_boundary: Array
     partials: Array
     forward: tuple[Launch, ...]
     backward: tuple[Launch, ...]
 
     @cached_property
-    def entry_arguments(self) -> tuple[Any, ...]:
-        """The first arguments of kernels that read `local`."""
-        return slice_arguments(self.local)
+    def color_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of a sweep."""
+        return self.by_color, self.local.values, self.local.columns
+
+    @cached_property
+    def plane_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of SpMV."""
+        return self.by_plane, self.local.values, self.local.columns, self.diagonal
 
     @cached_property
     def halo_arguments(self) -> tuple[Any, ...]:
         """The first arguments of kernels that read `halo`."""
-        return (*slice_arguments(self.halo), self.boundary)
+        return self.by_boundary, self.halo.values, self.halo.columns, self.boundary
 
     @cached_property
     def all_slices(self) -> Launch:
         """One warp for each slice of `local`."""
-        count = len(self.walk)
+        count = len(self.by_plane)
         return *warps(count), (np.int32(count),)
 
     @cached_property
@@ -90,8 +99,3 @@ class CudaMatrix(Matrix):
         """One warp for each slice of `halo`; None if there is none."""
         count = len(self.boundary)
         return (*warps(-(-count // SLICE)), (np.int32(count),)) if count else None
-
-
-def slice_arguments(s: Slices) -> tuple[Any, ...]:
-    """The arguments called MATRIX in sweeps.cu."""
-    return s.start, s.column_start, s.values, s.columns

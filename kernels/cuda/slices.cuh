@@ -5,19 +5,19 @@
 constexpr int SLICE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
-// Sliced ELL entries. Offsets are 64-bit: a chunk of 512^3 points holds 3.6e9 values.
-struct Slices {
-    const long long* __restrict__ start;
-    const long long* __restrict__ column_start;
-    const double* __restrict__ values;
-    const int* __restrict__ columns;
+// Where a slice's entries are: 16 bytes that arrive in one load, since every other load of a warp waits for them.
+struct __align__(16) Entries {
+    unsigned start;     // first value / SLICE: 32 bits reach 1.4e11 values; a chunk of 512^3 points holds 3.6e9
+    unsigned columns;   // first column; a chunk of 512^3 points without any run has 3.5e9
+    int slice;          // number of the slice
+    unsigned shape;     // first upper column, first coarse one, width (10 bits each), and whether it is a run
 };
 
-// Where a warp finds its slice. Everything here is the same in all lanes.
+// One slice as a warp sees it. All but `values` is the same in all lanes.
 struct Slice {
     const double* values;   // this lane's value of entry column 0
     const int* columns;     // the slice's first column index
-    int width;
+    int upper, coarse, width;
     bool run;
 };
 
@@ -25,11 +25,20 @@ __device__ __forceinline__ int lane_number() { return threadIdx.x % SLICE; }
 
 __device__ __forceinline__ int warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / SLICE; }
 
-__device__ __forceinline__ Slice find_slice(const Slices& m, int s, int lane) {
-    const long long value = __ldg(m.start + s), next_value = __ldg(m.start + s + 1);
-    const long long column = __ldg(m.column_start + s), next_column = __ldg(m.column_start + s + 1);
-    const int width = static_cast<int>((next_value - value) / SLICE);
-    return {m.values + value + lane, m.columns + column, width, next_column - column == width};
+__device__ __forceinline__ Entries load_entries(const Entries* where) {
+    const uint4 packed = __ldg(reinterpret_cast<const uint4*>(where));
+    return {packed.x, packed.y, static_cast<int>(packed.z), packed.w};
+}
+
+__device__ __forceinline__ Slice slice_of(Entries e, const double* values, const int* columns, int lane) {
+    return {
+        values + static_cast<long long>(e.start) * SLICE + lane,
+        columns + e.columns,
+        static_cast<int>(e.shape & 1023u),
+        static_cast<int>(e.shape >> 10 & 1023u),
+        static_cast<int>(e.shape >> 20 & 1023u),
+        (e.shape >> 30) != 0u,
+    };
 }
 
 // COUNT entry columns whose bases lie in lanes from .. from + COUNT - 1 of `base`. All COUNT values and all COUNT x are
@@ -78,8 +87,7 @@ __device__ __forceinline__ double add_products(
             const int count = min(SLICE, last - k);
             const int base = lane < count ? __ldg(slice.columns + k + lane) : 0;
             int i = 0;
-            for (; i + 8 <= count; i += 8, values += 8 * SLICE) sum = run_columns<8>(sum, values, base, i, x, lane);
-            if (count & 4) { sum = run_columns<4>(sum, values, base, i, x, lane); i += 4; values += 4 * SLICE; }
+            for (; i + 4 <= count; i += 4, values += 4 * SLICE) sum = run_columns<4>(sum, values, base, i, x, lane);
             if (count & 2) { sum = run_columns<2>(sum, values, base, i, x, lane); i += 2; values += 2 * SLICE; }
             if (count & 1) { sum = run_columns<1>(sum, values, base, i, x, lane); values += SLICE; }
         }

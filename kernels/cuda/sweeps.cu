@@ -10,88 +10,87 @@
 #include "slices.cuh"
 
 // The slice of this warp, or return: all lanes of a warp leave together.
-#define OWN_SLICE()                                \
-    const int number = warp_number();              \
-    if (number >= count) return;                   \
-    const int lane = lane_number();                \
-    const int s = first + step * number;           \
-    const int p = s * SLICE + lane;                \
-    const Slice slice = find_slice({start, column_start, values, columns}, s - 1, lane);
+#define OWN_SLICE()                                                        \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const int s = first + step * number;                                   \
+    const int p = (s + 1) * SLICE + lane;                                  \
+    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
 
-#define MATRIX const long long* __restrict__ start, const long long* __restrict__ column_start, \
-    const double* __restrict__ values, const int* __restrict__ columns
+#define MATRIX const Entries* __restrict__ entries, const double* __restrict__ values, const int* __restrict__ columns
 
 #define RANGE int first, int step, int count
 
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
-// `walk` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
+// `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
 template <bool WITH_DOT>
 __device__ __forceinline__ void multiply(
-    MATRIX, const int* walk, const double* diagonal, const double* x, double* y, double* partials, int count
+    MATRIX, const double* diagonal, const double* x, double* y, double* partials, int count
 ) {
     const int number = warp_number();
     if (number >= count) return;
     const int lane = lane_number();
-    const int s = __ldg(walk + number);
-    const int p = (s + 1) * SLICE + lane;
-    const Slice slice = find_slice({start, column_start, values, columns}, s, lane);
+    const Entries found = load_entries(entries + number);
+    const int p = (found.slice + 1) * SLICE + lane;
+    const Slice slice = slice_of(found, values, columns, lane);
     const double here = x[p];
     const double sum = add_products(__ldcs(diagonal + p) * here, slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
     if (WITH_DOT) {
         const double part = warp_sum(here * sum);
-        if (lane == 0) partials[s] = part;
+        if (lane == 0) partials[found.slice] = part;
     }
 }
 
 extern "C" __global__ void spmv(
-    MATRIX, const int* __restrict__ walk, const double* __restrict__ diagonal, const double* __restrict__ x,
+    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ x,
     double* __restrict__ y, int count
 ) {
-    multiply<false>(start, column_start, values, columns, walk, diagonal, x, y, nullptr, count);
+    multiply<false>(entries, values, columns, diagonal, x, y, nullptr, count);
 }
 
 // The same with x . y of each slice in `partials` (a quarter of a byte a row), which the kernel `sum` adds in slice
 // order: both vectors are in registers here, a dot product of its own would read them again (16 bytes a row).
 extern "C" __global__ void spmv_dot(
-    MATRIX, const int* __restrict__ walk, const double* __restrict__ diagonal, const double* __restrict__ x,
+    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ x,
     double* __restrict__ y, double* __restrict__ partials, int count
 ) {
-    multiply<true>(start, column_start, values, columns, walk, diagonal, x, y, partials, count);
+    multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
 }
 
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24) and the
 // earlier colors' x again in each launch.
 extern "C" __global__ void forward_from_zero(
-    MATRIX, const int* __restrict__ upper, const double* __restrict__ diagonal, const double* __restrict__ r,
+    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ r,
     double* x, RANGE
 ) {
     OWN_SLICE()
     const double right = __ldcs(r + p), d = __ldcs(diagonal + p);
-    const double sum = add_products(0.0, slice, 0, __ldg(upper + s - 1), x, lane);
+    const double sum = add_products(0.0, slice, 0, slice.upper, x, lane);
     x[p] = (right - sum) / d;
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
 extern "C" __global__ void backward(
-    MATRIX, const int* __restrict__ upper, const double* __restrict__ diagonal, const double* w, double* x, RANGE
+    MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
 ) {
     OWN_SLICE()
     const double old = w[p], d = __ldcs(diagonal + p);
-    const double sum = add_products(0.0, slice, __ldg(upper + s - 1), slice.width, x, lane);
+    const double sum = add_products(0.0, slice, slice.upper, slice.width, x, lane);
     x[p] = old - sum / d;
 }
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
 extern "C" __global__ void backward_keep(
-    MATRIX, const int* __restrict__ upper, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
+    MATRIX, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
     RANGE
 ) {
     OWN_SLICE()
     const double old = x[p], d = __ldcs(diagonal + p);
-    const double change = add_products(0.0, slice, __ldg(upper + s - 1), slice.width, x, lane) / d;
+    const double change = add_products(0.0, slice, slice.upper, slice.width, x, lane) / d;
     e[p] = change;
     x[p] = old - change;
 }
@@ -99,14 +98,14 @@ extern "C" __global__ void backward_keep(
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
 extern "C" __global__ void forward_corrected(
-    MATRIX, const int* __restrict__ upper, const int* __restrict__ coarse, const double* __restrict__ diagonal,
+    MATRIX, const double* __restrict__ diagonal,
     const double* __restrict__ r, const double* __restrict__ c, const double* __restrict__ e, double* x,
     double* __restrict__ w, RANGE
 ) {
     OWN_SLICE()
     const double right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
-    const double tail = add_products(0.0, slice, __ldg(coarse + s - 1), slice.width, c, lane);
-    const double sum = add_products(0.0, slice, 0, __ldg(upper + s - 1), x, lane);
+    const double tail = add_products(0.0, slice, slice.coarse, slice.width, c, lane);
+    const double sum = add_products(0.0, slice, 0, slice.upper, x, lane);
     const double fresh = (right - sum) / d;
     w[p] = fresh;
     x[p] = fresh - kept - tail / d;
@@ -115,25 +114,25 @@ extern "C" __global__ void forward_corrected(
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with
 // 26 lower entries each: 26 + e (8) + the map and rc (1.5) bytes for each fine row.
 extern "C" __global__ void restrict_residual(
-    MATRIX, const int* __restrict__ upper, const int* __restrict__ coarse_of, const double* __restrict__ e,
+    MATRIX, const int* __restrict__ coarse_of, const double* __restrict__ e,
     double* __restrict__ rc, RANGE
 ) {
     OWN_SLICE()
     const int target = __ldg(coarse_of + p);
     if (!__any_sync(ALL_LANES, target >= 0)) return;
-    const double sum = add_products(0.0, slice, 0, __ldg(upper + s - 1), e, lane);
+    const double sum = add_products(0.0, slice, 0, slice.upper, e, lane);
     if (target >= 0) rc[target] = sum;
 }
 
 // The halo kernels run one warp a slice of the boundary list: few rows (a shell), so what counts is that they are one
 // launch each and write nothing but their result.
-#define OWN_BOUNDARY()                                                                       \
-    const int s = warp_number();                                                             \
-    if (s * SLICE >= count) return;                                                          \
-    const int lane = lane_number();                                                          \
-    const bool valid = s * SLICE + lane < count;                                             \
-    const int p = valid ? __ldg(boundary + s * SLICE + lane) : 0;                            \
-    const Slice slice = find_slice({start, column_start, values, columns}, s, lane);
+#define OWN_BOUNDARY()                                                              \
+    const int s = warp_number();                                                    \
+    if (s * SLICE >= count) return;                                                 \
+    const int lane = lane_number();                                                 \
+    const bool valid = s * SLICE + lane < count;                                    \
+    const int p = valid ? __ldg(boundary + s * SLICE + lane) : 0;                   \
+    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
 
 // y += A_halo h.
 extern "C" __global__ void spmv_halo(
