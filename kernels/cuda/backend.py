@@ -142,7 +142,7 @@ class CudaBackend(Backend):
         return x[layout.position].reshape(layout.shape, order="F")
 
     def copy(self, x: Array, y: Array) -> None:
-        y.data.copy_from_device_async(x.data, x.nbytes)
+        self._items("copy", len(x), x, y)
 
     def fill(self, layout: Layout, value: float, x: Array) -> None:
         self._items("fill", layout.size, layout.row, np.float64(value), x)
@@ -207,6 +207,7 @@ _VECTORS = (
     "waxpby",
     "update_p",
     "update_x_r",
+    "copy",
     "gather",
     "prolong",
     "prolong_only",

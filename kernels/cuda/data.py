@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dsolver.kernels.layout import SLICE, Array, Matrix
 
-WIDEST = 8
-"""Most warps of a block. Blocks of 128 and 256 threads came within 1 % of each other for large chunks."""
+WIDEST = 4
+"""Most warps of a block, as sweeps.cu is compiled for. Sweeps with 8 were 3 % slower, with 16 10 %."""
 WARPS_TO_FILL = 132 * 16
 """Below this many warps, blocks become narrower: a small level must reach every multiprocessor of the device first."""
 

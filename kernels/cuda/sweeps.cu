@@ -22,6 +22,11 @@
 
 #define RANGE int first, int step, int count
 
+// Blocks of at most 128 threads and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
+// memory, and more warps wait better. Bounds are set where a measurement showed a gain (spmv_dot 5 %, sweeps up to 1 %);
+// four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
+
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
 // `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
@@ -35,11 +40,10 @@ __device__ __forceinline__ void multiply(
     const Entries found = load_entries(entries + number);
     const int p = (found.slice + 1) * SLICE + lane;
     const Slice slice = slice_of(found, values, columns, lane);
-    const double here = x[p];
-    const double sum = add_products(__ldcs(diagonal + p) * here, slice, 0, slice.width, x, lane);
+    const double sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
     if (WITH_DOT) {
-        const double part = warp_sum(here * sum);
+        const double part = warp_sum(x[p] * sum);   // x[p] again: two registers less in the loop, a hit in L2
         if (lane == 0) partials[found.slice] = part;
     }
 }
@@ -53,7 +57,7 @@ extern "C" __global__ void spmv(
 
 // The same with x . y of each slice in `partials` (a quarter of a byte a row), which the kernel `sum` adds in slice
 // order: both vectors are in registers here, a dot product of its own would read them again (16 bytes a row).
-extern "C" __global__ void spmv_dot(
+KERNEL(12) spmv_dot(
     MATRIX, const double* __restrict__ diagonal, const double* __restrict__ x,
     double* __restrict__ y, double* __restrict__ partials, int count
 ) {
@@ -62,7 +66,7 @@ extern "C" __global__ void spmv_dot(
 
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24) and the
 // earlier colors' x again in each launch.
-extern "C" __global__ void forward_from_zero(
+KERNEL(10) forward_from_zero(
     MATRIX, const double* __restrict__ diagonal, const double* __restrict__ r,
     double* x, RANGE
 ) {
@@ -73,7 +77,7 @@ extern "C" __global__ void forward_from_zero(
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
-extern "C" __global__ void backward(
+KERNEL(10) backward(
     MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
 ) {
     OWN_SLICE()
@@ -84,7 +88,7 @@ extern "C" __global__ void backward(
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
-extern "C" __global__ void backward_keep(
+KERNEL(10) backward_keep(
     MATRIX, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
     RANGE
 ) {

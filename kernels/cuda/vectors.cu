@@ -122,6 +122,11 @@ extern "C" __global__ void update_x_r(
     grid_sum(sum, partials, ticket, out, false);
 }
 
+// y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
+extern "C" __global__ void copy(const double* __restrict__ x, double* __restrict__ y, long long size) {
+    for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, double value) { y[i] = value; });
+}
+
 // buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
 extern "C" __global__ void gather(
     const int* __restrict__ rows, const double* __restrict__ x, double* __restrict__ buffer, long long size
