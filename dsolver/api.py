@@ -67,6 +67,7 @@ def solve(
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     began = time.perf_counter()
+    _check_kinds(problem, callback)
     tolerances = Tolerances(rtol=rtol, atol=atol, maxiter=MAXITER if maxiter is None else maxiter)
     if M not in ("mg", "none", None):
         raise InputError(f"unknown preconditioner M={M!r}: use 'mg' or None")
@@ -111,6 +112,16 @@ def solve(
         },
         engine=runtime.describe(),
     )
+
+
+def _check_kinds(problem: Any, callback: Any) -> None:
+    """Refuse what would fail far from here, as an attribute that is missing or a call in the middle of a solve."""
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
+        )
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of a State, not {callback!r}")
 
 
 def _check_shapes(problem: Problem, b: Any, x0: Any) -> None:

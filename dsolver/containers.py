@@ -37,6 +37,7 @@ class Container(ABC):
             raise InputError(f"{name} has shape {shape}, but the grid is {partition.grid}: they must be equal")
         if np.dtype(values.dtype).kind not in "fiu":
             raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
+        self._name = name
         self._values = values
         self._partition = partition
 
@@ -105,7 +106,7 @@ class InLocalDask(Container):
 
     def blocks(self) -> Mapping[int, Any]:
         values = np.asarray(self._values.compute())
-        return InMemory("b", values, self._partition, np, None).blocks()
+        return InMemory(self._name, values, self._partition, np, None).blocks()
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da

@@ -77,7 +77,9 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
         ClusterError: the cluster does not answer or has no workers.
     """
     try:
-        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        workers = sorted(client.scheduler_info(n_workers=-1).get("workers", ()))
+        if client.status != "running":
+            raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
         if not workers:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":
@@ -111,7 +113,8 @@ def _why_not(gpus: dict[str, Gpu | str]) -> str | None:
 
 
 def _host(address: str) -> str:
-    return address.rsplit("://", 1)[-1].rsplit(":", 1)[0]
+    """The machine of tcp://host:port, or of inproc://host/process/number."""
+    return address.rsplit("://", 1)[-1].partition("/")[0].rsplit(":", 1)[0]
 
 
 def _by_host(address: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Final, final
 
 from dsolver.engines.job import Job
@@ -51,7 +52,7 @@ class Tolerances:
         maxiter: iterations at most.
 
     Raises:
-        InputError: a tolerance is negative or not finite, or maxiter is negative.
+        InputError: a tolerance is no finite number >= 0, or maxiter no integer >= 0.
     """
 
     rtol: float = 1e-8
@@ -60,14 +61,19 @@ class Tolerances:
 
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if not (math.isfinite(value) and value >= 0.0):
-                raise InputError(f"{name} must be a finite number >= 0, not {value}")
-        if self.maxiter < 0:
-            raise InputError(f"maxiter must be >= 0, not {self.maxiter}")
+            if not (_is(value, Real) and math.isfinite(value) and value >= 0.0):
+                raise InputError(f"{name} must be a finite number >= 0, not {value!r}")
+        if not (_is(self.maxiter, Integral) and self.maxiter >= 0):
+            raise InputError(f"maxiter must be an integer >= 0, not {self.maxiter!r}")
 
     def limit(self, b_norm: float) -> float:
         """The residual at which a solve is finished."""
         return max(self.rtol * b_norm, self.atol)
+
+
+def _is(value: object, kind: type) -> bool:
+    """isinstance, where the annotation says so already and a caller may not have read it."""
+    return isinstance(value, kind)
 
 
 @final
@@ -99,6 +105,7 @@ class Drive:
                 return Status.STAGNATED
             # The recursion drifted away from the truth: begin anew from x, whose true residual is now known.
             self._job.call("start", self._limit)
+            self._best, self._best_at = math.inf, len(self.residuals) - 1
 
     def _judged_start(self) -> Status | None:
         if not math.isfinite(self.true_residual):

@@ -48,7 +48,7 @@ class Order:
             return cls(BEST_CLASSES)
         try:
             return cls(tuple(int(word) for word in text.split()))
-        except ValueError as error:
+        except (AttributeError, ValueError) as error:
             raise InputError(
                 f"unknown order {text!r}: use natural, color8, or eight classes such as '7 5 2 6 1 4 3 0'"
             ) from error

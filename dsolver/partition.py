@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
+from operator import index
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +108,11 @@ class Partition:
         chunks: how many chunks along x, y, z.
 
     Raises:
-        InputError: a size or a count is not positive, or there are more chunks than points along an axis.
+        InputError: a size or a count is not a positive integer, or there are more chunks than points along an axis.
     """
 
     def __init__(self, grid: Triple, chunks: Triple = (1, 1, 1)) -> None:
+        grid, chunks = three("grid", grid), three("chunks", chunks)
         for axis, n, p in zip("xyz", grid, chunks, strict=True):
             if n < 1:
                 raise InputError(f"the grid has {n} points along {axis}: every size must be at least 1")
@@ -208,6 +211,19 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"Partition(grid={self.grid}, chunks={self.counts})"
+
+
+def three(name: str, values: Any) -> Triple:
+    """Three integers of any kind (a list's, NumPy's) as a tuple of Python's.
+
+    Raises:
+        InputError: they are not three, or not integers.
+    """
+    try:
+        x, y, z = (index(value) for value in values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be three integers, along x, y and z, not {values!r}") from error
+    return x, y, z
 
 
 def _reaches(offset: Triple, direction: Triple) -> bool:

@@ -25,7 +25,10 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
         cuts = [cut for cut in _factorings(wanted) if _divides(cut, grid, divisor)]
         if cuts:
             return min(cuts, key=lambda cut: (_surface(cut, grid), cut))
-    raise InputError(f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}")
+    raise InputError(
+        f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes that are "
+        f"multiples of {divisor}"
+    )
 
 
 def owners_of(partition: Partition, workers: Sequence[str]) -> tuple[str, ...]:

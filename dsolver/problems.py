@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.kernels.backend import StencilRows
-from dsolver.partition import Box, Offsets, Partition, Triple
+from dsolver.partition import Box, Offsets, Partition, Triple, three
 
 BOX_OFFSETS: Offsets = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 STAR_OFFSETS: Offsets = tuple(o for o in BOX_OFFSETS if sum(map(abs, o)) <= 1)
@@ -36,8 +36,13 @@ class Problem:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", three("grid", self.grid))
+        if self.chunks is not None:
+            object.__setattr__(self, "chunks", three("chunks", self.chunks))
         if len(self.offsets) != len(self.weights):
             raise InputError(f"{len(self.offsets)} offsets but {len(self.weights)} weights")
+        if len(set(self.offsets)) != len(self.offsets) or not set(self.offsets) <= set(BOX_OFFSETS):
+            raise InputError(f"offsets must be different from each other and in -1 .. 1, not {self.offsets}")
         if not np.isfinite(self.weights).all():
             raise InputError(f"the stencil has a weight that is not finite: {self.weights}")
         if (0, 0, 0) not in self.offsets or self.weights[self.offsets.index((0, 0, 0))] == 0.0:
@@ -84,10 +89,15 @@ def stencil(grid: Triple, weights: npt.ArrayLike, *, chunks: Triple | None = Non
         name: for reports.
 
     Raises:
-        InputError: the shape is not (3, 3, 3), a weight is not finite, the diagonal is zero, the stencil is not
-            symmetric, or the grid cannot be cut so.
+        InputError: the shape is not (3, 3, 3), a weight is not real and finite, the diagonal is zero, the stencil is
+            not symmetric, or the grid cannot be cut so.
     """
-    values = np.asarray(weights, dtype=np.float64)
+    try:
+        values = np.asarray(weights)
+    except ValueError as error:
+        raise InputError(f"stencil weights must have shape (3, 3, 3): {error}") from error
+    if values.dtype.kind not in "fiu":
+        raise InputError(f"stencil weights must be real numbers, not {values.dtype}")
     if values.shape != (3, 3, 3):
         raise InputError(f"stencil weights must have shape (3, 3, 3), not {values.shape}")
     used = {o: float(values[o[0] + 1, o[1] + 1, o[2] + 1]) for o in BOX_OFFSETS}

@@ -94,6 +94,7 @@ def connect(
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
     _check("device", device, ("auto", "cpu", "cuda"))
     _check("kernels", kernels, ("auto", "numpy"))
+    _check_client(client)
     if engine == "graph" and client is None:
         raise InputError("the graph engine makes Dask tasks: pass client=Client(...), or --workers or --scheduler")
     if kernels == "numpy" and device == "cuda":
@@ -115,6 +116,17 @@ def connect(
 def usable_cpus() -> int:
     """CPUs that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_client(client: Any) -> None:
+    if client is None:
+        return
+    if not hasattr(client, "submit"):
+        raise InputError(
+            f"client must be a dask.distributed Client, as Client(address_or_cluster) makes, not {client!r}"
+        )
+    if client.asynchronous:
+        raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
 
 
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:

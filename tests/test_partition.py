@@ -1,0 +1,164 @@
+"""Chunks tile the grid, and a halo plan brings each slot the value that its rows read."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsolver.errors import InputError
+from dsolver.partition import Box, Offsets, Partition, Triple
+from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, numbering
+
+STENCILS = st.sampled_from([STAR_OFFSETS, BOX_OFFSETS])
+MOST_CHUNKS = 60
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> Partition:
+    """Any grid of 1 to 9 points an axis, in any number of chunks up to its size; no more chunks than a test can bear."""
+    grid, chunks, room = [0, 0, 0], [0, 0, 0], MOST_CHUNKS
+    for axis in draw(st.permutations(range(3))):
+        grid[axis] = draw(st.integers(1, 9))
+        chunks[axis] = draw(st.integers(1, min(grid[axis], room)))
+        room //= chunks[axis]
+    return Partition((grid[0], grid[1], grid[2]), (chunks[0], chunks[1], chunks[2]))
+
+
+def global_rows(partition: Partition, box: Box) -> npt.NDArray[np.int64]:
+    """The number in the whole grid, x fastest, of each point of a box, x fastest."""
+    numbers = np.arange(partition.domain.points).reshape(partition.grid, order="F")
+    return numbers[box.slices].ravel(order="F")
+
+
+def exchanged(partition: Partition, offsets: Offsets) -> list[npt.NDArray[np.int64]]:
+    """The halo of each chunk when every chunk sends its rows' numbers in the whole grid."""
+    plans = [partition.halo_plan(chunk.number, offsets) for chunk in partition]
+    halos = []
+    for chunk in partition:
+        received = []
+        for neighbor, count in plans[chunk.number].receives:
+            (rows,) = [rows for to, rows in plans[neighbor].sends if to == chunk.number]
+            assert len(rows) == count
+            received.append(global_rows(partition, partition[neighbor].box)[rows])
+        halos.append(np.concatenate(received) if received else np.empty(0, dtype=np.int64))
+    return halos
+
+
+@settings(deadline=None)
+@given(partitions())
+def test_chunks_tile_the_grid_exactly_once(partition: Partition) -> None:
+    times = np.zeros(partition.grid, dtype=int)
+    for chunk in partition:
+        assert min(chunk.box.shape) >= 1
+        times[chunk.box.slices] += 1
+    assert (times == 1).all()
+
+
+@settings(deadline=None)
+@given(partitions())
+def test_chunks_are_numbered_x_fastest_and_are_as_equal_as_can_be(partition: Partition) -> None:
+    assert [chunk.number for chunk in partition] == list(range(len(partition)))
+    places = [(x, y, z) for z, y, x in product(*(range(n) for n in reversed(partition.counts)))]
+    assert [partition.place(n) for n in range(len(partition))] == places
+    assert [partition.number(place) for place in places] == list(range(len(partition)))
+    corners = [partition[n].box.lo for n in range(len(partition))]
+    assert corners == sorted(corners, key=lambda lo: lo[::-1])
+    for axis, extents in enumerate(partition.sizes):
+        assert sum(extents) == partition.grid[axis]
+        assert max(extents) - min(extents) <= 1
+
+
+@settings(deadline=None)
+@given(partitions(), STENCILS)
+def test_every_slot_gets_the_point_that_rows_read_there(partition: Partition, offsets: Offsets) -> None:
+    halos = exchanged(partition, offsets)
+    nx, ny, _ = partition.grid
+    for chunk in partition:
+        number = numbering(np, chunk.box, partition.halo_boxes(chunk.number, offsets))
+        padded = number.reshape([n + 2 for n in chunk.box.shape], order="F")
+        values = np.concatenate([global_rows(partition, chunk.box), halos[chunk.number]])
+        used = set()
+        for point in product(*(range(n) for n in chunk.box.shape)):
+            for offset in offsets:
+                local = tuple(p + d for p, d in zip(point, offset, strict=True))
+                i, j, k = (low + p for low, p in zip(chunk.box.lo, local, strict=True))
+                inside = all(0 <= a < n for a, n in zip((i, j, k), partition.grid, strict=True))
+                column = padded[tuple(p + 1 for p in local)]
+                assert (column >= 0) == inside
+                if inside:
+                    assert values[column] == i + nx * (j + ny * k)
+                    used.add(int(column))
+        assert used == set(range(len(values))), "a slot that no row reads, or an own row that none reads"
+
+
+@settings(deadline=None)
+@given(partitions(), STENCILS)
+def test_no_point_is_received_twice_nor_is_an_own_one(partition: Partition, offsets: Offsets) -> None:
+    for chunk, halo in zip(partition, exchanged(partition, offsets), strict=True):
+        assert len(np.unique(halo)) == len(halo)
+        assert not np.isin(halo, global_rows(partition, chunk.box)).any()
+
+
+@settings(deadline=None)
+@given(partitions(), STENCILS)
+def test_both_sides_of_a_pair_know_what_travels(partition: Partition, offsets: Offsets) -> None:
+    plans = [partition.halo_plan(chunk.number, offsets) for chunk in partition]
+    sent = {(own, to): len(rows) for own, plan in enumerate(plans) for to, rows in plan.sends}
+    received = {(sender, own): count for own, plan in enumerate(plans) for sender, count in plan.receives}
+    assert sent == received
+    for own, plan in enumerate(plans):
+        for numbers in ([n for n, _ in plan.sends], [n for n, _ in plan.receives]):
+            assert numbers == sorted(set(numbers) - {own})
+        assert plan.slots == sum(received.get((other, own), 0) for other in range(len(plans)))
+
+
+def test_a_seven_point_stencil_needs_no_edges_and_corners() -> None:
+    partition = Partition((6, 6, 6), (3, 3, 3))
+    middle = partition.number((1, 1, 1))
+    assert len(partition.halo_plan(middle, STAR_OFFSETS).receives) == 6
+    assert len(partition.halo_plan(middle, BOX_OFFSETS).receives) == 26
+
+
+def test_a_halved_partition_holds_every_second_point() -> None:
+    partition = Partition((8, 12, 4), (2, 3, 1))
+    coarse = partition.coarsened()
+    assert coarse.grid == (4, 6, 2)
+    for fine, half in zip(partition, coarse, strict=True):
+        assert fine.box.lo == tuple(2 * a for a in half.box.lo)
+        assert fine.box.hi == tuple(2 * a for a in half.box.hi)
+
+
+def test_odd_chunks_are_not_halved() -> None:
+    with pytest.raises(InputError, match="along y cannot be halved"):
+        Partition((8, 6, 8), (1, 2, 1)).coarsened()
+
+
+@pytest.mark.parametrize(
+    ("grid", "chunks", "message"),
+    [
+        ((0, 4, 4), (1, 1, 1), "0 points along x"),
+        ((4, -2, 4), (1, 1, 1), "-2 points along y"),
+        ((4, 4, 4), (1, 1, 0), "0 chunks along z"),
+        ((4, 4, 4), (1, 5, 1), "5 chunks along y, but the grid has only 4 points there: use fewer"),
+        ((4, 4), (1, 1, 1), "grid must be three integers"),
+        ((4, 4, 4), (1, 1, 1, 1), "chunks must be three integers"),
+        ((4.0, 4, 4), (1, 1, 1), "grid must be three integers"),
+        (4, (1, 1, 1), "grid must be three integers"),
+    ],
+)
+def test_impossible_cuts_are_refused(grid: Any, chunks: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Partition(grid, chunks)
+
+
+@pytest.mark.parametrize("three", [[4, 6, 8], np.array([4, 6, 8])])
+def test_three_integers_of_any_kind_make_a_grid(three: Any) -> None:
+    grid: Triple = Partition(three).grid
+    assert grid == (4, 6, 8)
+    assert all(type(n) is int for n in grid)
