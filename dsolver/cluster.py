@@ -30,7 +30,6 @@ class ClusterOptions:
         scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786"; None for none.
         device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
         engine: that will run there.
-        timeout: seconds to wait for the scheduler.
 
     Raises:
         InputError: the choices exclude each other or are out of range.
@@ -40,7 +39,6 @@ class ClusterOptions:
     scheduler: str | None = None
     device: str = "auto"
     engine: str = "auto"
-    timeout: float = CONNECT_SECONDS
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -68,7 +66,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client | None]:
         DeviceError: GPU workers were asked for and cannot be started here.
     """
     if options.scheduler is not None:
-        with _connected(options.scheduler, options.timeout) as client:
+        with _connected(options.scheduler) as client:
             yield client
     elif options.workers is not None:
         with warnings.catch_warnings():
@@ -80,7 +78,7 @@ def open_client(options: ClusterOptions) -> Iterator[Client | None]:
         yield None
 
 
-def _connected(address: str, timeout: float) -> Client:
+def _connected(address: str) -> Client:
     from distributed import Client
     from distributed.comm.addressing import get_address_host_port
 
@@ -92,11 +90,11 @@ def _connected(address: str, timeout: float) -> Client:
     try:
         # The client's own log would print a traceback beside our message.
         with _silent("distributed.deploy", "distributed.comm", "distributed.client"):
-            return Client(address, timeout=timeout, set_as_default=False)
+            return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
-            f"no scheduler answers at {address} within {timeout:g} s: check the address and that `dask scheduler` runs "
-            f"there ({type(error).__name__})"
+            f"no scheduler answers at {address} within {CONNECT_SECONDS} s: check the address and that "
+            f"`dask scheduler` runs there ({type(error).__name__})"
         ) from error
 
 

@@ -7,9 +7,7 @@ from typing import IO, Any, final
 import click
 
 import dsolver
-from dsolver.cli.hpcg import hpcg
-from dsolver.cli.info import info
-from dsolver.cli.solve import solve
+from dsolver.cli import hpcg, info, solve
 from dsolver.errors import DsolverError
 
 EXAMPLES = """
@@ -56,6 +54,6 @@ def main() -> None:
     """Solve large sparse systems on 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""
 
 
-main.add_command(hpcg)
-main.add_command(solve)
-main.add_command(info)
+main.add_command(hpcg.command)
+main.add_command(solve.command)
+main.add_command(info.command)

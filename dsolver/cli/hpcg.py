@@ -26,7 +26,7 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
 """
 
 
-@click.command(epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
+@click.command("hpcg", epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
 @click.option(
     "--grid",
     nargs=3,
@@ -61,7 +61,7 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
 )
 @force_option
 @click.pass_context
-def hpcg(
+def command(
     ctx: click.Context,
     /,
     *,

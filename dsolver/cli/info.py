@@ -16,8 +16,8 @@ from dsolver.runtime import usable_cpus
 NCCL: Final = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 
 
-@click.command(short_help="Show versions and devices.")
-def info() -> None:
+@click.command("info", short_help="Show versions and devices.")
+def command() -> None:
     """Show versions and devices, what is missing for GPUs and how to get it."""
     console = Console(highlight=False, soft_wrap=True)
     found = versions.installed()

@@ -33,7 +33,7 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
 """
 
 
-@click.command(epilog=EPILOG, short_help="Solve a linear system on a grid.")
+@click.command("solve", epilog=EPILOG, short_help="Solve a linear system on a grid.")
 @click.option(
     "--problem",
     "kind",
@@ -75,7 +75,7 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
 @where_options
 @force_option
 @click.pass_context
-def solve(
+def command(
     ctx: click.Context,
     /,
     *,

@@ -20,11 +20,11 @@ from dsolver.hpcg.result import (
     CG_TOLERANCE,
     ITERATIONS_LIMIT,
     CgTest,
+    Checks,
     Gflops,
     HpcgResult,
     IterationsTest,
     SymmetryTest,
-    Tests,
     VarianceTest,
 )
 from dsolver.levels import HPCG_LEVELS, Hierarchy
@@ -118,7 +118,7 @@ class _Bench:
         flops = counts.of_sets(self._options.grid, iterations).total
         gflops = Gflops(raw=counts.raw_gflops(flops, self._took("sets")))
         self._seconds["optimize"] = None
-        return self._result(residuals, gflops, Tests())
+        return self._result(residuals, gflops, Checks())
 
     def full(self) -> HpcgResult:
         """All phases."""
@@ -137,7 +137,7 @@ class _Bench:
             with self._clock("operations"):
                 speeds = {name: self._speed(job, name, flops) for name, flops in self._per_call().items()}
         last = [residuals[-1] for residuals in sets]
-        tests = Tests(
+        tests = Checks(
             cg=cg,
             symmetry=symmetry,
             iterations=iterations,
@@ -278,7 +278,7 @@ class _Bench:
             **speeds,
         )
 
-    def _result(self, residuals: list[float], gflops: Gflops, tests: Tests) -> HpcgResult:
+    def _result(self, residuals: list[float], gflops: Gflops, tests: Checks) -> HpcgResult:
         self._seconds["total"] = time.perf_counter() - self._began
         return HpcgResult(
             grid=self._options.grid,

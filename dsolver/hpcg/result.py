@@ -111,7 +111,7 @@ class VarianceTest:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Tests:
+class Checks:
     """The checks of a full run; all None when only iterations were asked for."""
 
     cg: CgTest | None = None
@@ -190,7 +190,7 @@ class HpcgResult:
     residuals: list[float]
     gflops: Gflops
     seconds: Mapping[str, float | None]
-    tests: Tests
+    tests: Checks
     versions: Mapping[str, str | None]
 
     @property

@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from click.testing import CliRunner, Result
+
+from dsolver import problems
+from dsolver.cli import main
+from dsolver.cli.info import missing_for_gpus
+from dsolver.cli.solve import row_sums
+from dsolver.devices import Gpu
+
+GRID = ("--grid", "16", "16", "16")
+SHAPE = (16, 16, 16)
+NO_GPU = "the driver shows no GPU"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test runs in an empty folder, on a machine that shows no GPU."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dsolver.devices.find_gpu", lambda: NO_GPU)
+    monkeypatch.setattr("dsolver.cluster.find_gpu", lambda: NO_GPU)
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def good(*arguments: str) -> str:
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str) -> str:
+    """The one line on stderr of a command that must be refused."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def test_help_shows_the_two_most_useful_commands() -> None:
+    out = good("--help")
+    assert "dsolver hpcg --grid" in out
+    assert "dsolver solve --problem" in out
+
+
+@pytest.mark.parametrize("command", ["hpcg", "solve", "info"])
+def test_every_command_and_option_is_explained(command: str) -> None:
+    assert "--help" in good(command, "--help")
+    for option in main.commands[command].params:
+        assert getattr(option, "help", None), option.name
+
+
+def test_version() -> None:
+    assert good("--version").startswith("dsolver, version ")
+
+
+# --- hpcg ------------------------------------------------------------------------------------------------------------
+
+
+def test_hpcg_reports_and_writes_json(folder: Path) -> None:
+    out = good("hpcg", *GRID, "--device", "cpu", "--time", "0", "--json", "out.json")
+    assert "no official HPCG submission" in out
+    assert out.rstrip().splitlines()[-1].startswith("VALID: rating ")
+    data = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    assert data["valid"] is True
+    assert data["order"] == "color8"
+    assert list(folder.iterdir()) == [folder / "out.json"]
+
+
+def test_hpcg_iterations_alone() -> None:
+    out = good("hpcg", *GRID, "--order", "7 5 2 6 1 4 3 0", "--kernels", "numpy", "--iterations", "3")
+    assert "3 iterations, scaled residual" in out.splitlines()[-1]
+    assert "VALID" not in out
+
+
+def test_hpcg_reference_engine() -> None:
+    assert "reference, in this process" in good("hpcg", *GRID, "--engine", "reference", "--iterations", "2")
+
+
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_hpcg_on_workers_gives_the_bits_of_one_process(folder: Path, engine: str) -> None:
+    problem = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--iterations", "3", "--device", "cpu")
+    good(*problem, "--json", "one.json")
+    result = call(*problem, "--engine", engine, "--workers", "2", "--json", "two.json")
+    assert result.exit_code == 0, result.output
+    assert "2 workers" in result.stdout
+    assert "Dask dashboard: http" in result.stderr
+    one, two = (json.loads((folder / name).read_text(encoding="utf-8")) for name in ("one.json", "two.json"))
+    assert one["residuals"] == two["residuals"]
+
+
+def test_an_invalid_run_says_so_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.hpcg.result.DEPARTURE_LIMIT", -1.0)
+    result = call("hpcg", *GRID, "--device", "cpu", "--time", "0")
+    assert result.exit_code == 1
+    assert "INVALID" in result.stdout.splitlines()[-1]
+    assert "TestSymmetry" in result.stdout.splitlines()[-1]
+    assert "FAIL" in result.stdout
+
+
+def test_the_module_is_the_command(folder: Path) -> None:
+    command = ["hpcg", *GRID, "--iterations", "5", "--device", "cpu", "--json", "out.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dsolver", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal: no progress
+    assert "5 iterations" in done.stdout
+    assert len(json.loads((folder / "out.json").read_text(encoding="utf-8"))["residuals"]) == 6
+
+
+def test_a_refusal_of_the_module_is_one_line_and_exit_status_2() -> None:
+    command = ["hpcg", "--grid", "17", "16", "16"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dsolver", *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "divisible by 8" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# --- solve -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["hpcg", "poisson7", "poisson27"])
+def test_solve_finds_ones_without_a_right_hand_side(folder: Path, kind: str) -> None:
+    out = good("solve", "--problem", kind, *GRID, "--out", "x.npy")
+    assert "converged" in out
+    np.testing.assert_allclose(np.load(folder / "x.npy"), np.ones(SHAPE), rtol=1e-6)
+
+
+def test_row_sums_are_the_matrix_times_ones() -> None:
+    found = row_sums(problems.poisson7((3, 1, 2)))
+    assert found[:, 0, :].tolist() == [[4.0, 4.0], [3.0, 3.0], [4.0, 4.0]]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".zarr"])
+def test_solve_reads_and_writes_arrays(folder: Path, ending: str) -> None:
+    b = np.random.default_rng(3).standard_normal(SHAPE)
+    save(folder / f"b{ending}", b)
+    good("solve", "--problem", "poisson7", *GRID, "--rhs", f"b{ending}", "--out", f"x{ending}", "--rtol", "1e-10")
+    x = load(folder / f"x{ending}")
+    padded = np.pad(x, 1)
+    neighbors = sum(np.roll(padded, d, axis) for axis in range(3) for d in (-1, 1))
+    ax = (6.0 * padded - neighbors)[1:-1, 1:-1, 1:-1]
+    assert np.linalg.norm(b - ax) <= 1.01e-10 * np.linalg.norm(b)
+
+
+def test_solve_reads_and_writes_zarr_on_workers(folder: Path) -> None:
+    save(folder / "b.zarr", np.ones((32, 16, 16)))
+    grid = ("--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--device", "cpu")
+    assert call("solve", *grid, "--rhs", "b.zarr", "--out", "x.zarr", "--workers", "2").exit_code == 0
+    good("solve", *grid, "--rhs", "b.zarr", "--out", "x.npy")
+    np.testing.assert_array_equal(load(folder / "x.zarr"), load(folder / "x.npy"))
+
+
+def test_not_converging_exits_with_1_and_advice(folder: Path) -> None:
+    result = call("solve", *GRID, "--maxiter", "2", "--out", "x.npy")
+    assert result.exit_code == 1
+    assert "raise maxiter" in result.stdout
+    assert (folder / "x.npy").exists()
+
+
+def save(path: Path, values: Any) -> None:
+    if path.suffix == ".npy":
+        np.save(path, values)
+    else:
+        zarr.create_array(str(path), shape=values.shape, chunks=(8, 8, 8), dtype=values.dtype)[...] = values
+
+
+def load(path: Path) -> Any:
+    return np.load(path) if path.suffix == ".npy" else zarr.open_array(str(path), mode="r")[...]
+
+
+# --- info ------------------------------------------------------------------------------------------------------------
+
+
+def test_info_tells_versions_and_what_gpus_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: NO_GPU)
+    out = good("info")
+    for name in ("dsolver", "python", "numpy", "numba", "dask", "distributed", "cupy", "dask-cuda", "NCCL"):
+        assert name in out
+    assert f"missing for GPUs: {NO_GPU}" in out
+
+
+def test_info_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34))
+    monkeypatch.setattr("dsolver.cli.info.nccl", lambda: "2.27")
+    monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10"})
+    out = good("info")
+    assert "GPU: A GPU, 16 GiB" in out
+    assert "Everything for GPUs is there" in out
+
+
+def test_what_is_missing_comes_with_how_to_get_it() -> None:
+    missing = missing_for_gpus({"dask-cuda": None}, "CuPy is not installed; pip install 'dsolver[cuda13]'")
+    assert len(missing) >= 2
+    assert all("pip install 'dsolver[cuda13]'" in line for line in missing)
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["hpcg", "solve"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--grid 20 16 16", "divisible by 8"),
+        ("--grid 0 16 16", "every size must be at least 1"),
+        ("--grid 16 16 16 --chunks 4 1 1", "choose a grid and chunks"),
+        ("--grid 16 16 16 --chunks 32 1 1", "use fewer chunks"),
+        ("--grid 16 16 16 --chunks 0 1 1", "every count must be at least 1"),
+        ("--grid 16 16 16 --order rainbow", "use natural, color8, or eight classes"),
+        ("--grid 16 16 16 --device cuda", NO_GPU),
+        ("--grid 16 16 16 --kernels numpy --device cuda", "drop device='cuda'"),
+        ("--grid 16 16 16 --engine graph", "add --workers 2"),
+        ("--grid 16 16 16 --engine reference --workers 2", "drop --workers"),
+        ("--grid 16 16 16 --workers 2 --scheduler tcp://127.0.0.1:8786", "only one of them"),
+        ("--grid 16 16 16 --workers 0", "start at least 1"),
+        ("--grid 16 16 16 --scheduler nowhere", "write it like tcp://"),
+    ],
+)
+def test_bad_input_of_both_commands(command: str, arguments: str, message: str) -> None:
+    assert message in refused(command, *arguments.split())
+
+
+def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.cluster.CONNECT_SECONDS", 1)
+    assert "check the address" in refused("hpcg", *GRID, "--scheduler", "tcp://127.0.0.1:1")
+
+
+def test_gpu_workers_without_dask_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask_cuda", None)
+    assert "pip install 'dsolver[cuda13]'" in refused("hpcg", *GRID, "--device", "cuda", "--workers", "2")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [("--iterations 0", "at least 1"), ("--time -1", "0 or more")])
+def test_bad_input_of_hpcg(arguments: str, message: str) -> None:
+    assert message in refused("hpcg", *GRID, *arguments.split())
+
+
+@pytest.mark.parametrize(("arguments", "message"), [("--rtol -1", "rtol"), ("--maxiter -1", "maxiter")])
+def test_bad_input_of_solve(arguments: str, message: str) -> None:
+    assert message in refused("solve", *GRID, *arguments.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "message"),
+    [
+        (
+            "b.npy",
+            lambda path: np.save(path, np.ones((16, 16, 8))),
+            "has shape (16, 16, 8), but --grid is (16, 16, 16)",
+        ),
+        ("b.zarr", lambda path: save(path, np.ones((8, 16, 16))), "has shape (8, 16, 16)"),
+        ("b.npy", lambda path: np.save(path, np.full(SHAPE, np.nan)), "NaN or infinite"),
+        ("b.npy", lambda path: np.save(path, np.full(SHAPE, np.inf)), "NaN or infinite"),
+        ("b.npy", lambda path: np.save(path, np.ones(SHAPE, dtype=complex)), "real numbers are needed"),
+        ("b.npy", lambda path: path.write_text("hello"), "no array of numbers"),
+        ("b.npy", lambda path: path.write_bytes(b""), "no array of numbers"),
+        ("b.npy", lambda path: path.mkdir(), "cannot read b.npy"),
+        ("b.npy", lambda _path: None, "there is no such file"),
+        ("b.zarr", lambda path: path.mkdir(), "no zarr array"),
+        ("b.txt", lambda path: path.write_text("1.0"), "ends with .npy or .zarr"),
+    ],
+)
+def test_bad_right_hand_sides(folder: Path, name: str, make: Callable[[Path], Any], message: str) -> None:
+    make(folder / name)
+    assert message in refused("solve", *GRID, "--rhs", name, "--out", "x.npy")
+    assert not (folder / "x.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [("hpcg", "--json", "out.json"), ("solve", "--out", "x.npy"), ("solve", "--out", "x.zarr")],
+)
+def test_an_existing_output_is_kept_unless_forced(folder: Path, command: str, option: str, name: str) -> None:
+    arguments = [command, *GRID, option, name, *(["--iterations", "1"] if command == "hpcg" else [])]
+    good(*arguments)
+    before = sorted(path.stat().st_mtime_ns for path in [folder / name, *folder.rglob("*")])
+    assert "add --force" in refused(*arguments)
+    assert sorted(path.stat().st_mtime_ns for path in [folder / name, *folder.rglob("*")]) == before
+    good(*arguments, "--force")
+
+
+def test_a_folder_that_is_no_zarr_array_is_never_replaced(folder: Path) -> None:
+    (folder / "x.zarr").mkdir()
+    (folder / "x.zarr" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    assert "not even with --force" in refused("solve", *GRID, "--out", "x.zarr", "--force")
+    assert (folder / "x.zarr" / "thesis.txt").exists()
+
+
+def test_an_output_that_could_not_be_written_is_refused_before_the_work() -> None:
+    assert "does not exist" in refused("hpcg", *GRID, "--json", "nowhere/out.json")
+    assert "ends with .npy or .zarr" in refused("solve", *GRID, "--out", "x.txt")
+
+
+def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: Any) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr("dsolver.hpcg.run", fault)
+    with pytest.raises(KeyError):
+        call("hpcg", *GRID, "--iterations", "1")

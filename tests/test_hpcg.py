@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import json
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver import hpcg, problems
+from dsolver.errors import InputError
+from dsolver.hpcg import HpcgOptions, HpcgResult, counts
+from dsolver.hpcg.result import CgTest, Checks, IterationsTest, SymmetryTest, VarianceTest
+from dsolver.kernels.reference import NumpyBackend, TextbookMatrix
+from dsolver.ordering import Order
+from dsolver.partition import Triple
+from dsolver.runtime import connect
+
+ORDER_A = "7 5 2 6 1 4 3 0"
+KEYS = {
+    "grid",
+    "chunks",
+    "engine",
+    "order",
+    "device",
+    "iterations",
+    "residuals",
+    "scaled_residual",
+    "gflops",
+    "seconds",
+    "tests",
+    "valid",
+    "versions",
+}
+
+
+def run(grid: Triple, chunks: Triple = (1, 1, 1), order: str = "color8", **options: Any) -> HpcgResult:
+    """On this machine's CPU, whatever else it has."""
+    return hpcg.run(connect(device="cpu"), HpcgOptions(grid=grid, chunks=chunks, order=Order.parse(order), **options))
+
+
+def run_textbook(**options: Any) -> HpcgResult:
+    return hpcg.run(
+        connect(engine="reference", kernels="numpy"), HpcgOptions(grid=(16, 16, 16), seconds=0.0, **options)
+    )
+
+
+@pytest.fixture(scope="module")
+def full() -> HpcgResult:
+    return run((32, 16, 16), (2, 1, 1), seconds=0.0)
+
+
+# --- residuals -------------------------------------------------------------------------------------------------------
+
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("side", "chunks", "order", "k", "residual"),
+    [
+        (16, (1, 1, 1), "natural", 25, 8.826972055689e-20),
+        (32, (1, 1, 1), "natural", 25, 1.474366853611e-10),
+        (32, (1, 1, 1), ORDER_A, 25, 6.581745724400e-11),
+        (32, (1, 1, 1), "0 1 2 3 4 5 6 7", 25, 1.949068863183e-09),
+        (32, (2, 1, 1), "natural", 25, 5.043534665824e-08),
+        (32, (2, 2, 2), "natural", 25, 6.710867313124e-06),
+        (32, (2, 2, 2), ORDER_A, 25, 1.619934170962e-05),
+        (64, (1, 1, 1), "natural", 50, 1.135890251e-11),
+        (64, (1, 1, 1), ORDER_A, 50, 6.808478586e-12),
+        pytest.param(104, (1, 1, 1), "natural", 50, 4.999634892e-08, marks=slow),
+        pytest.param(128, (1, 1, 1), "natural", 50, 3.945305195e-07, marks=slow),
+        pytest.param(128, (2, 1, 1), "natural", 50, 5.872544335e-05, marks=slow),
+    ],
+)
+def test_residuals_are_those_of_the_reference_benchmark(
+    side: int, chunks: Triple, order: str, k: int, residual: float
+) -> None:
+    x, y, z = (side * p for p in chunks)
+    result = run((x, y, z), chunks, order, iterations=k)
+    assert result.iterations == k
+    assert len(result.residuals) == k + 1
+    assert result.residuals[0] == 1.0
+    assert result.scaled_residual == pytest.approx(residual, rel=1e-3)
+
+
+# --- the whole procedure ---------------------------------------------------------------------------------------------
+
+
+def test_a_full_run_is_valid(full: HpcgResult) -> None:
+    assert full.valid is True
+    assert full.tests.problems == []
+    assert full.iterations >= counts.REFERENCE_ITERATIONS
+    assert full.tests.cg is not None
+    assert (full.tests.cg.plain or 99) <= 12
+    assert (full.tests.cg.preconditioned or 99) <= 2
+    assert all(getattr(full.gflops, name) > 0.0 for name in ("raw", "rating", "ddot", "waxpby", "spmv", "mg"))
+    assert full.gflops.rating <= full.gflops.raw  # type: ignore[operator]  # a full run has both
+
+
+def test_the_textbook_kernels_pass_too() -> None:
+    assert run_textbook().valid is True
+
+
+def test_at_least_one_set_and_as_many_as_the_time_allows(full: HpcgResult) -> None:
+    assert full.tests.variance is not None
+    assert full.tests.variance.sets == 1
+    longer = run((16, 16, 16), seconds=0.5)
+    assert longer.tests.variance is not None
+    assert longer.tests.variance.sets > 1
+    assert longer.tests.variance.variance == 0.0
+
+
+def test_json_has_the_promised_keys_and_plain_numbers(full: HpcgResult) -> None:
+    data = json.loads(full.to_json())
+    assert set(data) == KEYS
+    assert set(data["gflops"]) == {"raw", "rating", "ddot", "waxpby", "spmv", "mg"}
+    assert {"setup", "optimize", "total"} <= set(data["seconds"])
+    assert all(isinstance(value, float) for value in [*data["gflops"].values(), *data["seconds"].values()])
+    assert set(data["tests"]) == {"cg", "symmetry", "iterations", "variance"}
+    assert all(test["passed"] for test in data["tests"].values())
+    assert data["grid"] == [32, 16, 16]
+    assert data["chunks"] == [2, 1, 1]
+    assert len(data["residuals"]) == data["iterations"] + 1
+    assert data["residuals"][-1] == data["scaled_residual"] == full.scaled_residual
+
+
+def test_json_of_iterations_alone_has_the_same_keys_and_null_for_the_rest() -> None:
+    data = json.loads(run((16, 16, 16), iterations=3).to_json())
+    assert set(data) == KEYS
+    assert data["iterations"] == 3
+    assert data["valid"] is None
+    assert data["gflops"]["raw"] > 0.0
+    assert data["gflops"]["rating"] is None
+    assert data["gflops"]["mg"] is None
+    assert set(data["tests"].values()) == {None}
+
+
+def test_json_says_null_for_what_is_not_finite() -> None:
+    result = run((16, 16, 16), iterations=1)
+    broken = HpcgResult(**{**vars(result), "residuals": [1.0, float("nan")]})
+    assert json.loads(broken.to_json())["residuals"] == [1.0, None]
+
+
+def test_progress_tells_phases_and_iterations() -> None:
+    seen: list[tuple[str, int, int]] = []
+    options = HpcgOptions(grid=(16, 16, 16), iterations=4)
+    hpcg.run(connect(device="cpu"), options, lambda *state: seen.append(state))
+    assert ("iterations", 0, 4) in seen
+    assert all(0 <= done <= most for _, done, most in seen)
+
+
+# --- the checks can fail ---------------------------------------------------------------------------------------------
+
+
+def test_an_unsymmetric_preconditioner_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward_only(_self: Any, a: TextbookMatrix, r: Any, _c: Any, _e: Any, x: Any, _w: Any) -> None:
+        for rows in a.members:
+            others = (a.values[:, rows] * x[a.columns[:, rows]]).sum(axis=0)
+            x[rows] = (r[rows] - others) / a.diagonal[rows]
+
+    monkeypatch.setattr(NumpyBackend, "postsmooth", forward_only)
+    result = run_textbook()
+    assert result.valid is False
+    assert result.tests.symmetry is not None
+    assert result.tests.symmetry.mg > 1.0
+    assert result.tests.symmetry.spmv <= 1.0
+    assert any("preconditioner" in problem for problem in result.tests.problems)
+
+
+def test_an_unsymmetric_matrix_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = NumpyBackend.spmv
+
+    def wrong(self: NumpyBackend, a: TextbookMatrix, x: Any, y: Any) -> None:
+        right(self, a, x, y)
+        y[0] += 1e-3 * x[-1]
+
+    monkeypatch.setattr(NumpyBackend, "spmv", wrong)
+    result = run_textbook()
+    assert result.valid is False
+    assert result.tests.symmetry is not None
+    assert result.tests.symmetry.spmv > 1.0
+
+
+def test_a_matrix_whose_diagonal_is_not_what_was_asked_for_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NumpyBackend, "scale_diagonal", lambda _self, matrix, _factors: matrix)
+    cg = run_textbook().tests.cg
+    assert cg is not None
+    assert cg.plain is None or cg.plain > 12
+    assert cg.preconditioned is None or cg.preconditioned > 2
+    assert cg.problem is not None
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        CgTest(plain=13, preconditioned=2),
+        CgTest(plain=12, preconditioned=3),
+        CgTest(plain=None, preconditioned=2),
+        SymmetryTest(spmv=1.1, mg=0.0),
+        SymmetryTest(spmv=0.0, mg=float("nan")),
+        IterationsTest(tolerance=1e-9, needed=None),
+        VarianceTest(sets=2, mean=1e-3, variance=1e-6),
+        VarianceTest(sets=2, mean=float("nan"), variance=float("nan")),
+    ],
+)
+def test_each_failed_check_has_a_reason_and_makes_the_run_invalid(
+    test: CgTest | SymmetryTest | IterationsTest | VarianceTest,
+) -> None:
+    name = {CgTest: "cg", SymmetryTest: "symmetry", IterationsTest: "iterations", VarianceTest: "variance"}[type(test)]
+    made: dict[str, Any] = {name: test}
+    tests = Checks(**made)
+    assert tests.valid is False
+    assert tests.problems == [test.problem]
+    assert tests.to_dict()[name]["passed"] is False
+
+
+def test_each_passed_check_has_none() -> None:
+    tests = Checks(
+        cg=CgTest(plain=12, preconditioned=2),
+        symmetry=SymmetryTest(spmv=1.0, mg=0.0),
+        iterations=IterationsTest(tolerance=1e-9, needed=500),
+        variance=VarianceTest(sets=1, mean=1e-9, variance=0.0),
+    )
+    assert tests.valid is True
+    assert tests.problems == []
+
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+
+def test_entries_of_a_tiny_matrix_counted_by_hand() -> None:
+    # 2 x 2 x 2: every point sees all 8. 3 x 1 x 1: 2 + 3 + 2.
+    assert counts.nonzeros((2, 2, 2)) == 64
+    assert counts.nonzeros((3, 1, 1)) == 7
+
+
+def test_entries_are_those_of_the_matrix() -> None:
+    grid = (8, 16, 24)
+    points = np.ones(grid)
+    entries = 0
+    for offset in problems.BOX_OFFSETS:
+        inside = [slice(max(0, -d), n - max(0, d)) for d, n in zip(offset, grid, strict=True)]
+        entries += int(points[tuple(inside)].sum())
+    assert counts.nonzeros(grid) == entries
+
+
+def test_flops_of_one_iteration_counted_by_hand() -> None:
+    # 8 x 8 x 8 with levels of 22^3, 10^3, 4^3 and 1 entries, 512 rows; one set of one iteration:
+    # 4 dots and 4 updates of 1024, 2 SpMV of 2 * 10648, one V-cycle.
+    found = counts.of_sets((8, 8, 8), iterations=1)
+    assert found.ddot == 4 * 1024
+    assert found.waxpby == 4 * 1024
+    assert found.spmv == 2 * 2 * 10648
+    assert found.mg == 10 * (10648 + 1000 + 64) + 4
+    assert found.total == 8192 + 42592 + 117124
+
+
+def test_flops_of_sets_are_proportional() -> None:
+    one, three = (counts.of_sets((16, 16, 16), iterations=52, sets=s) for s in (1, 3))
+    assert three.total == 3 * one.total
+
+
+def test_the_rating_takes_off_what_the_rules_say() -> None:
+    grid = (8, 8, 8)
+    flops = counts.of_sets(grid, 50, 2).total
+    assert counts.rating(grid, 50, 2, 1.0, 0.0, 0.0) == pytest.approx(flops / 1e9)
+    assert counts.rating(grid, 50, 2, 1.0, 2.0, 3.0) == pytest.approx(flops / (1.0 + 2 * 0.5) / 1e9)
+    more = counts.of_sets(grid, 100, 1).total
+    assert counts.rating(grid, 100, 1, 1.0, 0.0, 0.0) == pytest.approx(more * 0.5 / 1e9)
+
+
+def test_raw_speed_is_flops_by_time() -> None:
+    assert counts.raw_gflops(3_000_000_000, 2.0) == 1.5
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grid": (20, 16, 16)}, "divisible by 8"),
+        ({"grid": (0, 16, 16)}, "at least 1"),
+        ({"grid": (16, 16, 16), "chunks": (4, 1, 1)}, "divisible by 8"),
+        ({"grid": (16, 16, 16), "chunks": (32, 1, 1)}, "fewer chunks"),
+        ({"grid": (16, 16, 16), "chunks": (0, 1, 1)}, "at least 1"),
+        ({"seconds": -1.0}, "0 or more"),
+        ({"seconds": float("nan")}, "0 or more"),
+        ({"iterations": 0}, "at least 1"),
+    ],
+)
+def test_options_that_cannot_be_right_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        HpcgOptions(**options)
+
+
+def test_flat_chunks_get_no_rating_but_iterations() -> None:
+    with pytest.raises(InputError, match="shortest side"):
+        run((8, 8, 128), seconds=0.0)
+    assert run((8, 8, 128), iterations=1).iterations == 1
+
+
+def test_the_default_cut_has_one_chunk_in_one_process() -> None:
+    result = hpcg.run(connect(device="cpu"), HpcgOptions(grid=(16, 16, 16), iterations=1))
+    assert result.chunks == (1, 1, 1)
+    assert prod(result.grid) == 4096
