@@ -1,8 +1,8 @@
 // Set-up of a chunk: storage order and slices, from the rows of a stencil.
 //
-// Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. `measure_*`
-// finds each slice's shape, `fill_*` writes it: one warp a slice both times, one thread a row. The candidates come
-// straight from `numbering` in both passes (4 bytes each, mostly from L2), so no array of (offsets, rows) exists.
+// Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo.
+// `measure_*` finds each slice's shape, `fill_*` writes it: one warp a slice both times, one thread a row. Candidates
+// come straight from `numbering` in both passes (4 bytes each, mostly from L2): no array of (offsets, rows) exists.
 
 #include "slices.cuh"
 
@@ -56,12 +56,12 @@ __device__ __forceinline__ int target_of(const Rows& rows, int column) {
     return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
 }
 
-// widths (slices, 3) and runs (slices): the shape of each slice. entries: its numbers off the diagonal that are not zero.
+// widths (slices, 3) and runs (slices): the shape of each slice; entries: how many of its values are not zero.
 // For own columns also: the diagonal, which rows read the halo, and the first position with a zero diagonal in `bad`.
 template <bool HALO>
 __device__ __forceinline__ void measure(
-    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs, int* entries,
-    double* diagonal, unsigned char* reads_halo, int* bad
+    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs,
+    long long* entries, double* diagonal, unsigned char* reads_halo, int* bad
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -111,11 +111,11 @@ __device__ __forceinline__ void measure(
     }
 }
 
-// Writes the entries of each slice, holes included (value 0, and column 0 in explicit slices): memory need not be zero.
+// Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
 template <bool HALO>
 __device__ __forceinline__ void fill(
-    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, const int* widths, const unsigned char* runs,
-    const long long* start, const long long* column_start, double* values, int* columns
+    const Stencil& stencil, const Rows& rows, const int* wanted, int slices, const int* widths,
+    const unsigned char* runs, const long long* start, const long long* column_start, double* values, int* columns
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -167,13 +167,14 @@ __device__ __forceinline__ void fill(
 #define ROWS_OF_ARGUMENTS {rows, color, position, coarse}
 
 extern "C" __global__ void measure_local(
-    STENCIL, ROWS, int* widths, unsigned char* runs, int* entries, double* diagonal, unsigned char* reads_halo, int* bad
+    STENCIL, ROWS, int* widths, unsigned char* runs, long long* entries, double* diagonal, unsigned char* reads_halo,
+    int* bad
 ) {
     measure<false>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, diagonal, reads_halo, bad);
 }
 
-extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, int* entries) {
+extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, long long* entries) {
     measure<true>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, nullptr, nullptr, nullptr);
 }
@@ -223,8 +224,8 @@ extern "C" __global__ void pack_entries(
     entries[i] = {static_cast<unsigned>(start[s] / SLICE), static_cast<unsigned>(column_start[s]), s, shape};
 }
 
-// position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list to
-// its storage position. 20 bytes a row.
+// position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
+// to its storage position. 20 bytes a row.
 extern "C" __global__ void storage_order(
     const long long* __restrict__ sorted, const int* __restrict__ color, const long long* __restrict__ shift,
     int* __restrict__ position, int* __restrict__ row, int rows

@@ -120,7 +120,7 @@ def _measure(
     count = int(of_rows[1])
     widths = cupy.zeros((count, KINDS), dtype=np.int32)
     runs = cupy.zeros(count, dtype=np.uint8)
-    entries = cupy.zeros(count, dtype=np.int32)
+    entries = cupy.zeros(count, dtype=np.int64)
     if count:
         kernel("assembly.cu", name)(*warps(count), (*stencil, *of_rows, widths, runs, entries, *outputs))
     return widths, runs, entries
@@ -139,7 +139,10 @@ def _slices(
             *_threads(count), (widths, runs, np.int32(count), upper, coarse, lengths, column_lengths)
         )
     start, column_start = _running_sum(lengths), _running_sum(column_lengths)
-    totals = cupy.stack([start[-1], column_start[-1], entries.sum(dtype=np.int64)]).get()
+    # Not entries.sum(): CuPy compiles a reduction of its own for that, which takes 5 s on a machine's first day, twice.
+    totals = cupy.stack([start[-1], column_start[-1], _running_sum(entries)[-1]]).get()
+    if int(totals[1]) >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
+        raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
     values = cupy.empty(int(totals[0]))
     columns = cupy.empty(int(totals[1]), dtype=np.int32)
     if count:

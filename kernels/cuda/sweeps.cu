@@ -18,12 +18,13 @@
     const int p = (s + 1) * SLICE + lane;                                  \
     const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
 
-#define MATRIX const Entries* __restrict__ entries, const double* __restrict__ values, const int* __restrict__ columns
+#define MATRIX \
+    const Entries* __restrict__ entries, const double* __restrict__ values, const int* __restrict__ columns
 
 #define RANGE int first, int step, int count
 
 // Blocks of at most 128 threads and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
-// memory, and more warps wait better. Bounds are set where a measurement showed a gain (spmv_dot 5 %, sweeps up to 1 %);
+// memory, and more warps wait better. Bounds are set where they were measured to win (spmv_dot 5 %, sweeps up to 1 %);
 // four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
 #define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
 
