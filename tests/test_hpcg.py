@@ -141,6 +141,12 @@ def test_json_says_null_for_what_is_not_finite() -> None:
     assert json.loads(broken.to_json())["residuals"] == [1.0, None]
 
 
+def test_iterations_go_on_where_squares_of_residuals_underflow() -> None:
+    result = run((8, 8, 8), iterations=400)
+    assert result.iterations == 400
+    assert result.scaled_residual < 1e-100
+
+
 def test_progress_tells_phases_and_iterations() -> None:
     seen: list[tuple[str, int, int]] = []
     options = HpcgOptions(grid=(16, 16, 16), iterations=4)

@@ -42,6 +42,8 @@ SUPERSTEP = 0.5
 LOOP = 0.25
 """Seconds that an operation's own timed loop should take."""
 MOST_STEPS = 5000
+FROZEN = 1e-150
+"""Scaled residual below which iterations change nothing any more: the square of a smaller one would not be a number."""
 SLACK = 1.0 + 1e-6
 """How much above the reference's residual the optimized CG may stop."""
 
@@ -200,15 +202,15 @@ class _Bench:
 
     # -- CG ----------------------------------------------------------------------------------------------------------
 
-    def _cg(self, job: Job, phase: str, most: int, tolerance: float = 0.0) -> list[float]:
-        """‖r_k‖/‖r_0‖ of CG from x = 0 for k = 0 .. most, or less if the tolerance was reached (and a little beyond).
+    def _cg(self, job: Job, phase: str, most: int, tolerance: float | None = None) -> list[float]:
+        """‖r_k‖/‖r_0‖ of CG from x = 0 for k = 0 .. most, or less if a tolerance is given and reached.
 
         Runs in supersteps of about `SUPERSTEP` seconds. Steps launched past the tolerance stop to change anything only
         well below it, so that rounding cannot freeze the residual just above.
         """
-        first = job.call("start", tolerance / 2)
+        first = job.call("start", max(FROZEN, (tolerance or 0.0) / 2))
         residuals = [1.0]
-        while len(residuals) <= most and residuals[-1] > tolerance:
+        while len(residuals) <= most and not (tolerance is not None and residuals[-1] <= tolerance):
             self._progress(phase, len(residuals) - 1, most)
             steps = min(most + 1 - len(residuals), self._superstep(), _missing(residuals, tolerance))
             began = time.perf_counter()
@@ -305,10 +307,10 @@ def _first_at_most(residuals: list[float], tolerance: float) -> int | None:
     return next((k for k, residual in enumerate(residuals) if residual <= tolerance), None)
 
 
-def _missing(residuals: list[float], tolerance: float) -> int:
+def _missing(residuals: list[float], tolerance: float | None) -> int:
     """Iterations still missing to a tolerance, as the convergence so far promises; many if it promises nothing."""
     done, last = len(residuals) - 1, residuals[-1]
-    if not (0.0 < tolerance < 1.0 and 0.0 < last < 1.0):
+    if tolerance is None or not (0.0 < tolerance < 1.0 and 0.0 < last < 1.0):
         return ITERATIONS_LIMIT
     return max(1, math.ceil(done * math.log(tolerance) / math.log(last)) - done)
 
