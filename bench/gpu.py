@@ -75,7 +75,7 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
     r, x, e, c, w, y = (backend.zeros(size) for _ in range(6))
     r[level.layout.position] = cupy.random.default_rng(1).random(level.layout.rows)
     rc = backend.zeros(coarse.layout.size)
-    dot = backend.zeros(1)
+    dot, zero, one = backend.zeros(1), backend.zeros(1), cupy.ones(1)
     entries = a.local.values.nbytes + a.local.columns.nbytes
     return {
         "spmv": (lambda: backend.spmv(a, r, y), entries + 3 * n8),
@@ -83,7 +83,7 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
         "presmooth": (lambda: backend.presmooth(a, r, x, e), entries + 7 * n8),
         "restrict": (lambda: backend.restrict(a, t, r, x, e, rc), coarse_row_bytes(a, t) + n8 + n8 // 8 + n8 // 16),
         "postsmooth": (lambda: backend.postsmooth(a, r, c, e, x, w), entries + tail_bytes(a) + 8 * n8 + n8 // 8),
-        "update_x_r": (lambda: backend.update_x_r(r, y, dot, dot, dot, dot, x, w, dot), 6 * n8),
+        "update_x_r": (lambda: backend.update_x_r(r, y, zero, one, one, zero, x, w, dot), 6 * n8),
         "dot": (lambda: backend.dot(r, x, dot), 2 * n8),
     }
 

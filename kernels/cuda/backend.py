@@ -154,6 +154,9 @@ class CudaBackend(Backend):
         size = len(x)
         self._vectors["dot"](*_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
 
+    def total(self, parts: Array, total: Array) -> None:
+        self._vectors["total"]((1,), (1,), (parts, total, np.int32(len(parts))))
+
     def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
         self._items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
 
@@ -213,6 +216,7 @@ _VECTORS = (
     "prolong_only",
     "fill",
     "load",
+    "total",
 )
 
 

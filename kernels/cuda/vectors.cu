@@ -131,7 +131,9 @@ extern "C" __global__ void copy(const double* __restrict__ x, double* __restrict
 extern "C" __global__ void gather(
     const int* __restrict__ rows, const double* __restrict__ x, double* __restrict__ buffer, long long size
 ) {
-    for_items(size, [=](long long i) { return __ldg(x + __ldg(rows + i)); }, [=](long long i, double v) { buffer[i] = v; });
+    for_items(
+        size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
+        [=](long long i, double value) { buffer[i] = value; });
 }
 
 // c = P xc, x += c: 4 bytes of index and 32 of values for each coarse point, which lie side by side in their color.
@@ -177,4 +179,30 @@ extern "C" __global__ void load(
             const long long line = number / nx;
             x[i] = __ldg(block + number % nx * stride_x + line % ny * stride_y + line / ny * stride_z);
         });
+}
+
+// The sum of the chunks' parts by the fixed tree of the contract's kernel `total`: groups of FAN_IN in order, then their
+// sums likewise. One thread: a few numbers, and the order is all that matters. sums[l] is the open group of tree level l;
+// a full group moves up by one, and at the end the open ones move up in order.
+constexpr int FAN_IN = 8, TREE_LEVELS = 8;
+
+extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
+    double sums[TREE_LEVELS];
+    int filled[TREE_LEVELS] = {};
+    for (int i = 0; i < count; ++i) {
+        double carried = parts[i];
+        for (int level = 0; level < TREE_LEVELS; ++level) {
+            sums[level] = filled[level] ? sums[level] + carried : carried;
+            if (++filled[level] < FAN_IN) break;
+            carried = sums[level];
+            filled[level] = 0;
+        }
+    }
+    double result = 0.0;
+    bool any = false;
+    for (int level = 0; level < TREE_LEVELS; ++level) {
+        if (any) result = filled[level] ? sums[level] + result : result;
+        else if (filled[level]) { result = sums[level]; any = true; }
+    }
+    *out = result;
 }
