@@ -26,8 +26,8 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
         if cuts:
             return min(cuts, key=lambda cut: (_surface(cut, grid), cut))
     raise InputError(
-        f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes that are "
-        f"multiples of {divisor}"
+        f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes that "
+        f"are multiples of {divisor}"
     )
 
 

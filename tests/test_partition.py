@@ -21,7 +21,7 @@ MOST_CHUNKS = 60
 
 @st.composite
 def partitions(draw: st.DrawFn) -> Partition:
-    """Any grid of 1 to 9 points an axis, in any number of chunks up to its size; no more chunks than a test can bear."""
+    """Any grid of 1 to 9 points an axis, in any number of chunks up to its size and to what a test can bear."""
     grid, chunks, room = [0, 0, 0], [0, 0, 0], MOST_CHUNKS
     for axis in draw(st.permutations(range(3))):
         grid[axis] = draw(st.integers(1, 9))

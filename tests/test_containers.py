@@ -1,0 +1,211 @@
+"""Every kind of array comes back as the kind that it was, with and without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pytest
+from distributed import Client, LocalCluster, futures_of
+
+from dsolver import Status, problems
+from dsolver.api import solve
+from dsolver.engines import ranks
+from dsolver.errors import InputError
+
+F64 = npt.NDArray[np.float64]
+GRID = (16, 16, 24)
+CHUNKS = (2, 1, 3)
+PROBLEM = problems.poisson7(GRID, chunks=CHUNKS)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two workers as threads of this process, where their ranks can be looked at."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["here", "on a cluster"])
+def where(request: pytest.FixtureRequest) -> Iterator[Client | None]:
+    """The client to pass, or None, and then Dask knows of no cluster either."""
+    if request.param == "here":
+        with dask.config.set(scheduler="threads"):
+            yield None
+    else:
+        yield request.getfixturevalue("client")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    assert not ranks._RANKS, "a rank was left running"
+
+
+@pytest.fixture(scope="module")
+def b() -> F64:
+    return np.random.default_rng(2).integers(-9, 10, GRID).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def expected(b: F64) -> F64:
+    x: F64 = solve(PROBLEM, b).x
+    return x
+
+
+# -- NumPy -------------------------------------------------------------------------------------------------------------
+
+
+def strided(values: F64) -> F64:
+    """The same values, with memory between them that is not theirs."""
+    wide = np.full(tuple(2 * n for n in values.shape), np.nan)
+    view = wide[::2, 1::2, ::-2]
+    view[:] = values
+    return view
+
+
+KINDS: dict[str, Any] = {
+    "as it is": lambda b: b,
+    "Fortran order": np.asfortranarray,
+    "not contiguous": strided,
+    "a transposed view": lambda b: np.ascontiguousarray(b.T).T,
+    "float32": lambda b: b.astype(np.float32),
+    "float16": lambda b: b.astype(np.float16),
+    "int64": lambda b: b.astype(np.int64),
+    "int8": lambda b: b.astype(np.int8),
+    "big-endian": lambda b: b.astype(">f8"),
+    "lists": lambda b: b.tolist(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_in_numpy_out(kind: str, where: Client | None, b: F64, expected: F64) -> None:
+    x = solve(PROBLEM, KINDS[kind](b), client=where).x
+    assert type(x) is np.ndarray
+    assert x.dtype == np.float64
+    assert x.shape == GRID
+    assert x.flags.c_contiguous
+    assert x.tobytes() == expected.tobytes(), "the values are the same, so the bits are"
+
+
+def test_a_guess_may_be_of_any_kind(where: Client | None, b: F64, expected: F64) -> None:
+    for guess in (expected, np.asfortranarray(expected), strided(expected), da.from_array(expected, chunks=5)):
+        solution = solve(PROBLEM, b, x0=guess, client=where)
+        assert solution.iterations == 0
+        assert (solution.x == expected).all()
+
+
+# -- Dask --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [(8, 16, 8), (5, 7, 24), (16, 16, 24)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+def test_dask_in_dask_out_with_one_block_a_chunk(
+    chunks: tuple[int, int, int], dtype: Any, where: Client | None, b: F64, expected: F64
+) -> None:
+    x = solve(PROBLEM, da.from_array(b.astype(dtype), chunks=chunks), client=where).x
+    assert isinstance(x, da.Array)
+    assert x.dtype == np.float64
+    assert x.chunks == ((8, 8), (16,), (8, 8, 8))
+    values = x.compute()
+    assert type(values) is np.ndarray
+    assert values.tobytes() == expected.tobytes()
+
+
+def test_a_dask_array_is_never_gathered(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its blocks go from worker to worker; the client sees only their futures."""
+
+    scatter: Callable[..., Any] = Client.scatter
+
+    def no_gather(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a block came to the client")
+
+    def no_arrays(to: Client, data: Any, **options: Any) -> Any:
+        assert not isinstance(data, np.ndarray), "a block left the client"
+        return scatter(to, data, **options)
+
+    given = client.persist(da.from_array(b, chunks=(5, 7, 24)))
+    monkeypatch.setattr(Client, "gather", no_gather)
+    monkeypatch.setattr(Client, "scatter", no_arrays)
+    x = solve(PROBLEM, given, client=client).x
+    futures = futures_of(x)
+    assert len(futures) == 6
+    places = client.who_has(futures)
+    workers = {holder for holders in places.values() for holder in holders}
+    assert workers == set(client.scheduler_info()["workers"]), "each owner keeps its own blocks"
+
+
+def test_a_solution_can_be_the_next_right_hand_side(client: Client, b: F64, expected: F64) -> None:
+    first = solve(PROBLEM, da.from_array(b, chunks=8), client=client)
+    second = solve(PROBLEM, first.x + 0.0, x0=first.x, client=client)
+    assert second.converged
+    here = solve(PROBLEM, expected, x0=expected)
+    assert second.x.compute().tobytes() == here.x.tobytes()
+
+
+def test_lazy_dask_arrays_are_computed_once(where: Client | None, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+
+    def block(values: F64) -> F64:
+        with calls.open("a") as file:
+            file.write(".")
+        return values + 1.0
+
+    lazy = da.zeros(GRID, chunks=(8, 16, 8)).map_blocks(block, dtype=np.float64, meta=np.empty((0, 0, 0)))
+    assert solve(PROBLEM, lazy, client=where).converged
+    assert calls.read_text() == 6 * "."
+
+
+# -- the cluster changes nothing ---------------------------------------------------------------------------------------
+
+
+def test_workers_change_no_bit(client: Client, b: F64) -> None:
+    here, there = solve(PROBLEM, b), solve(PROBLEM, b, client=client)
+    assert there.residuals == here.residuals
+    assert there.x.tobytes() == here.x.tobytes()
+    assert there.engine == "resident/cpu with 2 workers"
+
+
+def test_a_grid_is_cut_for_the_workers(client: Client, b: F64) -> None:
+    x = solve(problems.poisson7(GRID), da.from_array(b), client=client).x
+    assert x.chunks == ((16,), (8, 8), (24,)), "3 x 8 planes cannot be halved into multiples of 8"
+
+
+def test_the_reference_engine_stays_here_and_keeps_the_kind(client: Client, b: F64, expected: F64) -> None:
+    solution = solve(PROBLEM, da.from_array(b, chunks=8), client=client, engine="reference")
+    assert isinstance(solution.x, da.Array)
+    assert solution.engine == "reference/cpu"
+    assert solution.x.compute().tobytes() == expected.tobytes()
+
+
+def test_a_callback_stops_a_cluster_too(client: Client, b: F64) -> None:
+    solution = solve(PROBLEM, b, client=client, callback=lambda state: state.iteration == 2)
+    assert solution.status is Status.STOPPED
+    assert solution.iterations == 2
+
+
+@pytest.mark.parametrize("name", ["b", "x0"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_dask_values_that_are_not_finite_are_refused(name: str, value: float, where: Client | None, b: F64) -> None:
+    bad = b.copy()
+    bad[-1, 2, 3] = value
+    given: dict[str, Any] = {"b": b} | {name: da.from_array(bad, chunks=8)}
+    with pytest.raises(InputError, match=f"{name} has .*NaN or infinite"):
+        solve(PROBLEM, client=where, **given)
+
+
+def test_a_dask_array_that_cannot_be_computed_says_why(where: Client | None) -> None:
+    def fail(_: F64) -> F64:
+        raise KeyError("lost")
+
+    lazy = da.zeros(GRID, chunks=8).map_blocks(fail, dtype=np.float64, meta=np.empty((0, 0, 0)))
+    with pytest.raises(KeyError, match="lost"):
+        solve(PROBLEM, lazy, client=where)

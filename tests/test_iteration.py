@@ -1,0 +1,274 @@
+"""How a solve is driven and judged, with a stand-in for the program that says what a test wants."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver import iteration
+from dsolver.engines.job import Job
+from dsolver.errors import InputError
+from dsolver.iteration import Drive, State, Tolerances
+from dsolver.solution import Solution, Status
+
+LIMIT = 1e-3
+
+
+class Script(Job):
+    """A job whose residuals are written down beforehand.
+
+    Args:
+        samples: (‖r‖ of the recursion, pᵀA p) of each iteration; the last is repeated.
+        truths: what `start` and `true_residual` find, one after the other; the last is repeated.
+    """
+
+    def __init__(self, samples: Iterable[tuple[float, float]], truths: Iterable[float]) -> None:
+        self.samples, self.truths = list(samples), list(truths)
+        self.calls: list[tuple[Any, ...]] = []
+
+    def call(self, method: str, *args: Any) -> Any:
+        self.calls.append((method, *args))
+        if method == "advance":
+            return [self._next(self.samples) for _ in range(args[0])]
+        return self._next(self.truths)
+
+    def _next(self, items: list[Any]) -> Any:
+        return items.pop(0) if len(items) > 1 else items[0]
+
+    @property
+    def steps(self) -> list[int]:
+        return [args[0] for method, *args in self.calls if method == "advance"]
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        raise NotImplementedError
+
+    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+def drive(
+    norms: Iterable[float],
+    truths: Iterable[float],
+    *,
+    curvature: float = 1.0,
+    maxiter: int = 1000,
+    callback: Any = None,
+) -> tuple[Status, Drive, Script]:
+    job = Script([(norm, curvature) for norm in norms], truths)
+    made = Drive(job, Tolerances(rtol=0.0, atol=LIMIT, maxiter=maxiter), 1.0, callback)
+    return made.run(), made, job
+
+
+# -- every status ------------------------------------------------------------------------------------------------------
+
+
+def test_converged_by_the_recursion_and_the_truth() -> None:
+    status, made, _ = drive([0.1, 0.01, 1e-4], [1.0, 2e-4])
+    assert status is Status.CONVERGED
+    assert made.residuals == [1.0, 0.1, 0.01, 1e-4]
+    assert made.true_residual == 2e-4
+
+
+def test_a_guess_that_is_good_enough_needs_no_iteration() -> None:
+    status, made, job = drive([math.nan], [LIMIT])
+    assert status is Status.CONVERGED
+    assert made.residuals == [LIMIT]
+    assert job.steps == []
+
+
+def test_samples_past_convergence_are_no_iterations() -> None:
+    status, made, job = drive([0.1, 0.01, 0.01, 1e-4], [1.0, 1e-4])
+    assert status is Status.CONVERGED
+    assert sum(job.steps) > 4
+    assert len(made.residuals) == 5
+
+
+def test_a_recursion_that_lies_is_found_out() -> None:
+    """The recursion goes to zero, the true residual stays: no tolerance was reached."""
+    status, made, job = drive([0.1, 1e-9], [1.0, 0.9])
+    assert status is Status.STAGNATED
+    assert made.true_residual == 0.9
+    assert [method for method, *_ in job.calls].count("start") == 1
+
+
+def test_a_recursion_that_drifted_begins_anew_from_the_truth() -> None:
+    status, made, job = drive([0.1, 1e-4, 0.01, 1e-5], [1.0, 0.1, 0.1, 1e-4], callback=lambda _: None)
+    assert status is Status.CONVERGED
+    assert made.residuals == [1.0, 0.1, 1e-4, 0.01, 1e-5]
+    assert [call for call in job.calls if call[0] == "start"] == [("start", LIMIT)] * 2
+
+
+def test_beginning_anew_ends_when_the_truth_does_not_fall() -> None:
+    status, made, job = drive([1e-4], [1.0, 0.4, 0.4, 0.3])
+    assert status is Status.STAGNATED
+    assert len(made.residuals) == 3
+    assert job.calls[-1] == ("true_residual",)
+
+
+def test_after_beginning_anew_patience_begins_anew() -> None:
+    """The residual that the lying recursion had reached is no measure any more."""
+    slow = [0.4 * 0.99**k for k in range(400)]
+    status, _, _ = drive([0.002, 1e-4, *slow, 1e-4], [1.0, 0.4, 0.4, 1e-4])
+    assert status is Status.CONVERGED
+
+
+def test_max_iterations_are_never_exceeded() -> None:
+    for maxiter in (0, 1, 2, 7, 60, 61):
+        status, made, job = drive([0.5], [1.0, 0.5], maxiter=maxiter)
+        assert status is Status.MAX_ITERATIONS
+        assert sum(job.steps) == maxiter
+        assert len(made.residuals) == maxiter + 1
+
+
+def test_converging_in_the_last_iteration_counts() -> None:
+    assert drive([0.5, 1e-4], [1.0, 1e-4], maxiter=2)[0] is Status.CONVERGED
+
+
+def test_the_truth_decides_when_the_iterations_run_out() -> None:
+    assert drive([0.5], [1.0, LIMIT / 2], maxiter=3)[0] is Status.CONVERGED
+
+
+def test_a_residual_that_no_longer_falls_is_given_up() -> None:
+    status, made, _ = drive([0.5], [1.0, 0.5])
+    assert status is Status.STAGNATED
+    assert len(made.residuals) - 1 == iteration.PATIENCE + 1
+
+
+def test_a_residual_that_falls_slowly_is_not_given_up() -> None:
+    falling = [0.999**k for k in range(1, 3000)]
+    assert drive([*falling, 1e-4], [1.0, 1e-4], maxiter=5000)[0] is Status.CONVERGED
+
+
+def test_growth_without_bound_is_divergence() -> None:
+    status, made, _ = drive([10.0**k for k in range(1, 20)], [1.0, 1e11])
+    assert status is Status.DIVERGED
+    assert made.residuals[-1] == 1e11
+
+
+@pytest.mark.parametrize("curvature", [0.0, -1.0, -math.inf])
+def test_a_direction_of_no_curvature_means_indefinite(curvature: float) -> None:
+    status, made, _ = drive([0.5], [1.0, 0.5], curvature=curvature)
+    assert status is Status.INDEFINITE
+    assert len(made.residuals) == 2
+
+
+@pytest.mark.parametrize(("norm", "curvature"), [(math.nan, 1.0), (math.inf, 1.0), (0.5, math.nan), (0.5, math.inf)])
+def test_numbers_that_are_not_finite_end_a_solve(norm: float, curvature: float) -> None:
+    status, made, _ = drive([norm], [1.0, math.nan], curvature=curvature)
+    assert status is Status.NOT_FINITE
+    assert len(made.residuals) == 2
+
+
+@pytest.mark.parametrize("first", [math.nan, math.inf])
+def test_a_guess_that_overflows_is_not_iterated_on(first: float) -> None:
+    status, _, job = drive([0.5], [first])
+    assert status is Status.NOT_FINITE
+    assert job.steps == []
+
+
+# -- callbacks and supersteps ------------------------------------------------------------------------------------------
+
+
+def test_a_callback_sees_every_iteration_and_stops_at_once() -> None:
+    seen: list[State] = []
+
+    def look(state: State) -> bool:
+        seen.append(state)
+        return state.iteration == 3
+
+    status, made, job = drive([0.5, 0.4, 0.3, 0.2], [1.0, 0.3], callback=look)
+    assert status is Status.STOPPED
+    assert [(s.iteration, s.residual, s.limit) for s in seen] == [(1, 0.5, LIMIT), (2, 0.4, LIMIT), (3, 0.3, LIMIT)]
+    assert job.steps == [1, 1, 1], "no iteration was run ahead of the callback"
+    assert made.residuals == [1.0, 0.5, 0.4, 0.3]
+
+
+def test_a_callback_that_returns_nothing_stops_nothing() -> None:
+    assert drive([0.5, 1e-4], [1.0, 1e-4], callback=lambda _: None)[0] is Status.CONVERGED
+
+
+def test_a_callbacks_error_reaches_the_caller() -> None:
+    def fail(_: State) -> bool:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        drive([0.5], [1.0], callback=fail)
+
+
+def test_supersteps_grow_to_their_bound() -> None:
+    _, _, job = drive([0.999**k for k in range(1, 500)], [1.0, 0.5], maxiter=400)
+    assert job.steps[0] == 1, "how long an iteration takes is not known yet"
+    assert max(job.steps) == iteration.SUPERSTEP_ITERATIONS
+    assert all(later <= 4 * sooner for sooner, later in zip(job.steps, job.steps[1:], strict=False))
+
+
+def test_slow_iterations_make_short_supersteps(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(0.0, 0.4)
+    monkeypatch.setattr("dsolver.iteration.time.perf_counter", lambda: next(clock))
+    _, _, job = drive([0.5], [1.0, 0.5], maxiter=10)
+    assert set(job.steps) == {1}
+
+
+# -- tolerances --------------------------------------------------------------------------------------------------------
+
+
+def test_the_limit_is_scipys() -> None:
+    assert Tolerances(rtol=1e-3, atol=0.0).limit(50.0) == 0.05
+    assert Tolerances(rtol=1e-3, atol=0.1).limit(50.0) == 0.1
+    half: Any = np.float32(0.5)
+    assert Tolerances(rtol=half, atol=0).limit(2.0) == 1.0
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, "1e-6", None, 1j])
+def test_tolerances_that_mean_nothing_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} must be a finite number >= 0"):
+        Tolerances(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, "7", math.inf])
+def test_iterations_that_cannot_be_counted_are_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="maxiter must be an integer >= 0"):
+        Tolerances(maxiter=value)
+
+
+# -- what is reported --------------------------------------------------------------------------------------------------
+
+
+def test_every_status_says_what_to_do() -> None:
+    for status in Status:
+        assert status.advice.endswith(".")
+        assert str(status) == status.value
+        assert status.converged == (status is Status.CONVERGED)
+
+
+def solution(**changes: Any) -> Solution:
+    given: dict[str, Any] = {
+        "x": np.zeros((4, 5, 6)),
+        "status": Status.MAX_ITERATIONS,
+        "iterations": 7,
+        "residuals": (1.0,),
+        "true_residual": 0.5,
+        "b_norm": 4.0,
+        "timings": {"total": 1.234},
+        "engine": "resident/cpu",
+    }
+    return Solution(**(given | changes))
+
+
+def test_a_solution_is_summed_up_in_a_line() -> None:
+    expected = "<Solution 4x5x6: max_iterations after 7 iterations, ‖b - Ax‖/‖b‖ = 1.25e-01, 1.23 s on resident/cpu>"
+    assert repr(solution()) == expected
+    assert not solution().converged
+
+
+def test_the_relative_residual_of_a_zero_right_hand_side_is_absolute() -> None:
+    assert solution(b_norm=0.0, true_residual=0.25).relative_residual == 0.25
