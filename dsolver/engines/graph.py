@@ -14,13 +14,16 @@ Handles are variables over immutable results of tasks (`graph_handles`); operati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic, sleep
 from typing import Any, Final, TypeVar, final
 from uuid import uuid4
 from weakref import WeakSet
 
 from dask._task_spec import Task, TaskRef
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
-from distributed import CancelledError, Client, Future, wait
+from distributed import CancelledError, Client, Future
+from distributed.client import _wait
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.graph_handles import (
@@ -80,6 +83,8 @@ POLL: Final = 0.5
 """Seconds between two looks at whether the owners are still there."""
 PATIENCE: Final = 30.0
 """Seconds for the cluster to answer what needs no computing."""
+GRACE: Final = 5.0
+"""Seconds for a graph that nobody wants any more to be read, so that it can be taken back."""
 PAST: Final = 1000
 """Tasks after which the past of the current results is forgotten: about a second's worth of a scheduler's work."""
 
@@ -167,8 +172,11 @@ class _Results:
         futures = [self.futures[key] for key in keys]
         while not self._arrived(futures):
             self._check_owners()
-        if any(future.done() for future in self._newest):
-            # Before a graph has begun to run, the scheduler may not have read yet what it depends on.
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Let go of what is no longer wanted, as soon as that is safe."""
+        if self._understood():
             _release(self._retired)
 
     def rename(self, sources: Mapping[Key, tuple[Key, Path]]) -> None:
@@ -191,6 +199,10 @@ class _Results:
     def close(self) -> None:
         """Let go of everything."""
         self._closed = True
+        deadline = monotonic() + GRACE
+        with suppress(ClusterError, RuntimeError):  # of a cluster or a client that is closed already
+            while not self._understood() and monotonic() < deadline:
+                sleep(0.01)
         _release([*self.futures.values(), *self._retired])
         self.futures.clear()
         self._retired.clear()
@@ -200,13 +212,30 @@ class _Results:
     def _scheduler(self) -> Any:
         return self._client.scheduler
 
+    def _understood(self) -> bool:
+        """Whether the scheduler has read the newest graph, which the messages sent after it may overtake.
+
+        What is released before that may be what the graph needs, or will make and never be asked to forget.
+        """
+        if not self._newest or any(future.done() for future in self._newest):
+            return True
+        first = self._newest[0].key
+        return self._ask(self._scheduler.get_task_status, keys=[first])[first] is not None
+
     def _arrived(self, futures: list[Future[Any]]) -> bool:
         """Whether all are there, after a while."""
+
+        async def look() -> bool:
+            # Not the public `wait`: that one takes the default client, which need not be this one. And a TimeoutError
+            # that is caught here does not keep its callers' frames, with the futures in them, until they are collected.
+            try:
+                await _wait(futures, timeout=POLL)
+            except TimeoutError:
+                return False
+            return True
+
         try:
-            wait(futures, timeout=POLL)
-            arrived = True
-        except TimeoutError:
-            arrived = False
+            arrived: bool = self._ask(look)
         except CancelledError as error:
             self._check_owners()
             self.close()
@@ -485,6 +514,7 @@ class GraphEngine(Engine):
             if new is not None and all(new.key(chunk) in results.futures for chunk in self._chunks):
                 variable.version = new
         self._submit()
+        results.tidy()
         results.past = 0
 
     def _renamed(self) -> dict[Version, Version]:

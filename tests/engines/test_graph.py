@@ -1,0 +1,401 @@
+"""The `graph` engine: the eager engine's bits, by tasks that stay at home, change nothing and leave nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from dask.utils import key_split
+from distributed import Client, LocalCluster, Worker
+
+from dsolver import kernels, problems
+from dsolver.engines import graph
+from dsolver.engines.base import Engine
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.graph import GraphEngine
+from dsolver.engines.graph_handles import GraphField, GraphScalar
+from dsolver.errors import ClusterError, InputError, RankError
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import FILL, SPMV, WAXPBY, Kernel
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.partition import Partition, Triple
+from dsolver.programs import BuildLevels, Solve, SolveSpec
+
+STEPS = 6
+
+
+def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> Hierarchy:
+    return Hierarchy.plan(problems.hpcg(grid), chunks, Order.parse("color8"))
+
+
+@contextmanager
+def cluster_of(workers: int, *, processes: bool = False) -> Iterator[Client]:
+    # No memory limit: a worker may not be stopped because the machine that runs the tests is busy with something else.
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=2, processes=processes, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with cluster_of(2) as client:
+        yield client
+
+
+def owners(client: Client, partition: Partition, workers: int = 2) -> list[str]:
+    addresses = sorted(client.nthreads())[:workers]
+    return [addresses[chunk * len(addresses) // len(partition)] for chunk in range(len(partition))]
+
+
+@contextmanager
+def graph_engine(client: Client, hierarchy: Hierarchy, *, workers: int = 2, **options: Any) -> Iterator[GraphEngine]:
+    partition = hierarchy.partitions[0]
+    options.setdefault("kernels", "cpu")
+    engine = GraphEngine(partition, client, owners(client, partition, workers), **options)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def eager_engine(hierarchy: Hierarchy) -> EagerEngine:
+    return EagerEngine(hierarchy.partitions[0], kernels.load("cpu"))
+
+
+def right_hand_side(partition: Partition) -> dict[int, npt.NDArray[np.float64]]:
+    values = np.random.default_rng(7).standard_normal(partition.grid)
+    return {chunk.number: values[chunk.box.slices] for chunk in partition}
+
+
+def solve(engine: Engine, hierarchy: Hierarchy, *, preconditioned: bool = True) -> tuple[list[Any], Any]:
+    program = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned))
+    program.load("b", right_hand_side(hierarchy.partitions[0]))
+    history = [program.start(), *program.advance(STEPS), program.true_residual(), *program.norms()]
+    return history, program.unload("x")
+
+
+def scheduler_keys(client: Client) -> list[Any]:
+    keys: list[Any] = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+    return keys
+
+
+def worker_keys(client: Client) -> int:
+    return sum(client.run(lambda dask_worker: len(dask_worker.state.tasks)).values())
+
+
+def wait_until_empty(client: Client) -> None:
+    """Keys are released by messages, which arrive a little later."""
+    deadline = time.monotonic() + 5
+    while (left := scheduler_keys(client)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+# -- the same bits -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preconditioned", [True, False])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bits_are_those_of_the_eager_engine(client: Client, workers: int, preconditioned: bool) -> None:
+    hierarchy = plan()
+    history, x = solve(eager_engine(hierarchy), hierarchy, preconditioned=preconditioned)
+    with graph_engine(client, hierarchy, workers=workers, batch=4) as engine:
+        found, futures = solve(engine, hierarchy, preconditioned=preconditioned)
+        blocks = client.gather(futures)
+    assert found == history
+    assert all(np.array_equal(blocks[number], x[number]) for number in x)
+
+
+def test_bits_with_worker_processes() -> None:
+    hierarchy = plan()
+    history, x = solve(eager_engine(hierarchy), hierarchy)
+    with cluster_of(2, processes=True) as client, graph_engine(client, hierarchy) as engine:
+        found, futures = solve(engine, hierarchy)
+        blocks = client.gather(futures)
+        del futures
+    assert found == history
+    assert all(np.array_equal(blocks[number], x[number]) for number in x)
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (5, 2, 1)])
+def test_bits_on_other_partitions(client: Client, chunks: Triple) -> None:
+    """One chunk has fused kernels and no halo; ten have a tree of two stages."""
+    hierarchy = plan(chunks, grid=(40, 16, 8))
+    history, _ = solve(eager_engine(hierarchy), hierarchy)
+    with graph_engine(client, hierarchy) as engine:
+        assert solve(engine, hierarchy)[0] == history
+
+
+def test_bits_are_kept_when_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "PAST", 0)
+    hierarchy = plan()
+    history, x = solve(eager_engine(hierarchy), hierarchy)
+    with graph_engine(client, hierarchy, batch=2) as engine:
+        found, futures = solve(engine, hierarchy)
+        blocks = client.gather(futures)
+    assert found == history
+    assert all(np.array_equal(blocks[number], x[number]) for number in x)
+
+
+def test_fewer_neighbors_may_be_named(client: Client) -> None:
+    hierarchy = Hierarchy.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), Order.parse("color8"))
+    partition = hierarchy.partitions[0]
+
+    def near(chunk: int) -> list[int]:
+        return [number for number, _ in partition.halo_boxes(chunk, hierarchy.problem.offsets)]
+
+    assert len(near(0)) < len(partition.neighbors(0))
+    history, _ = solve(eager_engine(hierarchy), hierarchy)
+    with graph_engine(client, hierarchy, neighbors=near) as engine:
+        assert solve(engine, hierarchy)[0] == history
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def test_load_and_unload(client: Client) -> None:
+    hierarchy = plan()
+    blocks = right_hand_side(hierarchy.partitions[0])
+    expected = {number: block.copy() for number, block in blocks.items()}
+    with graph_engine(client, hierarchy) as engine:
+        layout = engine.per_chunk(BuildLevels(hierarchy=hierarchy)).at(0, "layout")
+        x = engine.field(layout)
+        assert not any(np.any(block) for block in client.gather(engine.unload(x, layout)).values())
+        engine.load(blocks, layout, x)
+        for block in blocks.values():
+            block[:] = np.nan  # belongs to the caller again
+        first = engine.unload(x, layout)
+        y = engine.field(layout)
+        engine.load(first, layout, y)
+        second = engine.unload(y, layout)
+    # Futures outlive the engine, also those that it was given.
+    for futures in (first, second):
+        found = client.gather(futures)
+        assert all(np.array_equal(found[number], expected[number]) for number in expected)
+
+
+def test_results_are_never_changed(client: Client) -> None:
+    hierarchy = plan()
+    with graph_engine(client, hierarchy) as engine:
+        levels = engine.per_chunk(BuildLevels(hierarchy=hierarchy))
+        layout = levels.at(0, "layout")
+        x, y = engine.field(layout), engine.field(layout)
+        engine.fill(layout, 2.0, x)
+        old = engine.field(layout)
+        old.version = x.version
+        engine.run(SPMV, levels.at(0, "matrix"), x, y)
+        engine.run(WAXPBY, 3.0, x, 0.0, y, x)
+        new_values, old_values = (client.gather(engine.unload(f, layout)) for f in (x, old))
+    assert all(np.all(block == 6.0) for block in new_values.values())
+    assert all(np.all(block == 2.0) for block in old_values.values())
+
+
+def test_every_update_leaves_its_input_alone(client: Client) -> None:
+    """With every intermediate kept, nothing that a step reads differs after it."""
+    hierarchy = plan()
+    with graph_engine(client, hierarchy, workers=1) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.load("b", right_hand_side(hierarchy.partitions[0]))
+        program.start()
+        program.advance(1)
+        vectors = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
+        held = [GraphField(v.shape) for v in vectors]
+        for copy, vector in zip(held, vectors, strict=True):
+            copy.version = vector.version
+            engine._known(copy)
+        before = [client.gather(engine.unload(f, f.shape)) for f in held]
+        program.advance(2)
+        after = [client.gather(engine.unload(f, f.shape)) for f in held]
+    assert len(vectors) > 10
+    for old, new in zip(before, after, strict=True):
+        assert all(np.array_equal(old[number], new[number]) for number in old)
+
+
+def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> None:
+    hierarchy = plan()
+    wait_until_empty(client)
+    with graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.fill("x", 1.0)
+        program.b_from_x()
+        program.cg.step()
+        known = engine.scalar(4.0)
+        assert engine.read(known) == (4.0,)
+        assert engine.repeat(lambda: None, 2, (known,)) == [(4.0,), (4.0,)]
+    wait_until_empty(client)
+
+
+# -- on the cluster ----------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_readable(client: Client) -> None:
+    hierarchy = plan()
+    with graph_engine(client, hierarchy) as engine:
+        _, futures = solve(engine, hierarchy)
+        prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+        names = {key_split(key) for key in futures}
+    assert names
+    assert prefixes >= {
+        *("setup-levels", "load-block", "unload-block", "kept-values", "fill", "waxpby"),
+        *("halo-pack", "halo-exchanges", "inner-spmv", "boundary-spmv", "dot-partial", "dot-reduce"),
+        *("presmooth", "restrict", "boundary-restrict", "coarsest-symgs", "prolong"),
+        *("boundary-postsmooth", "postsmooth", "update-p", "update-x-r"),
+    }
+
+
+def test_labels_survive_the_dashboard() -> None:
+    for label in (*graph.LABELS.values(), graph.EXCHANGE, graph.REDUCE, graph.KEPT):
+        assert key_split((f"{label}-L0-abcdefab", 1, 2)) == label
+        assert key_split((f"{label}-abcdefab", 1, 2)) == label
+
+
+def test_chunks_stay_with_their_owners(client: Client) -> None:
+    hierarchy = plan()
+    partition = hierarchy.partitions[0]
+    expected = owners(client, partition)
+    assert len(set(expected)) == 2
+    with graph_engine(client, hierarchy) as engine:
+        _, blocks = solve(engine, hierarchy)
+        held = client.who_has(list(engine._results.futures.values()))
+        for number, block in blocks.items():
+            assert list(client.who_has([block])[block.key]) == [expected[number]]
+    places = {key: where for key, where in held.items() if "dot-" not in key[0]}
+    assert {key[0].rsplit("-", 1)[0] for key in places} >= {"setup-levels", "kept-values"}
+    assert all(list(where) == [expected[key[2]]] for key, where in places.items())
+
+
+def test_keys_do_not_pile_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "PAST", 100)
+    hierarchy = plan((2, 1, 1))
+    wait_until_empty(client)
+    with graph_engine(client, hierarchy, batch=2) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.fill("b", 1.0)
+        program.start()
+        counts = []
+        for _ in range(6):
+            program.advance(4)
+            counts.append((len(scheduler_keys(client)), worker_keys(client)))
+        live = len(engine._results.futures)
+    # What is alive and what a batch of 2 x 80 tasks may leave until messages have arrived; 24 steps make 2000 tasks.
+    bound = live + 2 * 2 * 80
+    assert all(on_scheduler <= bound and on_workers <= 2 * bound for on_scheduler, on_workers in counts)
+    wait_until_empty(client)
+
+
+# -- when something fails ----------------------------------------------------------------------------------------------
+
+
+def fail_in_setup(_: Backend, number: int) -> SimpleNamespace:
+    if number == 3:
+        raise ZeroDivisionError("row 5 has no diagonal")
+    return SimpleNamespace(size=64)
+
+
+def refuse_in_setup(_: Backend, __: int) -> SimpleNamespace:
+    raise InputError("not this one")
+
+
+def test_failing_setup_is_told_in_a_line(client: Client) -> None:
+    with graph_engine(client, plan()) as engine:
+        layout = engine.per_chunk(fail_in_setup)
+        x, s = engine.field(layout), engine.scalar(0.0)
+        parts = engine.parts()
+        engine.dot(x, x, parts, s)
+        with pytest.raises(RankError) as caught:
+            engine.read(s)
+        assert str(caught.value) == "setup-chunk of chunk 3 failed: ZeroDivisionError: row 5 has no diagonal"
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        with pytest.raises(ClusterError, match="closed"):
+            engine.read(engine.scalar(0.0))
+    wait_until_empty(client)
+
+
+def test_own_exceptions_come_as_they_are(client: Client) -> None:
+    with graph_engine(client, plan()) as engine:
+        layout = engine.per_chunk(refuse_in_setup)
+        with pytest.raises(InputError, match="not this one"):
+            engine.unload(engine.field(layout), layout)
+
+
+def test_failing_kernel_names_itself_and_its_chunk(client: Client) -> None:
+    hierarchy = plan()
+    with graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        engine.run(Kernel("explode", reads=("layout",), writes=("x",)), program.layout, program.cg.x)
+        with pytest.raises(RankError, match=r"^explode of chunk \d failed: AttributeError: .*explode"):
+            program.start()
+
+
+def test_unknown_kernels_fail_on_the_worker(client: Client) -> None:
+    hierarchy = plan()
+    with graph_engine(client, hierarchy, kernels="abacus") as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        with pytest.raises(RankError, match="no kernels called 'abacus'"):
+            program.start()
+
+
+def test_wrong_calls_are_refused_at_once(client: Client) -> None:
+    partition = plan().partitions[0]
+    with pytest.raises(ValueError, match="8 chunks need as many owners"):
+        GraphEngine(partition, client, ["a"], kernels="cpu")
+    with pytest.raises(ValueError, match="at least one step"):
+        GraphEngine(partition, client, ["a"] * 8, kernels="cpu", batch=0)
+    with graph_engine(client, plan()) as engine:
+        layout = engine.per_chunk(fail_in_setup)
+        with pytest.raises(TypeError, match="fill has the arguments layout, value, x"):
+            engine.run(FILL, layout, 1.0)
+
+
+async def leave_soon(dask_worker: Worker) -> None:
+    await asyncio.sleep(0.5)
+    await dask_worker.close(nanny=False)
+
+
+async def die_soon() -> None:
+    await asyncio.sleep(0.5)
+    os._exit(1)
+
+
+@pytest.mark.parametrize("past", [0, 10**9], ids=["without a past", "with a past"])
+@pytest.mark.parametrize("processes", [False, True], ids=["closed", "killed"])
+def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, past: int, processes: bool) -> None:
+    monkeypatch.setattr(graph, "PAST", past)
+    hierarchy = plan((2, 1, 1))
+    with cluster_of(2, processes=processes) as client, graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.fill("b", 1.0)
+        program.start()
+        program.advance(2)
+        lost = owners(client, hierarchy.partitions[0])[1]
+        client.run(die_soon if processes else leave_soon, workers=[lost], wait=False)
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match=f"worker {lost} has left the cluster with chunk 1"):
+            program.advance(2000)
+        assert time.monotonic() - began < 5
+
+
+def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "PAST", 0)
+    hierarchy = plan((2, 1, 1))
+    with graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.fill("b", 1.0)
+        program.start()
+        rr = program.cg.rr
+        assert isinstance(rr, GraphScalar)
+        assert rr.version is None
+        assert engine.read(rr) == (rr.value,)
