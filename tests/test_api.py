@@ -265,6 +265,22 @@ def test_bad_input_is_refused_and_nothing_is_left(case: str, launches: list[Any]
     assert bool(launches) == (case in AFTER_LAUNCH)
 
 
+@pytest.mark.parametrize(
+    "case", ["shape of b", "NaN in b", "complex dask b", "shape of x0", "rtol", "M", "order", "callback"]
+)
+def test_what_the_arguments_show_is_refused_before_a_cluster_is_asked(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("somebody looked for devices")
+
+    monkeypatch.setattr("dsolver.api.connect", asked)
+    arguments, message = BAD[case]
+    given: dict[str, Any] = {"problem": PROBLEM, "b": np.ones(GRID)} | arguments
+    with pytest.raises(InputError, match=message):
+        solve(**given)
+
+
 def test_no_gpu_is_a_device_error(launches: list[Any], b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "find_gpu", lambda: "the driver shows no GPU")
     with pytest.raises(DeviceError, match="'cuda' was asked for, but the driver shows no GPU"):

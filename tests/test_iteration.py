@@ -116,8 +116,9 @@ def test_beginning_anew_ends_when_the_truth_does_not_fall() -> None:
 def test_after_beginning_anew_patience_begins_anew() -> None:
     """The residual that the lying recursion had reached is no measure any more."""
     slow = [0.4 * 0.99**k for k in range(400)]
-    status, _, _ = drive([0.002, 1e-4, *slow, 1e-4], [1.0, 0.4, 0.4, 1e-4])
+    status, made, _ = drive([0.002, 1e-4, *slow, 1e-4], [1.0, 0.4, 0.4, 1e-4], callback=lambda _: None)
     assert status is Status.CONVERGED
+    assert made.residuals == [1.0, 0.002, 1e-4, *slow, 1e-4]
 
 
 def test_max_iterations_are_never_exceeded() -> None:

@@ -98,6 +98,27 @@ def test_every_slot_gets_the_point_that_rows_read_there(partition: Partition, of
 
 
 @settings(deadline=None)
+@given(partitions(), st.sets(st.sampled_from(BOX_OFFSETS), min_size=1, max_size=4))
+def test_any_offsets_find_their_points(partition: Partition, half: set[Triple]) -> None:
+    """A few offsets may bring slots that no row reads, but never lack one: (1, 1, 0) alone crosses faces too."""
+    offsets = tuple(half | {(-i, -j, -k) for i, j, k in half})
+    halos = exchanged(partition, offsets)
+    for chunk in partition:
+        number = numbering(np, chunk.box, partition.halo_boxes(chunk.number, offsets))
+        padded = number.reshape([n + 2 for n in chunk.box.shape], order="F")
+        values = np.concatenate([global_rows(partition, chunk.box), halos[chunk.number]])
+        for offset in offsets:
+            read = chunk.box.shifted(offset).intersect(partition.domain)
+            if read is not None:
+                inside = tuple(
+                    slice(a - b + 1, c - b + 1) for a, b, c in zip(read.lo, chunk.box.lo, read.hi, strict=True)
+                )
+                columns = padded[inside].ravel(order="F")
+                assert (columns >= 0).all()
+                assert (values[columns] == global_rows(partition, read)).all()
+
+
+@settings(deadline=None)
 @given(partitions(), STENCILS)
 def test_no_point_is_received_twice_nor_is_an_own_one(partition: Partition, offsets: Offsets) -> None:
     for chunk, halo in zip(partition, exchanged(partition, offsets), strict=True):
