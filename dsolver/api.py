@@ -96,7 +96,7 @@ def solve(
         drive = Drive(job, tolerances, b_norm, callback)
         status = drive.run()
         solved = time.perf_counter()
-        x = right.like(job.unload("x"))
+        x = right.like(job.unload("x", host=right.host))
     return Solution(
         x=x,
         status=status,

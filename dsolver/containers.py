@@ -45,6 +45,11 @@ class Container(ABC):
     def blocks(self) -> Mapping[int, Any]:
         """A block for each chunk by number."""
 
+    @property
+    def host(self) -> bool:
+        """Whether `like` wants NumPy blocks, not the device's."""
+        return True
+
     @abstractmethod
     def like(self, blocks: Mapping[int, Any]) -> Any:
         """An array of this kind from blocks (arrays, or futures of arrays) by chunk number."""
@@ -67,7 +72,7 @@ class InMemory(Container):
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
         if self._client is not None:
-            blocks = self._client.gather(on_host(self._client, blocks)) if _has_futures(blocks) else blocks
+            blocks = self._client.gather(blocks) if _has_futures(blocks) else blocks
         x = self._xp.empty(self._partition.grid)
         for chunk in self._partition:
             x[chunk.box.slices] = self._xp.asarray(_host_or_same(blocks[chunk.number], self._xp))
@@ -81,7 +86,10 @@ class InDask(Container):
     def __init__(self, name: str, values: Any, partition: Partition, client: Client) -> None:
         super().__init__(name, values, partition)
         self._client = client
-        self._host = isinstance(values._meta, np.ndarray)
+
+    @property
+    def host(self) -> bool:
+        return isinstance(self._values._meta, np.ndarray)
 
     def blocks(self) -> Mapping[int, Any]:
         persisted = self._client.persist(self._values.rechunk(self._partition.sizes))
@@ -93,7 +101,6 @@ class InDask(Container):
     def like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):
             blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
-        blocks = on_host(self._client, blocks) if self._host else blocks
         return dask_array(self._partition, blocks, self._values._meta)
 
     def _place(self, number: int) -> tuple[int, int, int]:
@@ -149,15 +156,6 @@ def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> An
         )
 
     return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
-
-
-def on_host(client: Client, blocks: Mapping[int, Any]) -> dict[int, Any]:
-    """Futures of NumPy blocks from futures of blocks on any device; the copy is made where the block is."""
-    return {number: client.submit(_to_host, block) for number, block in blocks.items()}
-
-
-def _to_host(block: Any) -> Any:
-    return _host_or_same(block, np)
 
 
 def _host_or_same(block: Any, xp: Any) -> Any:

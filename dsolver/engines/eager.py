@@ -49,10 +49,14 @@ class EagerHalo(Halo):
     @property
     def items(self) -> dict[int, Any]:
         """The halo vectors, waited for."""
-        if self.finish is not None:
-            self.finish()
-            self.finish = None
+        self.wait()
         return self.vectors
+
+    def wait(self) -> None:
+        """Wait until the vectors are full and the buffers free."""
+        if self.finish is not None:
+            finish, self.finish = self.finish, None
+            finish()
 
 
 @final
@@ -126,6 +130,7 @@ class EagerEngine(Engine):
     def exchange(self, x: Field, halo: Halo) -> None:
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
+        halo.wait()  # an exchange that nobody has read may still be sending these buffers
         for number, plan in halo.plans.items():
             self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
         halo.finish = self.transport.exchange(halo.plans, halo.buffers, halo.vectors)
@@ -153,6 +158,7 @@ class EagerEngine(Engine):
     def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
         samples = []
         for _ in range(times):
+            self.transport.check()
             step()
             samples.append(self.read(*watch))
         return samples

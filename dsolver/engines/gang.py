@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, final
+
+from distributed import Future, wait
+from distributed.protocol import pickle
 
 from dsolver.engines import ranks
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
-from dsolver.engines.mesh import TOKEN_BYTES, PeerError
-from dsolver.errors import DsolverError, RankError
+from dsolver.engines.mesh import TOKEN_BYTES
+from dsolver.engines.ranks import Busy, Failure
+from dsolver.errors import ClusterError, DsolverError, InputError, RankError
 from dsolver.partition import Partition
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT: Final = 120.0
 """Seconds of silence after which a rank that others wait for counts as lost."""
 GRACE: Final = 5.0
-"""Seconds that the other ranks get to end after one has failed."""
+"""Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
 LOOK: Final = 2.0
 """Seconds between looks whether every worker is still there."""
+ANSWER: Final = 30.0
+"""Seconds in which the scheduler has to answer."""
+REACH: Final = 3.0
+"""Seconds in which a worker has to answer this process directly; else blocks travel through the scheduler."""
+TURN: Final = 3600.0
+"""Seconds that a job waits for the GPUs of others."""
+POLL: Final = 0.5
+"""Seconds between looks whether a GPU is free."""
 
 
 @final
 class GangJob(Job):
     """A program with one rank on each owner of a chunk.
+
+    As long as the job is open the client holds a key of the cluster, the lease. When the client goes away the scheduler
+    forgets the key, and the ranks, which look for it from time to time, end.
 
     Args:
         client: the cluster.
@@ -39,6 +60,7 @@ class GangJob(Job):
         spec: what the program needs; picklable.
 
     Raises:
+        InputError: the program cannot be sent to the workers.
         RankError: a rank could not be started; none is left running.
     """
 
@@ -55,132 +77,251 @@ class GangJob(Job):
         self._owners = tuple(owners)
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
+        self._lease: Any = None
+        self._direct: bool | None = None
         self._job = f"dsolver-{uuid.uuid4().hex[:12]}"
+        packed = _packed("the program", (program, spec))
         gang = ranks.GangSpec(
             job=self._job,
+            lease=f"lease-{self._job}",
             partition=partition,
             ranks=tuple(self._workers.index(owner) for owner in owners),
             kernels=kernels,
             token=secrets.token_bytes(TOKEN_BYTES),
             timeout=TIMEOUT,
         )
-        opened = self._everywhere(ranks.open_rank, each=[(gang, rank) for rank in range(len(self._workers))])
-        addresses = [address for address, _ in opened]
-        self._all(ranks.connect_rank, addresses, opened[0][1])
-        self._all(ranks.start_program, program, spec)
+        with self._or_end():
+            self._lease = self._scatter({gang.lease: self._job}, self._workers, direct=False)
+            opened = self._opened(gang)
+            self._all(ranks.connect_rank, [rank.address for rank in opened], packed)
+            self._all(ranks.start_rank, opened[0].unique)
 
     def call(self, method: str, *args: Any) -> Any:
-        return self._all(ranks.call_program, method, args)[0]
+        packed = _packed(f"the arguments of {method}", args)
+        with self._or_end():
+            return pickle.loads(self._all(ranks.call_rank, method, packed)[0])
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
-        futures = []
-        for number, block in blocks.items():
-            if _is_array(block):
-                block = self._client.scatter(block, workers=[self._owners[number]], hash=False)
-            futures.append(self._task(ranks.put_block, name, number, block))
-        for future in futures:
-            future.result()
-        self._all(ranks.load_field, name)
+        with self._or_end():
+            held = self._on_cluster(name, blocks)
+            each: dict[int, tuple[Any, ...]] = {}
+            for rank, worker in enumerate(self._workers):
+                keys = {number: future.key for number, future in held.items() if self._owners[number] == worker}
+                each[rank] = (self._job, name, keys)
+            self._each(ranks.load_rank, each)
 
-    def unload(self, name: str) -> Mapping[int, Any]:
-        self._all(ranks.unload_field, name)
-        blocks = {number: self._task(ranks.take_block, name, number) for number in range(len(self._owners))}
-        for block in blocks.values():
-            block.exception()  # taken before the ranks may go; whoever asks for the block gets the error
-        return blocks
+    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+        with self._or_end():
+            placed = self._all(ranks.unload_rank, name, host)
+            futures: Mapping[int, Any] = self._client.sync(self._adopt, placed)
+            return futures
 
     def close(self) -> None:
         self._end(None)
 
-    def _task(self, function: Callable[..., Any], name: str, number: int, *args: Any) -> Future[Any]:
-        """A task on the owner of a chunk."""
-        return self._client.submit(
-            function,
-            self._job,
-            name,
-            number,
-            *args,
-            workers=[self._owners[number]],
-            allow_other_workers=False,
-            pure=False,
-            key=f"{function.__name__.replace('_', '-')}-{self._job}-{name}-{number}-{uuid.uuid4().hex[:8]}",
-        )
+    # -- ranks, all at once --------------------------------------------------------------------------------------------
+
+    def _opened(self, gang: ranks.GangSpec) -> list[ranks.Opened]:
+        """Make every rank. Where one job at a time is possible they are made one after the other, in rank order.
+
+        Rank order is the same for all jobs of a cluster, so two of them cannot wait for each other.
+        """
+        if not gang.exclusive:
+            return self._each(ranks.open_rank, {rank: (gang, rank) for rank in range(gang.size)})
+        opened: list[ranks.Opened] = []
+        until, told = time.monotonic() + TURN, False
+        while len(opened) < gang.size:
+            rank = len(opened)
+            reply = self._each(ranks.open_rank, {rank: (gang, rank)})[0]
+            if not isinstance(reply, Busy):
+                opened.append(reply)
+                continue
+            if time.monotonic() > until:
+                raise RankError(f"worker {self._workers[rank]} was busy with {reply.job} for {TURN:g} s")
+            if not told:
+                logger.warning(
+                    "waiting for the GPU of worker %s, which runs %s: jobs on GPUs run one after the other",
+                    self._workers[rank],
+                    reply.job,
+                )
+                told = True
+            time.sleep(POLL)
+        return opened
 
     def _all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(job, *args) on every rank at once."""
+        return self._each(function, dict.fromkeys(range(len(self._workers)), (self._job, *args)))
+
+    def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """function(*args) on the ranks given, at once; what they return, or their failure raised."""
         if not self._open:
             raise RankError("this job has ended: start a new one")
-        return self._everywhere(function, each=[(self._job, *args)] * len(self._workers))
+        replies: list[Any] = self._client.sync(self._gather, function, each)
+        return replies
 
-    def _everywhere(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> list[Any]:
+    async def _gather(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        calls = [asyncio.ensure_future(self._one(rank, function, args)) for rank, args in each.items()]
         try:
-            results: list[Any] = self._client.sync(self._gather, function, each)
-        except BaseException as error:
-            self._end(str(error) or type(error).__name__)
-            raise
-        return results
-
-    async def _gather(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """One call a rank, in parallel. When one fails the others get a grace period; the first cause is raised."""
-        calls = [
-            asyncio.ensure_future(self._client.run(function, *args, workers=[worker]))
-            for worker, args in zip(self._workers, each, strict=True)
-        ]
-        try:
-            await self._finished(calls)
-            failed = {i: call.exception() for i, call in enumerate(calls) if call.done() and call.exception()}
-            if failed or not all(call.done() for call in calls):
-                raise self._cause(failed)
-            return [call.result()[worker] for worker, call in zip(self._workers, calls, strict=True)]
+            lost = await self._finished(calls)
+            replies = [call.result() for call in calls if call.done()]
         finally:
             for call in calls:
                 call.cancel()
+        failures = [reply for reply in replies if isinstance(reply, Failure)]
+        if failures or lost:
+            raise _cause(failures, lost)
+        return replies
 
-    async def _finished(self, calls: Sequence[asyncio.Future[Any]]) -> None:
-        """Wait until every call is done, or one has failed or lost its worker and the grace period is over."""
+    async def _one(self, rank: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        worker = self._workers[rank]
+        try:
+            return (await self._client.run(function, *args, workers=[worker]))[worker]
+        except Exception as error:  # of the connection; what fails in the function is returned
+            made = RankError(f"rank {rank} on worker {worker} was lost or could not be called: {error!r}")
+            made.__cause__ = error
+            return Failure(error=made)
+
+    async def _finished(self, calls: Sequence[asyncio.Future[Any]]) -> list[str]:
+        """Wait until every call is done or the cause of a failure is known. Returns the workers that have left."""
         pending: set[asyncio.Future[Any]] = set(calls)
-        while pending:
-            done, pending = await asyncio.wait(pending, timeout=LOOK, return_when=asyncio.FIRST_EXCEPTION)
-            if any(call.exception() for call in done) or (pending and await self._lost()):
-                if pending:
-                    await asyncio.wait(pending, timeout=GRACE)
-                return
+        lost: list[str] = []
+        until = float("inf")
+        while pending and time.monotonic() < until:
+            done, pending = await asyncio.wait(pending, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            failures = [reply for call in done if isinstance(reply := call.result(), Failure)]
+            if not all(failure.secondary for failure in failures):
+                break
+            lost = await self._lost() if not done else lost
+            if failures or lost:
+                until = min(until, time.monotonic() + GRACE)
+            if lost:
+                break
+        return lost
 
     async def _lost(self) -> list[str]:
         """Workers of this job that have left the cluster."""
         present = await self._present()
         return [worker for worker in self._workers if worker not in present]
 
-    async def _present(self) -> Mapping[str, Any]:
-        """The cluster's workers by address."""
+    async def _present(self) -> Mapping[str, int]:
+        """The workers of this job that the scheduler knows."""
         scheduler: Any = self._client.scheduler
-        identity = await scheduler.identity(n_workers=-1)
-        workers: Mapping[str, Any] = identity["workers"]
-        return workers
+        with _answered():
+            present: Mapping[str, int] = await asyncio.wait_for(scheduler.ncores(workers=list(self._workers)), ANSWER)
+        return present
 
-    def _cause(self, failed: Mapping[int, BaseException | None]) -> BaseException:
-        """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
-        for rank, error in sorted(failed.items(), key=lambda item: isinstance(item[1], PeerError)):
-            if isinstance(error, DsolverError):
-                return error
-            made = RankError(f"rank {rank} on worker {self._workers[rank]} failed: {error!r}")
-            made.__cause__ = error
-            return made
-        return RankError(f"a worker of this job left the cluster: it had {', '.join(self._workers)}")
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _or_end(self) -> Iterator[None]:
+        """Whatever goes wrong inside, an interrupt by the user too, ends the job."""
+        try:
+            yield
+        except BaseException as error:
+            self._end(f"the client ends the job: {error!r}")
+            raise
 
     def _end(self, reason: str | None) -> None:
-        """Close every rank that can still be reached."""
+        """Close every rank that can still be reached; the others miss their lease and end by themselves."""
         if not self._open:
             return
         self._open = False
-        self._client.sync(self._close_all, reason)
+        try:
+            if self._client.status == "running":
+                self._client.sync(self._close_all, reason)
+        except (OSError, ClusterError) as error:
+            logger.warning("the ranks of %s could not be told to end: %r", self._job, error)
+        finally:
+            self._lease = None
 
     async def _close_all(self, reason: str | None) -> None:
-        present = await self._present()
-        there = [worker for worker in self._workers if worker in present]
-        closing = self._client.run(ranks.close_rank, self._job, reason, workers=there, on_error="ignore")
-        await asyncio.wait([asyncio.ensure_future(closing)], timeout=GRACE)
+        there = [worker for worker in self._workers if worker in await self._present()]
+        closing = asyncio.ensure_future(
+            self._client.run(ranks.close_rank, self._job, reason, workers=there, on_error="ignore")
+        )
+        _, late = await asyncio.wait([closing], timeout=GRACE)
+        if late:
+            closing.cancel()
+            logger.warning("some ranks of %s are busy and will end as soon as they can", self._job)
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
+        """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
+        futures: dict[int, Any] = {number: block for number, block in blocks.items() if isinstance(block, Future)}
+        with suppress(CancelledError):  # told below, with the block's number
+            wait(list(futures.values()))
+        for number, future in futures.items():
+            if future.status != "finished":
+                raise future.exception() or RankError(f"block {number} of {name} was {future.status}")
+        by_owner: dict[str, dict[str, int]] = {}
+        for number in blocks.keys() - futures.keys():
+            by_owner.setdefault(self._owners[number], {})[f"dsolver-{name}-{uuid.uuid4().hex}"] = number
+        for worker, numbers in by_owner.items():
+            sent = self._scatter({key: blocks[number] for key, number in numbers.items()}, [worker])
+            futures.update({number: sent[key] for key, number in numbers.items()})
+        return futures
+
+    def _scatter(self, data: dict[str, Any], workers: Sequence[str], direct: bool | None = None) -> Any:
+        """Data into the memory of one of the workers, straight from this process where it can reach them."""
+        if direct is None:
+            if self._direct is None:
+                self._direct = self._client.sync(self._reaches, workers[0])
+            direct = self._direct
+        with _answered():
+            return self._client.scatter(data, workers=list(workers), direct=direct, hash=False, timeout=ANSWER)
+
+    async def _reaches(self, worker: str) -> bool:
+        if self._client.direct_to_workers is not None:
+            return bool(self._client.direct_to_workers)
+        try:
+            await asyncio.wait_for(self._client.rpc(worker).identity(), REACH)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    async def _adopt(self, placed: Sequence[Mapping[int, tuple[str, int]]]) -> dict[int, Future[Any]]:
+        """Futures of what ranks have put into their workers' memory, as `Client.scatter` makes them."""
+        client: Any = self._client
+        where = {key: [w] for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
+        sizes = {key: size for blocks in placed for key, size in blocks.values()}
+        with _answered():
+            await client.scheduler.update_data(who_has=where, nbytes=sizes, client=client.id)
+        futures: dict[int, Any] = {
+            number: Future(key, client) for blocks in placed for number, (key, _) in blocks.items()
+        }
+        for key in where:
+            client.futures[key].finish()
+        return futures
 
 
-def _is_array(block: Any) -> bool:
-    return hasattr(block, "__array__") or hasattr(block, "__cuda_array_interface__")
+@contextmanager
+def _answered() -> Iterator[None]:
+    """What connections raise, as an error of this package."""
+    try:
+        yield
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
+
+
+def _cause(failures: Sequence[Failure], lost: Sequence[str]) -> DsolverError:
+    """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
+    first = next((failure for failure in failures if not failure.secondary), None)
+    if first is not None:
+        return first.error
+    if lost:
+        return RankError(f"worker {', '.join(lost)} left the cluster while a rank of this job was on it")
+    return failures[0].error
+
+
+def _packed(what: str, value: Any) -> bytes:
+    """The value pickled, once for all ranks.
+
+    Raises:
+        InputError: that is not possible.
+    """
+    try:
+        packed: bytes = pickle.dumps(value)
+    except Exception as error:  # each type fails in its own way
+        raise InputError(f"{what} cannot be sent to the workers: {error!r}") from error
+    return packed

@@ -21,8 +21,11 @@ class Job(ABC):
         """Set a field from blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
 
     @abstractmethod
-    def unload(self, name: str) -> Mapping[int, Any]:
-        """A field as blocks by chunk number: arrays, or Dask futures of arrays on the chunk's owner."""
+    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+        """A field as blocks by chunk number: arrays, or Dask futures of arrays on the chunk's owner.
+
+        The arrays are the device's; with `host`, NumPy arrays.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -51,10 +54,17 @@ class LocalJob(Job):
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         self.call("load", name, blocks)
 
-    def unload(self, name: str) -> Mapping[int, Any]:
+    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
         blocks: Mapping[int, Any] = self.call("unload", name)
-        return blocks
+        return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
     def close(self) -> None:
         self._program = None
         self._engine.close()
+
+
+def on_host(block: Any) -> Any:
+    """A block as a NumPy array; of a Dask future, the future of that, made where the block is."""
+    if hasattr(block, "key"):
+        return block.client.submit(on_host, block)
+    return block.get() if hasattr(block, "get") else block

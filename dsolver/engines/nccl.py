@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import cupy
-import numpy as np
 from cupy.cuda import nccl
 
 from dsolver.engines.mesh import Mesh, PeerError
-from dsolver.engines.transport import Route, Transport, deliver, routes_of
+from dsolver.engines.transport import Routes, Transport, deliver
 from dsolver.kernels.layout import HaloLayout
 
 
@@ -31,13 +30,12 @@ class NcclTransport(Transport):
 
     def __init__(self, mesh: Mesh, owner_ranks: Sequence[int], unique: tuple[int, ...]) -> None:
         self._mesh = mesh
-        self._owners = np.asarray(owner_ranks)
-        self._comm = nccl.NcclCommunicator(int(self._owners.max()) + 1, unique, mesh.rank)
+        self._routes = Routes(owner_ranks)
+        self._comm = nccl.NcclCommunicator(max(owner_ranks) + 1, unique, mesh.rank)
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self._stream = cupy.cuda.Stream(non_blocking=True, priority=-5)
         self._ready = cupy.cuda.Event(disable_timing=True)
         self._done = cupy.cuda.Event(disable_timing=True)
-        self._routes: dict[int, tuple[Mapping[int, HaloLayout], dict[int, Route]]] = {}
 
     def exchange(
         self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
@@ -46,7 +44,7 @@ class NcclTransport(Transport):
         with self._stream:
             deliver(plans, buffers, halos)
         nccl.groupStart()
-        for peer, route in self._routes_of(plans).items():
+        for peer, route in self._routes.of(plans).items():
             for piece in route.sends:
                 self._comm.send(*_span(buffers[piece.own], piece.first, piece.last), peer, self._stream.ptr)
             for piece in route.receives:
@@ -89,12 +87,6 @@ class NcclTransport(Transport):
         """What follows on the halo stream starts after what the current stream holds."""
         self._ready.record(cupy.cuda.get_current_stream())
         self._stream.wait_event(self._ready)
-
-    def _routes_of(self, plans: Mapping[int, HaloLayout]) -> dict[int, Route]:
-        """Routes, worked out once for each halo; the plans are kept so that their id stays theirs."""
-        if id(plans) not in self._routes:
-            self._routes[id(plans)] = (plans, routes_of(plans, self._owners))
-        return self._routes[id(plans)][1]
 
 
 def _span(values: Any, first: int, last: int) -> tuple[int, int, int]:

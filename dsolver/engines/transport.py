@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.engines.mesh import Mesh, sent
+from dsolver.engines.mesh import Mesh, PeerError, sent
 from dsolver.kernels.layout import HaloLayout
 
 
@@ -24,27 +26,35 @@ class Transport(ABC):
 
         Returns:
             What waits until the halo vectors are full. Until it has run, neither they nor the buffers may be touched.
+            Several exchanges may be under way; they may be waited for in any order.
         """
 
     @abstractmethod
     def gather(self, own: Any, everyone: Any) -> None:
         """everyone = the own parts of all ranks; each rank's are at its chunks' places and zero elsewhere."""
 
-    def check(self) -> None:  # noqa: B027  # needed only where a wait cannot notice by itself
-        """Raise what another rank has failed with, if one has; called while the host waits for the device."""
+    @abstractmethod
+    def check(self) -> None:
+        """Raise the reason if this rank was told to stop; called between iterations and while the device is awaited.
+
+        A transport whose waits cannot notice by themselves that a peer failed looks for that too.
+        """
 
     @abstractmethod
     def abort(self, reason: str) -> None:
-        """Make every rank that waits for this one raise the reason, and end."""
+        """Make this rank and every one that waits for it raise the reason. May be called from any thread."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all connections."""
+        """End all connections; called by the rank's own thread."""
 
 
 @final
 class Alone(Transport):
     """One rank that owns every chunk."""
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
 
     def exchange(
         self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
@@ -55,8 +65,12 @@ class Alone(Transport):
     def gather(self, own: Any, everyone: Any) -> None:
         everyone[:] = own
 
+    def check(self) -> None:
+        if self._reason is not None:
+            raise PeerError(self._reason)
+
     def abort(self, reason: str) -> None:
-        """Nobody waits."""
+        self._reason = reason
 
     def close(self) -> None:
         """Nothing is open."""
@@ -73,40 +87,56 @@ class SocketTransport(Transport):
 
     def __init__(self, mesh: Mesh, owner_ranks: Sequence[int]) -> None:
         self._mesh = mesh
-        self._owners = np.asarray(owner_ranks)
+        self._routes = Routes(owner_ranks)
+        owners = np.asarray(owner_ranks)
+        self._places = {rank: np.flatnonzero(owners == rank) for rank in (*mesh.peers, mesh.rank)}
+        self._arriving: deque[Callable[[], None]] = deque()
+        self._started = self._arrived = 0
 
     def exchange(
         self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
     ) -> Callable[[], None]:
-        routes = routes_of(plans, self._owners)
+        routes = self._routes.of(plans)
         sending = [
             self._mesh.send(peer, [_bytes(buffers[r.own][r.first : r.last]) for r in route.sends])
             for peer, route in routes.items()
         ]
         deliver(plans, buffers, halos)
 
-        def finish() -> None:
+        def arrive() -> None:
             for peer, route in routes.items():
                 self._mesh.receive(peer, [_bytes(halos[r.own][r.first : r.last]) for r in route.receives])
             sent(sending)
 
-        return finish
+        self._arriving.append(arrive)
+        self._started += 1
+        return partial(self._arrive_until, self._started)
 
     def gather(self, own: Any, everyone: Any) -> None:
+        self._arrive_until(self._started)
         everyone[:] = own
-        mine = _bytes(own[self._owners == self._mesh.rank])
+        mine = _bytes(own[self._places[self._mesh.rank]])
         sending = [self._mesh.send(peer, [mine]) for peer in self._mesh.peers]
         for peer in self._mesh.peers:
-            theirs = np.empty(int(np.count_nonzero(self._owners == peer)))
+            theirs = np.empty(len(self._places[peer]))
             self._mesh.receive(peer, [_bytes(theirs)])
-            everyone[self._owners == peer] = theirs
+            everyone[self._places[peer]] = theirs
         sent(sending)
+
+    def check(self) -> None:
+        self._mesh.alive()
 
     def abort(self, reason: str) -> None:
         self._mesh.abort(reason)
 
     def close(self) -> None:
         self._mesh.close()
+
+    def _arrive_until(self, number: int) -> None:
+        """Take what arrives up to an exchange: frames bear no names, so the earlier ones have to be taken first."""
+        while self._arrived < number:
+            self._arrived += 1
+            self._arriving.popleft()()
 
 
 @final
@@ -128,17 +158,37 @@ class Route:
     receives: tuple[Piece, ...]
 
 
-def routes_of(plans: Mapping[int, HaloLayout], owners: Any) -> dict[int, Route]:
+@final
+class Routes:
+    """The routes of each halo, worked out once.
+
+    Args:
+        owner_ranks: the rank that owns each chunk.
+    """
+
+    def __init__(self, owner_ranks: Sequence[int]) -> None:
+        self._owners = tuple(owner_ranks)
+        # The plans are kept beside their routes so that their id stays theirs.
+        self._known: dict[int, tuple[Mapping[int, HaloLayout], dict[int, Route]]] = {}
+
+    def of(self, plans: Mapping[int, HaloLayout]) -> dict[int, Route]:
+        """The routes of the halo with these plans of the owned chunks."""
+        if id(plans) not in self._known:
+            self._known[id(plans)] = (plans, routes_of(plans, self._owners))
+        return self._known[id(plans)][1]
+
+
+def routes_of(plans: Mapping[int, HaloLayout], owners: Sequence[int]) -> dict[int, Route]:
     """The routes to each peer, ascending, for the plans of the owned chunks and the rank of every chunk."""
     sends: dict[int, list[tuple[int, int, Piece]]] = {}
     receives: dict[int, list[tuple[int, int, Piece]]] = {}
     for own, plan in plans.items():
         for neighbor, first, last in plan.sends:
             if neighbor not in plans:
-                sends.setdefault(int(owners[neighbor]), []).append((own, neighbor, Piece(own, first, last)))
+                sends.setdefault(owners[neighbor], []).append((own, neighbor, Piece(own, first, last)))
         for neighbor, first, last in plan.receives:
             if neighbor not in plans:
-                receives.setdefault(int(owners[neighbor]), []).append((neighbor, own, Piece(own, first, last)))
+                receives.setdefault(owners[neighbor], []).append((neighbor, own, Piece(own, first, last)))
     return {
         peer: Route(sends=_in_order(sends.get(peer, [])), receives=_in_order(receives.get(peer, [])))
         for peer in sorted(sends.keys() | receives.keys())

@@ -1,0 +1,141 @@
+"""The resident engine in this process: the reference's bits, no memory per iteration, a way to stop."""
+
+from __future__ import annotations
+
+import secrets
+import tracemalloc
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver import problems
+from dsolver.engines.base import Engine
+from dsolver.engines.eager import EagerHalo, EagerPerChunk
+from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
+from dsolver.engines.reference import ReferenceEngine
+from dsolver.engines.resident import ResidentEngine
+from dsolver.engines.transport import SocketTransport
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.programs import Solve, SolveSpec
+
+
+def spec_of(n: int, chunks: tuple[int, int, int]) -> SolveSpec:
+    return SolveSpec(hierarchy=Hierarchy.plan(problems.hpcg((n, n, n)), chunks, Order.parse("color8")))
+
+
+def run(engine: Engine, spec: SolveSpec, steps: int) -> tuple[list[tuple[float, float]], Any]:
+    program = Solve(engine, spec)
+    program.fill("x", 1.0)
+    program.b_from_x()
+    program.fill("x", 0.0)
+    program.start()
+    return program.advance(steps), program.unload("x")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1), (2, 2, 2)])
+def test_the_bits_are_the_references(chunks: tuple[int, int, int], threads: int) -> None:
+    spec = spec_of(32, chunks)
+    partition = spec.hierarchy.partitions[0]
+    samples, x = run(ReferenceEngine(partition, "cpu"), spec, 8)
+    mine, found = run(ResidentEngine(partition, "cpu", threads=threads), spec, 8)
+    assert mine == samples
+    assert all(np.array_equal(found[n], x[n]) for n in x)
+
+
+def test_an_iteration_allocates_nothing_of_a_fields_size() -> None:
+    """Alone and between two ranks: peak memory over some iterations, measured below one coarse vector."""
+    spec = spec_of(32, (2, 1, 1))
+    partition = spec.hierarchy.partitions[0]
+    program = Solve(ResidentEngine(partition, "cpu"), spec)
+    assert peak(program) < 32**3 * 8 / 8
+
+
+def test_ranks_that_exchange_allocate_nothing_of_a_fields_size_either() -> None:
+    spec = spec_of(32, (2, 1, 1))
+    programs = [Solve(engine, spec) for engine in two_ranks(spec)]
+    with ThreadPoolExecutor(1) as other:
+        beside = other.submit(warm_up_and_iterate, programs[1])
+        assert peak(programs[0]) < 2 * 32**3 * 8 / 8  # tracemalloc sees both threads
+        beside.result()
+    for program in programs:
+        program._engine.close()
+
+
+def two_ranks(spec: SolveSpec) -> list[ResidentEngine]:
+    meshes = [Mesh(rank, "127.0.0.1", 20.0) for rank in range(2)]
+    token = secrets.token_bytes(TOKEN_BYTES)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda mesh: mesh.connect([m.address for m in meshes], token), meshes))
+    return [
+        ResidentEngine(
+            spec.hierarchy.partitions[0], "cpu", owned=[rank], transport=SocketTransport(meshes[rank], (0, 1))
+        )
+        for rank in range(2)
+    ]
+
+
+def warm_up_and_iterate(program: Solve) -> None:
+    program.start()
+    program.advance(2)
+    program.advance(5)
+
+
+def peak(program: Solve) -> int:
+    program.start()
+    program.advance(2)
+    tracemalloc.start()
+    try:
+        program.advance(5)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_rank_without_peers_stops_between_iterations() -> None:
+    engine = ResidentEngine(spec_of(16, (1, 1, 1)).hierarchy.partitions[0], "cpu")
+    made = []
+
+    def step() -> None:
+        made.append(1)
+        if len(made) == 3:
+            engine.transport.abort("the user left")
+
+    with pytest.raises(PeerError, match="the user left"):
+        engine.repeat(step, 1000, ())
+    assert len(made) == 3
+
+
+def test_a_halo_that_is_exchanged_again_unread_holds_the_last_values() -> None:
+    spec = spec_of(16, (2, 1, 1))
+    engines = two_ranks(spec)
+
+    def twice(engine: ResidentEngine) -> dict[int, Any]:
+        program = Solve(engine, spec)
+        plan = program.operator._halo
+        assert isinstance(plan, EagerHalo)
+        again = engine.halo(EagerPerChunk(plan.plans))
+        for value in (1.0, 2.0, 3.0):
+            engine.fill(program.layout, value, program.cg.x)
+            engine.exchange(program.cg.x, again)
+        engine.fill(program.layout, 4.0, program.cg.x)
+        engine.exchange(program.cg.x, plan)
+        return {**filled(again.items), "later": filled(plan.items)}
+
+    with ThreadPoolExecutor(2) as threads:
+        for rank, seen in enumerate(threads.map(twice, engines)):
+            assert seen == {rank: {3.0}, "later": {rank: {4.0}}}
+    for engine in engines:
+        engine.close()
+
+
+def filled(vectors: dict[int, Any]) -> dict[Any, Any]:
+    return {number: set(values_inside(vector)) for number, vector in vectors.items()}
+
+
+def values_inside(vector: Any) -> Sequence[float]:
+    return [float(value) for value in vector if value != 0.0]

@@ -1,0 +1,201 @@
+"""Routes between chunks, and the same halos whatever carries them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
+from dsolver.engines.transport import Alone, SocketTransport, routes_of
+from dsolver.kernels.layout import HaloLayout
+from dsolver.partition import DIRECTIONS, Partition
+
+GUARD = 2
+
+
+def plans_of(partition: Partition) -> dict[int, HaloLayout]:
+    """Layouts without any backend: rows are their own storage positions."""
+    return {number: layout(partition, number) for number in range(len(partition))}
+
+
+def layout(partition: Partition, number: int) -> HaloLayout:
+    plan = partition.halo_plan(number, DIRECTIONS)
+    rows = [rows for _, rows in plan.sends]
+    return HaloLayout(
+        send_rows=np.concatenate([np.empty(0, dtype=np.int64), *rows]),
+        sends=ranges([(chunk, len(r)) for chunk, r in plan.sends], 0),
+        receives=ranges(plan.receives, GUARD),
+        size=plan.slots + 2 * GUARD,
+    )
+
+
+def ranges(counts: Sequence[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:
+    ends = np.cumsum([first, *(count for _, count in counts)])
+    return tuple((chunk, int(a), int(b)) for (chunk, _), a, b in zip(counts, ends[:-1], ends[1:], strict=True))
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[Partition, tuple[int, ...]]:
+    """A partition of up to 27 chunks and an owner for each; every rank has a chunk, in any pattern."""
+    counts = draw(st.tuples(*[st.integers(1, 3)] * 3))
+    chunks = counts[0] * counts[1] * counts[2]
+    size = draw(st.integers(1, min(chunks, 4)))
+    rest = draw(st.lists(st.integers(0, size - 1), min_size=chunks - size, max_size=chunks - size))
+    owners = draw(st.permutations([*range(size), *rest]))
+    grid = (2 * counts[0], 3 * counts[1], counts[2])
+    return Partition(grid, counts), tuple(owners)
+
+
+@given(placements())
+def test_both_sides_of_a_route_name_the_same_pieces_in_the_same_order(
+    placement: tuple[Partition, tuple[int, ...]],
+) -> None:
+    partition, owners = placement
+    plans = plans_of(partition)
+    mine = [{n: plan for n, plan in plans.items() if owners[n] == rank} for rank in range(max(owners) + 1)]
+    routes = [routes_of(own, owners) for own in mine]
+    for a, b in product(range(len(routes)), repeat=2):
+        assert (b in routes[a]) == (a in routes[b])
+        if b not in routes[a]:
+            continue
+        sends, receives = routes[a][b].sends, routes[b][a].receives
+        assert [p.last - p.first for p in sends] == [p.last - p.first for p in receives]
+        sent = [(p.own, n) for p in sends for n, first, _ in plans[p.own].sends if first == p.first]
+        received = [(n, p.own) for p in receives for n, first, _ in plans[p.own].receives if first == p.first]
+        assert sent == received
+
+
+@contextmanager
+def transports(owners: Sequence[int], timeout: float = 20.0) -> Iterator[list[SocketTransport]]:
+    meshes = [Mesh(rank, "127.0.0.1", timeout) for rank in range(max(owners) + 1)]
+    token = secrets.token_bytes(TOKEN_BYTES)
+    try:
+        on_each(meshes, lambda mesh: mesh.connect([m.address for m in meshes], token))
+        yield [SocketTransport(mesh, owners) for mesh in meshes]
+    finally:
+        for mesh in meshes:
+            mesh.close()
+
+
+def on_each(ranks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(ranks)) as threads:
+        return list(threads.map(function, ranks))
+
+
+class Halos:
+    """Packed buffers of the owned chunks, filled with recognizable numbers, and room for what they receive."""
+
+    def __init__(self, plans: dict[int, HaloLayout], owned: Sequence[int]) -> None:
+        self.plans = {n: plans[n] for n in owned}
+        self.buffers = {n: np.zeros(len(plans[n].send_rows)) for n in owned}
+        self.halos = {n: np.zeros(plans[n].size) for n in owned}
+
+    def pack(self, offset: float) -> tuple[Any, Any, Any]:
+        for n, plan in self.plans.items():
+            self.buffers[n][:] = offset + 1000 * n + plan.send_rows
+        return self.plans, self.buffers, self.halos
+
+
+def alone(partition: Partition, offset: float) -> dict[int, Any]:
+    every = Halos(plans_of(partition), range(len(partition)))
+    Alone().exchange(*every.pack(offset))()
+    return every.halos
+
+
+@settings(max_examples=15, deadline=None)
+@given(placements())
+def test_sockets_deliver_the_halos_that_one_rank_gets(placement: tuple[Partition, tuple[int, ...]]) -> None:
+    partition, owners = placement
+    plans, expected = plans_of(partition), alone(partition, 0.5)
+
+    def exchange(transport: SocketTransport) -> dict[int, Any]:
+        own = Halos(plans, [n for n, owner in enumerate(owners) if owner == transport._mesh.rank])
+        transport.exchange(*own.pack(0.5))()
+        return own.halos
+
+    with transports(owners) as ranks:
+        for halos in on_each(ranks, exchange):
+            for number, halo in halos.items():
+                np.testing.assert_array_equal(halo, expected[number])
+                assert not halo[:GUARD].any()
+                assert not halo[len(halo) - GUARD :].any()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_exchanges_under_way_together_are_waited_for_in_any_order(order: tuple[int, ...]) -> None:
+    partition, owners = Partition((4, 4, 4), (2, 2, 2)), (0, 1, 0, 1, 1, 0, 1, 0)
+    plans = plans_of(partition)
+
+    def exchange(transport: SocketTransport) -> None:
+        own = [n for n, owner in enumerate(owners) if owner == transport._mesh.rank]
+        several = [Halos(plans, own) for _ in range(3)]
+        waits = [transport.exchange(*halos.pack(1e6 * i)) for i, halos in enumerate(several)]
+        for i in order:
+            waits[i]()
+            for number, halo in several[i].halos.items():
+                np.testing.assert_array_equal(halo, alone(partition, 1e6 * i)[number])
+
+    with transports(owners) as ranks:
+        on_each(ranks, exchange)
+
+
+@settings(max_examples=15, deadline=None)
+@given(placements())
+def test_gather_puts_parts_at_their_places_also_while_an_exchange_is_under_way(
+    placement: tuple[Partition, tuple[int, ...]],
+) -> None:
+    partition, owners = placement
+    plans = plans_of(partition)
+
+    def gather(transport: SocketTransport) -> Any:
+        owned = np.array(owners) == transport._mesh.rank
+        halos = Halos(plans, [int(n) for n in np.flatnonzero(owned)])
+        wait = transport.exchange(*halos.pack(0.0))
+        everyone = np.full(len(owners), -1.0)
+        transport.gather(np.where(owned, np.arange(len(owners)) + 0.25, 0.0), everyone)
+        wait()
+        for number, halo in halos.halos.items():
+            np.testing.assert_array_equal(halo, alone(partition, 0.0)[number])
+        return everyone
+
+    with transports(owners) as ranks:
+        for everyone in on_each(ranks, gather):
+            np.testing.assert_array_equal(everyone, np.arange(len(owners)) + 0.25)
+
+
+def test_one_rank_gathers_its_own_parts() -> None:
+    everyone = np.zeros(3)
+    Alone().gather(np.arange(3.0), everyone)
+    assert [*everyone] == [0, 1, 2]
+
+
+def test_who_is_told_to_stop_raises_the_reason_at_the_next_look() -> None:
+    one = Alone()
+    one.check()
+    one.abort("enough")
+    with pytest.raises(PeerError, match="enough"):
+        one.check()
+    with transports((0, 1)) as (a, b):
+        a.check()
+        a.abort("enough")
+        for stopped in (a.check, lambda: b.gather(np.zeros(2), np.zeros(2))):
+            with pytest.raises(PeerError, match="enough"):
+                stopped()
+
+
+def test_a_rank_that_never_comes_is_given_up() -> None:
+    with transports((0, 1), timeout=0.3) as (a, _):
+        began = time.monotonic()
+        with pytest.raises(PeerError, match="heard nothing of rank 1"):
+            a.gather(np.zeros(2), np.zeros(2))
+        assert time.monotonic() - began < 2
