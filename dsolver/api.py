@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.containers import container_of
 from dsolver.errors import InputError
-from dsolver.iteration import Callback, Drive, Tolerances
+from dsolver.iteration import PATIENCE, Callback, Drive, Tolerances
 from dsolver.levels import HPCG_LEVELS, Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Partition
@@ -93,7 +93,9 @@ def solve(
         if b_norm == 0.0:
             job.call("fill", "x", 0.0)
         loaded = time.perf_counter()
-        drive = Drive(job, tolerances, b_norm, callback)
+        # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
+        patience = max(PATIENCE, sum(problem.grid))
+        drive = Drive(job, tolerances, b_norm, callback, patience)
         status = drive.run()
         solved = time.perf_counter()
         x = right.like(job.unload("x", host=right.host))

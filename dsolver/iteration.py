@@ -19,7 +19,7 @@ SUPERSTEP_ITERATIONS: Final = 50
 DIVERGED: Final = 1e10
 """Growth of the residual beyond which a solve is given up."""
 PATIENCE: Final = 200
-"""Iterations without a new smallest residual after which a solve is given up."""
+"""Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
 
 
 @final
@@ -80,11 +80,19 @@ def _is(value: object, kind: type) -> bool:
 class Drive:
     """Conjugate gradients until the true residual is small enough or there is a reason to stop."""
 
-    def __init__(self, job: Job, tolerances: Tolerances, b_norm: float, callback: Callback | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        tolerances: Tolerances,
+        b_norm: float,
+        callback: Callback | None = None,
+        patience: int = PATIENCE,
+    ) -> None:
         self._job = job
         self._limit = tolerances.limit(b_norm)
         self._maxiter = tolerances.maxiter
         self._callback = callback
+        self._patience = patience
         self._best, self._best_at = math.inf, 0
         self.residuals: list[float] = []
         self.true_residual = math.inf
@@ -154,7 +162,7 @@ class Drive:
             return Status.DIVERGED
         if norm < self._best:
             self._best, self._best_at = norm, iteration
-        if iteration - self._best_at >= PATIENCE:
+        if iteration - self._best_at >= self._patience:
             return Status.STAGNATED
         state = State(iteration=iteration, residual=norm, limit=self._limit)
         return Status.STOPPED if self._callback is not None and self._callback(state) else None

@@ -156,6 +156,17 @@ def test_a_tolerance_below_rounding_stagnates(b: F64) -> None:
     assert solution.relative_residual < 1e-14
 
 
+def test_a_residual_that_waits_for_the_far_end_is_no_stagnation() -> None:
+    """Conjugate gradients solve a line of n points in n iterations, the residual of a wave falling in the last ones."""
+    weights = np.zeros((3, 3, 3))
+    weights[1, 1, :] = -1.0, 2.0, -1.0
+    grid = (1, 1, 1000)
+    b = np.sin(3.1 * np.pi * np.arange(1000) / 1000).reshape(grid)
+    solution = solve(problems.stencil(grid, weights), b, M=None, maxiter=1100)
+    assert solution.status is Status.CONVERGED
+    assert solution.iterations == pytest.approx(1000, abs=5)
+
+
 def test_a_negative_definite_matrix_is_indefinite() -> None:
     weights = np.zeros((3, 3, 3))
     weights[1, 1, 1] = -6.0
