@@ -90,6 +90,8 @@ class GangJob(Job):
             token=secrets.token_bytes(TOKEN_BYTES),
             timeout=TIMEOUT,
         )
+        if gang.size > 1 and any(worker.startswith("tls://") for worker in self._workers):
+            logger.warning("the cluster uses TLS, but ranks exchange halo values over sockets that are not encrypted")
         with self._or_end():
             self._lease = self._scatter({gang.lease: self._job}, self._workers, direct=False)
             opened = self._opened(gang)

@@ -133,6 +133,8 @@ class Rank:
         self.spec = spec
         self.number = number
         self.mesh = Mesh(number, worker.ip, spec.timeout)
+        self.ending = False
+        self.keeper = asyncio.create_task(_keep(self, worker))
         self._worker = worker.address
         self._threads = int(worker.state.nthreads)
         self._executor = ThreadPoolExecutor(1, f"dsolver-rank-{number}")
@@ -148,6 +150,7 @@ class Rank:
 
     async def end(self, reason: str | None) -> None:
         """Stop as soon as possible when there is a reason, else after what is running; then give back everything."""
+        self.ending = True
         if reason is not None:
             await asyncio.to_thread(self.abort, reason)
         await self.within(self._close)
@@ -245,8 +248,8 @@ class Rank:
         self._program = self._made = None
         with ExitStack() as last_first:
             last_first.callback(self.mesh.close)
-            if self._engine is not None:
-                last_first.callback(self._engine.close)
+            if (top := self._engine or self._transport) is not None:
+                last_first.callback(top.close)
 
 
 # -- called through Client.run, on the worker's event loop ------------------------------------------------------------
@@ -264,9 +267,6 @@ async def open_rank(spec: GangSpec, number: int, *, dask_worker: Worker) -> Open
     except OSError as error:
         return Failure(error=RankError(f"rank {number} cannot listen on worker {address}: {error}"))
     _RANKS[spec.job, address] = rank
-    keeper = asyncio.create_task(_keep(rank, dask_worker))
-    _KEEPERS.add(keeper)
-    keeper.add_done_callback(_KEEPERS.discard)
     unique = await rank.within(rank.unique_id)
     return unique if isinstance(unique, Failure) else Opened(address=rank.mesh.address, unique=unique)
 
@@ -307,26 +307,34 @@ async def unload_rank(job: str, name: str, host: bool, *, dask_worker: Worker) -
 
 async def close_rank(job: str, reason: str | None, *, dask_worker: Worker) -> None:
     """End a rank; with a reason, whoever waits for it fails with that."""
-    rank = _RANKS.pop((job, dask_worker.address), None)
-    if rank is not None:
-        await rank.end(reason)
+    await _end((job, dask_worker.address), reason)
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------
-
-_KEEPERS: set[asyncio.Task[None]] = set()
-"""The running `_keep` of this process: an event loop itself holds its tasks only weakly."""
 
 
 async def _keep(rank: Rank, worker: Worker) -> None:
     """End a rank whose client has left without a word, or whose worker is going."""
     spec, place = rank.spec, (rank.spec.job, worker.address)
-    while _RANKS.get(place) is rank:
+    while not rank.ending:
         await asyncio.sleep(LOOK)
         reason = await _why_end(spec, worker)
-        if reason is not None and _RANKS.pop(place, None) is rank:
+        if reason is not None and not rank.ending:
             logger.warning("job %s is ended: %s", spec.job, reason)
-            await rank.end(reason)
+            await _end(place, reason)
+
+
+async def _end(place: tuple[str, str], reason: str | None) -> None:
+    """End a rank. Only when its thread has come to an end is the rank forgotten, and a GPU free for the next."""
+    rank = _RANKS.get(place)
+    if rank is None or rank.ending:
+        return
+    try:
+        await rank.end(reason)
+    finally:
+        del _RANKS[place]
+        if rank.keeper is not asyncio.current_task():
+            rank.keeper.cancel()
 
 
 async def _why_end(spec: GangSpec, worker: Worker) -> str | None:
@@ -341,7 +349,7 @@ async def _why_end(spec: GangSpec, worker: Worker) -> str | None:
 
 async def _within(job: str, worker: Worker, method: Callable[..., Any], *args: Any) -> Any:
     rank = _RANKS.get((job, worker.address))
-    if rank is None:
+    if rank is None or rank.ending:
         return Failure(
             error=RankError(f"worker {worker.address} has no rank of {job}: it was restarted, or the job was ended"),
             secondary=True,

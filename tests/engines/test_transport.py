@@ -56,6 +56,7 @@ def placements(draw: st.DrawFn) -> tuple[Partition, tuple[int, ...]]:
     return Partition(grid, counts), tuple(owners)
 
 
+@settings(deadline=None)
 @given(placements())
 def test_both_sides_of_a_route_name_the_same_pieces_in_the_same_order(
     placement: tuple[Partition, tuple[int, ...]],
