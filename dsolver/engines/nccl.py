@@ -13,9 +13,10 @@ from dsolver.engines.transport import Routes, Transport, deliver
 from dsolver.kernels.layout import HaloLayout
 
 
-def unique_id() -> tuple[int, ...]:
+def unique_id() -> bytes:
     """What one rank makes and every rank needs to join the same communicator."""
-    return tuple(nccl.get_unique_id())
+    made: bytes = nccl.get_unique_id()
+    return made
 
 
 @final
@@ -28,7 +29,7 @@ class NcclTransport(Transport):
         unique: made by `unique_id` on one of the ranks.
     """
 
-    def __init__(self, mesh: Mesh, owner_ranks: Sequence[int], unique: tuple[int, ...]) -> None:
+    def __init__(self, mesh: Mesh, owner_ranks: Sequence[int], unique: bytes) -> None:
         self._mesh = mesh
         self._routes = Routes(owner_ranks)
         self._comm = nccl.NcclCommunicator(max(owner_ranks) + 1, unique, mesh.rank)

@@ -92,7 +92,7 @@ class Opened:
     """
 
     address: Address
-    unique: tuple[int, ...] | None
+    unique: bytes | None
 
 
 @final
@@ -173,7 +173,7 @@ class Rank:
         backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
         self.mesh.connect(addresses, self.spec.token)
 
-    def start(self, unique: tuple[int, ...] | None) -> None:
+    def start(self, unique: bytes | None) -> None:
         """Make the engine, and the program on it."""
         assert self._made is not None
         program, spec = self._made
@@ -235,7 +235,7 @@ class Rank:
         made.add_note("".join(traceback.format_exception(error)))
         return Failure(error=made)
 
-    def _connected(self, unique: tuple[int, ...] | None) -> Transport:
+    def _connected(self, unique: bytes | None) -> Transport:
         if self.spec.size == 1:
             return Alone()
         if unique is not None:
@@ -276,7 +276,7 @@ async def connect_rank(job: str, addresses: Sequence[Address], program: bytes, *
     return await _within(job, dask_worker, Rank.connect, addresses, program)
 
 
-async def start_rank(job: str, unique: tuple[int, ...] | None, *, dask_worker: Worker) -> Any:
+async def start_rank(job: str, unique: bytes | None, *, dask_worker: Worker) -> Any:
     """Make the program on a rank."""
     return await _within(job, dask_worker, Rank.start, unique)
 
