@@ -156,7 +156,7 @@ class Rank:
         await self.within(self._close)
         self._executor.shutdown(wait=False)
 
-    def unique_id(self) -> tuple[int, ...] | None:
+    def unique_id(self) -> bytes | None:
         """NCCL's unique id, on the rank that makes it."""
         if self.number > 0 or self.spec.size == 1 or self.spec.kernels != "cuda":
             return None
