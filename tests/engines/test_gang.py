@@ -454,6 +454,15 @@ def test_a_turn_that_never_comes_is_given_up(two: Client, monkeypatch: pytest.Mo
 # -- the client -------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises here, also in a process that was started in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("chunks", [(2, 2, 2), (1, 1, 1)])
 def test_an_interrupt_ends_the_superstep(two: Client, chunks: Triple) -> None:
     """(1, 1, 1): a rank alone, which no closing connection can wake."""
