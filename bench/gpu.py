@@ -12,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from dsolver import kernels, problems
 from dsolver.engines.resident import ResidentEngine
 from dsolver.levels import Hierarchy
+from dsolver.multigrid import VCycle
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 
@@ -53,7 +55,7 @@ def copy_bandwidth() -> float:
     """Bytes a second of a device-to-device copy, read and written."""
     source = cupy.random.default_rng(0).random(1 << 28)  # 2 GiB
     target = cupy.empty_like(source)
-    return 2 * source.nbytes / timed(lambda: target.data.copy_from_device_async(source.data, source.nbytes))
+    return 2.0 * int(source.nbytes) / timed(lambda: target.data.copy_from_device_async(source.data, source.nbytes))
 
 
 def tail_bytes(matrix: Any) -> int:
@@ -69,6 +71,28 @@ def coarse_row_bytes(matrix: Any, transfer: Any) -> int:
     return int(matrix.local.upper[first - 1 : last - 1].sum()) * 32 * 8
 
 
+def level_bytes(level: Any) -> int:
+    """Bytes that a V-cycle must move on one level: smoothers, residual and correction, or one SymGS."""
+    a, t, n8 = level.matrix, level.transfer, int(level.layout.rows) * 8
+    entries = int(a.local.values.nbytes + a.local.columns.nbytes)
+    if t is None:
+        return entries + 6 * n8  # r, d, x forward; d, x, x backward
+    smoothers: int = entries + 7 * n8 + entries + tail_bytes(a) + 8 * n8 + n8 // 8
+    return smoothers + restrict_bytes(level) + n8 // 8 * 5 // 2  # an index, xc and c for each coarse point
+
+
+def iteration_bytes(level: Any) -> int:
+    """Bytes that an iteration must move beside the V-cycle: r . z, p = z + beta p, SpMV and the update of x and r."""
+    n8 = int(level.layout.rows) * 8
+    return int(level.matrix.local.values.nbytes + level.matrix.local.columns.nbytes) + (2 + 3 + 3 + 6) * n8
+
+
+def restrict_bytes(level: Any) -> int:
+    """Lower entries of the coarse rows, e, the map and rc."""
+    n8 = int(level.layout.rows) * 8
+    return coarse_row_bytes(level.matrix, level.transfer) + n8 + n8 // 8 + n8 // 16
+
+
 def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callable[[], object], int]]:
     """Each kernel of one level: the call and the bytes that it must move."""
     a, t, size, n8 = level.matrix, level.transfer, level.layout.size, level.layout.rows * 8
@@ -81,11 +105,28 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
         "spmv": (lambda: backend.spmv(a, r, y), entries + 3 * n8),
         "spmv_dot": (lambda: backend.spmv_dot(a, r, y, dot), entries + 3 * n8),
         "presmooth": (lambda: backend.presmooth(a, r, x, e), entries + 7 * n8),
-        "restrict": (lambda: backend.restrict(a, t, r, x, e, rc), coarse_row_bytes(a, t) + n8 + n8 // 8 + n8 // 16),
+        "restrict": (lambda: backend.restrict(a, t, r, x, e, rc), restrict_bytes(level)),
         "postsmooth": (lambda: backend.postsmooth(a, r, c, e, x, w), entries + tail_bytes(a) + 8 * n8 + n8 // 8),
         "update_x_r": (lambda: backend.update_x_r(r, y, zero, one, one, zero, x, w, dot), 6 * n8),
         "dot": (lambda: backend.dot(r, x, dot), 2 * n8),
     }
+
+
+def coarse_cycle(engine: ResidentEngine, hierarchy: Hierarchy) -> Callable[[], None]:
+    """The V-cycle from the second level on, on levels of its own."""
+    below = replace(hierarchy, partitions=hierarchy.partitions[1:])
+    levels = engine.per_chunk(below.build)
+    cycle = VCycle(engine, [levels.at(depth) for depth in range(below.depth)])
+    r, x = (engine.field(levels.at(0, "layout")) for _ in range(2))
+    engine.fill(levels.at(0, "layout"), 1.0, r)
+    return lambda: cycle.apply(r, x)
+
+
+def report(result: dict[str, Any], name: str, seconds: float, size: int, copy: float, how: str = "") -> None:
+    """Print a line and keep its figures."""
+    share = size / seconds / copy
+    result["kernels"][name] = {"ms": seconds * 1e3, "bytes": size, "share_of_copy": share}
+    print(f"{name:12s} {seconds * 1e3:8.3f} ms {size / 1e9:7.3f} GB {100 * share:6.1f} % of copy{how}")
 
 
 def main() -> None:
@@ -108,11 +149,13 @@ def main() -> None:
     print(f"{cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, grid {grid}")
     print(f"copy {copy / 1e9:.0f} GB/s; set-up of {len(levels)} levels {setup:.3f} s")
     result: dict[str, Any] = {"grid": grid, "copy_gbs": copy / 1e9, "setup_s": setup, "kernels": {}}
-    for name, (work, size) in kernel_rows(backend, levels[0], levels[1]).items():
-        seconds = timed(work)
-        share = size / seconds / copy
-        result["kernels"][name] = {"ms": seconds * 1e3, "bytes": size, "share_of_copy": share}
-        print(f"{name:12s} {seconds * 1e3:8.3f} ms {size / 1e9:7.3f} GB {100 * share:6.1f} % of copy")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        for name, (work, size) in kernel_rows(backend, levels[0], levels[1]).items():
+            report(result, name, timed(in_graph(stream, work)), size, copy)
+    coarse_bytes = sum(level_bytes(level) for level in levels[1:])
+    cycle_bytes = coarse_bytes + level_bytes(levels[0])
+    step_bytes = cycle_bytes + iteration_bytes(levels[0])
     del levels
 
     engine = ResidentEngine(hierarchy.partitions[0], "cuda")
@@ -122,14 +165,17 @@ def main() -> None:
         solve.start()
         assert solve.preconditioner is not None
         cycle = solve.preconditioner
-        work = {
-            "v-cycle": in_graph(engine.scope(), lambda: cycle.apply(solve.cg.r, solve.cg.x)),
-            "iteration": in_graph(engine.scope(), solve.cg.step),
+        below = coarse_cycle(engine, hierarchy)
+        steps: dict[str, tuple[Callable[[], object], int]] = {
+            "v-cycle": (lambda: cycle.apply(solve.cg.r, solve.cg.x), cycle_bytes),
+            "its coarse": (below, coarse_bytes),
+            "iteration": (solve.cg.step, step_bytes),
         }
-        for name, call in work.items():
-            seconds = timed(call)
-            result["kernels"][name] = {"ms": seconds * 1e3}
-            print(f"{name:12s} {seconds * 1e3:8.3f} ms in a CUDA graph")
+        for name, (step, size) in steps.items():
+            seconds = timed(in_graph(engine.scope(), step))
+            report(result, name, seconds, size, copy, " in a CUDA graph")
+        shares = [result["kernels"]["its coarse"][key] / result["kernels"]["v-cycle"][key] for key in ("ms", "bytes")]
+        print(f"coarse levels: {100 * shares[0]:.1f} % of the V-cycle's time, {100 * shares[1]:.1f} % of its bytes")
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1))
 

@@ -8,8 +8,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.backend import StencilRows
-from dsolver.kernels.cuda.data import CudaMatrix, sweep_launches, warps
+from dsolver.kernels.cuda.data import CudaMatrix
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.schedule import sweeps, warps
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
 KINDS = 3
@@ -69,18 +70,20 @@ def with_launches(a: Matrix) -> CudaMatrix:
     widths = (a.local.start[1:] - a.local.start[:-1]) // SLICE
     upper_before = _running_sum(widths - a.local.upper)
     has_upper = cupy.diff(upper_before[ends]).get() > 0
-    forward, backward = sweep_launches(a.layout.color_slices, has_upper)
-    stored = cupy.arange(len(widths), dtype=np.int32)
+    by_color = _packed(a.local, cupy.arange(len(widths), dtype=np.int32))
+    forward, backward = sweeps(a.layout, has_upper, by_color, a.local)
     by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32)
-    return CudaMatrix(
+    result = CudaMatrix(
         **vars(a),
-        by_color=_packed(a.local, stored),
+        by_color=by_color,
         by_plane=_packed(a.local, by_plane),
         by_boundary=_packed(a.halo, cupy.arange(len(a.halo.upper), dtype=np.int32)),
         partials=cupy.zeros(max(len(a.local.upper), len(a.halo.upper))),
         forward=forward,
         backward=backward,
     )
+    cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
+    return result
 
 
 def _packed(s: Slices, order: Array) -> Array:

@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.cuda import assembly
-from dsolver.kernels.cuda.data import CudaMatrix, Launch, color_launch
+from dsolver.kernels.cuda.data import CudaMatrix
+from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch
 from dsolver.kernels.cuda.scratch import Scratch
 from dsolver.kernels.layout import SLICE, Array, HaloLayout, Layout, Transfer
 
@@ -44,6 +46,7 @@ class CudaBackend(Backend):
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise ImportError(f"the cuda kernels need a GPU: {error}") from error
         self._scratch = Scratch(MOST_BLOCKS)
+        self._forks = Forks()
         self._sweeps = {name: kernel("sweeps.cu", name) for name in _SWEEPS}
         self._vectors = {name: kernel("vectors.cu", name) for name in _VECTORS}
 
@@ -65,6 +68,7 @@ class CudaBackend(Backend):
     def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
         diagonal = matrix.diagonal.copy()
         diagonal[matrix.layout.position] *= cupy.asarray(factors).reshape(-1, order="F")
+        self.synchronize()  # sweeps read a matrix before they wait for earlier launches
         return replace(matrix, diagonal=diagonal)
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Transfer:
@@ -80,11 +84,11 @@ class CudaBackend(Backend):
 
     def spmv(self, a: CudaMatrix, x: Array, y: Array) -> None:
         grid, block, tail = a.all_slices
-        self._sweeps["spmv"](grid, block, (*a.plane_arguments, x, y, *tail))
+        follow(self._sweeps["spmv"], grid, block, (*a.plane_arguments, x, y, *tail))
 
     def spmv_dot(self, a: CudaMatrix, x: Array, y: Array, dot: Array) -> None:
         grid, block, tail = a.all_slices
-        self._sweeps["spmv_dot"](grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
+        follow(self._sweeps["spmv_dot"], grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
         self._sum(a.partials, len(a.by_plane), dot, add=False)
 
     def spmv_halo(self, a: CudaMatrix, h: Array, y: Array) -> None:
@@ -113,8 +117,8 @@ class CudaBackend(Backend):
     def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
-            launch = color_launch(first - 1, last - 1, reverse=False)
-            self._half_sweep("restrict_residual", (launch,), a, t.coarse_of, e, rc)
+            only = Unit(launch=color_launch(first - 1, last - 1, reverse=False))
+            self._half_sweep("restrict_residual", Sweep(units=(only,)), a, t.coarse_of, e, rc)
 
     def prolong(self, t: Transfer, xc: Array, x: Array, c: Array) -> None:
         self._items("prolong", len(t.fine_of), t.fine_of, xc, x, c)
@@ -152,10 +156,10 @@ class CudaBackend(Backend):
 
     def dot(self, x: Array, y: Array, dot: Array) -> None:
         size = len(x)
-        self._vectors["dot"](*_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
+        follow(self._vectors["dot"], *_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
 
     def total(self, parts: Array, total: Array) -> None:
-        self._vectors["total"]((1,), (1,), (parts, total, np.int32(len(parts))))
+        follow(self._vectors["total"], (1,), (1,), (parts, total, np.int32(len(parts))))
 
     def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
         self._items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
@@ -168,15 +172,38 @@ class CudaBackend(Backend):
     ) -> None:
         size = len(x)
         arguments = (p, ap, rz, pap, rr, limit, x, r, dot, np.int64(size), *self._scratch.here())
-        self._vectors["update_x_r"](*_grid(size), arguments)
+        follow(self._vectors["update_x_r"], *_grid(size), arguments)
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
-    def _half_sweep(self, name: str, launches: tuple[Launch, ...], a: CudaMatrix, *arguments: Any) -> None:
+    def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
         function = self._sweeps[name]
         head = (*a.color_arguments, *arguments)
-        for grid, block, tail in launches:
-            function(grid, block, head + tail)
+        if sweep.chains > 1:
+            self._in_chains(function, head, sweep)
+            return
+        for unit in sweep.units:
+            grid, block, tail = unit.launch
+            follow(function, grid, block, head + tail)
+
+    def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: Sweep) -> None:
+        """The chains of a sweep on the current stream and one beside it; both have run when the stream goes on."""
+        fork, main = self._forks.here(), cupy.cuda.get_current_stream()
+        streams = main, fork.side
+        count = len(sweep.units)
+        fork.event(count).record(main)
+        fork.side.wait_event(fork.event(count))
+        for number, unit in enumerate(sweep.units):
+            stream = streams[unit.chain]
+            if unit.after is not None:
+                stream.wait_event(fork.event(unit.after))
+            grid, block, tail = unit.launch
+            with stream:
+                function(grid, block, head + tail)
+            if unit.awaited:
+                fork.event(number).record(stream)
+        fork.event(count + 1).record(fork.side)
+        main.wait_event(fork.event(count + 1))
 
     def _halo(self, name: str, a: CudaMatrix, *arguments: Any) -> None:
         if a.halo_slices:
@@ -185,10 +212,11 @@ class CudaBackend(Backend):
 
     def _items(self, name: str, size: int, *arguments: Any) -> None:
         if size:
-            self._vectors[name](*_grid(size), (*arguments, np.int64(size)))
+            follow(self._vectors[name], *_grid(size), (*arguments, np.int64(size)))
 
     def _sum(self, parts: Array, size: int, dot: Array, *, add: bool) -> None:
-        self._vectors["sum"](*_grid(size), (parts, np.int64(size), *self._scratch.here(), dot, np.int32(add)))
+        arguments = (parts, np.int64(size), *self._scratch.here(), dot, np.int32(add))
+        follow(self._vectors["sum"], *_grid(size), arguments)
 
 
 _SWEEPS = (

@@ -101,6 +101,62 @@ __device__ __forceinline__ double add_products(
     return sum;
 }
 
+// Launches that follow one another early (launching.py): a launch may start once every block of the one before it has
+// called `next_may_start`, and what that one wrote may be read or written after `wait_for_last_launch` only. Before it,
+// a kernel may read what set-up wrote. Every block of a launch must wait, even if it has nothing to do: a launch is over
+// only when its predecessor is, and that is what the one after it relies on.
+__device__ __forceinline__ void next_may_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_last_launch() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The first entry columns of a range, requested before `wait_for_last_launch`: 1.3 kB a warp, in flight while the last
+// blocks of the launch before finish.
+constexpr int AHEAD = 4;
+
+struct Ahead {
+    double a[AHEAD];
+    int base;   // the bases of a run's first SLICE entry columns, one a lane
+};
+
+__device__ __forceinline__ Ahead request(const Slice& slice, int first, int last, int lane) {
+    Ahead ahead;
+    ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : 0.0;
+    return ahead;
+}
+
+// `add_products` from 0 with the first entry columns at hand. Explicit slices, which need their columns first, begin anew.
+__device__ __forceinline__ double products(
+    const Slice& slice, const Ahead& ahead, int first, int last, const double* x, int lane
+) {
+    if (!slice.run) return add_products(0.0, slice, first, last, x, lane);
+    double sum = 0.0, b[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) if (i < last - first) b[i] = x[__shfl_sync(ALL_LANES, ahead.base, i) + lane];
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) if (i < last - first) sum = fma(ahead.a[i], b[i], sum);
+    const double* values = slice.values + (first + AHEAD) * SLICE;
+    int i = AHEAD, base = ahead.base;
+    for (int k = first; ; i = 0) {
+        const int count = min(SLICE, last - k);
+        for (; i + 4 <= count; i += 4, values += 4 * SLICE) sum = run_columns<4>(sum, values, base, i, x, lane);
+        if (count - i >= 2) { sum = run_columns<2>(sum, values, base, i, x, lane); i += 2; values += 2 * SLICE; }
+        if (count - i >= 1) { sum = run_columns<1>(sum, values, base, i, x, lane); values += SLICE; }
+        k += SLICE;
+        if (k >= last) return sum;
+        base = lane < last - k ? __ldg(slice.columns + k + lane) : 0;
+    }
+}
+
 // The sum over the warp's lanes, in every lane: a fixed tree, so the bits repeat.
 __device__ __forceinline__ double warp_sum(double value) {
 #pragma unroll

@@ -2,15 +2,16 @@
 // and matrix values are read in whole 256-byte lines. The matrix is what moves: counted below are the bytes a row of a
 // 27-point matrix in run slices (8.125 bytes an entry); the vectors add 8 each.
 //
-// A sweep is one launch a color: rows of one color do not read each other, and all of them read only what earlier
-// launches wrote. x is written in the launch that reads it (at other rows), so it is never read through the
-// read-only path. `first`, `step` and `count` name the color's slices and the direction in which they are walked: it
-// alternates from color to color, so a launch begins where the one before it ended and finds that part of x in L2.
+// A launch of a sweep is a part of a color (schedule.py): rows of one color do not read each other, and all of them read
+// only what earlier launches wrote. x is written in the launch that reads it (at other rows), so it is never read through
+// the read-only path. `first`, `step` and `count` name the slices and the direction in which they are walked.
+// Before it waits for the launch before it, a kernel requests what set-up wrote: the slice, d and a few entry columns.
 
 #include "slices.cuh"
 
 // The slice of this warp, or return: all lanes of a warp leave together.
 #define OWN_SLICE()                                                        \
+    next_may_start();                                                      \
     const int number = warp_number();                                      \
     if (number >= count) return;                                           \
     const int lane = lane_number();                                        \
@@ -35,12 +36,14 @@ template <bool WITH_DOT>
 __device__ __forceinline__ void multiply(
     MATRIX, const double* diagonal, const double* x, double* y, double* partials, int count
 ) {
+    next_may_start();
     const int number = warp_number();
     if (number >= count) return;
     const int lane = lane_number();
     const Entries found = load_entries(entries + number);
     const int p = (found.slice + 1) * SLICE + lane;
     const Slice slice = slice_of(found, values, columns, lane);
+    wait_for_last_launch();
     const double sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
     if (WITH_DOT) {
@@ -72,8 +75,11 @@ KERNEL(10) forward_from_zero(
     double* x, RANGE
 ) {
     OWN_SLICE()
-    const double right = __ldcs(r + p), d = __ldcs(diagonal + p);
-    const double sum = add_products(0.0, slice, 0, slice.upper, x, lane);
+    const double d = __ldcs(diagonal + p);
+    const Ahead ahead = request(slice, 0, slice.upper, lane);
+    wait_for_last_launch();
+    const double right = __ldcs(r + p);
+    const double sum = products(slice, ahead, 0, slice.upper, x, lane);
     x[p] = (right - sum) / d;
 }
 
@@ -82,8 +88,11 @@ KERNEL(10) backward(
     MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
 ) {
     OWN_SLICE()
-    const double old = w[p], d = __ldcs(diagonal + p);
-    const double sum = add_products(0.0, slice, slice.upper, slice.width, x, lane);
+    const double d = __ldcs(diagonal + p);
+    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    wait_for_last_launch();
+    const double old = w[p];
+    const double sum = products(slice, ahead, slice.upper, slice.width, x, lane);
     x[p] = old - sum / d;
 }
 
@@ -94,25 +103,30 @@ KERNEL(10) backward_keep(
     RANGE
 ) {
     OWN_SLICE()
-    const double old = x[p], d = __ldcs(diagonal + p);
-    const double change = add_products(0.0, slice, slice.upper, slice.width, x, lane) / d;
-    e[p] = change;
+    const double d = __ldcs(diagonal + p);
+    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    wait_for_last_launch();
+    const double old = x[p];
+    const double change = products(slice, ahead, slice.upper, slice.width, x, lane) / d;
+    __stcs(e + p, change);
     x[p] = old - change;
 }
 
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
-extern "C" __global__ void forward_corrected(
+KERNEL(10) forward_corrected(
     MATRIX, const double* __restrict__ diagonal,
     const double* __restrict__ r, const double* __restrict__ c, const double* __restrict__ e, double* x,
     double* __restrict__ w, RANGE
 ) {
     OWN_SLICE()
-    const double right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
+    const Ahead ahead = request(slice, 0, slice.upper, lane);
+    wait_for_last_launch();
+    const double sum = products(slice, ahead, 0, slice.upper, x, lane);
     const double tail = add_products(0.0, slice, slice.coarse, slice.width, c, lane);
-    const double sum = add_products(0.0, slice, 0, slice.upper, x, lane);
+    const double right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
     const double fresh = (right - sum) / d;
-    w[p] = fresh;
+    __stcs(w + p, fresh);
     x[p] = fresh - kept - tail / d;
 }
 
@@ -124,6 +138,7 @@ extern "C" __global__ void restrict_residual(
 ) {
     OWN_SLICE()
     const int target = __ldg(coarse_of + p);
+    wait_for_last_launch();
     if (!__any_sync(ALL_LANES, target >= 0)) return;
     const double sum = add_products(0.0, slice, 0, slice.upper, e, lane);
     if (target >= 0) rc[target] = sum;

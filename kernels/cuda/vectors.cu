@@ -6,6 +6,9 @@
 
 #include "slices.cuh"
 
+// The launch before this one is awaited here instead of by the stream (slices.cuh): 2 us of 5 where items are few.
+#define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
+
 constexpr int THREADS = 256;
 constexpr int UNROLL = 4;   // loads in flight for each thread and array
 
@@ -65,6 +68,7 @@ extern "C" __global__ void dot(
     const double* __restrict__ x, const double* __restrict__ y, long long size, double* partials, unsigned* ticket,
     double* out
 ) {
+    FOLLOW_LAST()
     double sum = 0.0;
     for_items(
         size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
@@ -76,6 +80,7 @@ extern "C" __global__ void dot(
 extern "C" __global__ void sum(
     const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out, int add
 ) {
+    FOLLOW_LAST()
     double sum = 0.0;
     for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
     grid_sum(sum, partials, ticket, out, add != 0);
@@ -83,6 +88,7 @@ extern "C" __global__ void sum(
 
 // w = a x + b y: 24 bytes. w may be x or y.
 extern "C" __global__ void waxpby(double a, const double* x, double b, const double* y, double* w, long long size) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Two{x[i], y[i]}; },
         [=](long long i, Two t) { w[i] = fma(a, t.x, b * t.y); });
@@ -92,6 +98,7 @@ extern "C" __global__ void waxpby(double a, const double* x, double b, const dou
 extern "C" __global__ void update_p(
     const double* __restrict__ z, const double* rz, const double* rz_old, double* __restrict__ p, long long size
 ) {
+    FOLLOW_LAST()
     const double beta = *rz / *rz_old;
     for_items(
         size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
@@ -105,6 +112,7 @@ extern "C" __global__ void update_x_r(
     const double* rr, const double* limit, double* __restrict__ x, double* __restrict__ r, double* out,
     long long size, double* partials, unsigned* ticket
 ) {
+    FOLLOW_LAST()
     double sum = 0.0;
     if (*rr > *limit) {
         const double alpha = *rz / *pap;
@@ -124,6 +132,7 @@ extern "C" __global__ void update_x_r(
 
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
 extern "C" __global__ void copy(const double* __restrict__ x, double* __restrict__ y, long long size) {
+    FOLLOW_LAST()
     for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, double value) { y[i] = value; });
 }
 
@@ -131,6 +140,7 @@ extern "C" __global__ void copy(const double* __restrict__ x, double* __restrict
 extern "C" __global__ void gather(
     const int* __restrict__ rows, const double* __restrict__ x, double* __restrict__ buffer, long long size
 ) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
         [=](long long i, double value) { buffer[i] = value; });
@@ -141,6 +151,7 @@ extern "C" __global__ void prolong(
     const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ x, double* __restrict__ c,
     long long size
 ) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long q) { return __ldg(fine_of + q); },
         [=](long long q, int target) {
@@ -155,6 +166,7 @@ extern "C" __global__ void prolong(
 extern "C" __global__ void prolong_only(
     const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ c, long long size
 ) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long q) { return __ldg(fine_of + q); },
         [=](long long q, int target) { if (target >= 0) c[target] = __ldg(xc + q); });
@@ -162,6 +174,7 @@ extern "C" __global__ void prolong_only(
 
 // x = value on every row, padding untouched: 4 bytes read, 8 written.
 extern "C" __global__ void fill(const int* __restrict__ row, double value, double* __restrict__ x, long long size) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(row + i); },
         [=](long long i, int number) { if (number >= 0) x[i] = value; });
@@ -172,6 +185,7 @@ extern "C" __global__ void load(
     const int* __restrict__ row, const double* __restrict__ block, long long nx, long long ny, long long stride_x,
     long long stride_y, long long stride_z, double* __restrict__ x, long long size
 ) {
+    FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(row + i); },
         [=](long long i, int number) {
@@ -187,6 +201,7 @@ extern "C" __global__ void load(
 constexpr int FAN_IN = 8, TREE_LEVELS = 8;
 
 extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
+    FOLLOW_LAST()
     double sums[TREE_LEVELS];
     int filled[TREE_LEVELS] = {};
     for (int i = 0; i < count; ++i) {

@@ -555,6 +555,59 @@ def test_an_iteration_can_be_captured_and_replayed() -> None:
     assert all((a == v.get()).all() for a, v in zip(expected, (x, y, rc, dot, other), strict=True))
 
 
+def smoothed(b: Box, matrix: Any) -> list[F64]:
+    """What every kind of half sweep leaves."""
+    s, x, e, w, c = (b.zeros() for _ in range(5))
+    b.kernel("symgs")(matrix, b.vector(1), s)
+    b.kernel("presmooth")(matrix, b.vector(1), x, e)
+    first = b.block(x).copy()
+    b.kernel("prolong")(b.transfer, b.vector(2, coarse=True), x, c)
+    b.kernel("postsmooth")(matrix, b.vector(1), c, e, x, w)
+    return [b.block(s), first, b.block(e), b.block(w), b.block(x)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("slabs", [2, 5])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
+    from dsolver.kernels.cuda import schedule
+
+    b = box(case, "cuda")
+    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
+    expected = smoothed(b, with_slices(b, local))
+    monkeypatch.setattr(schedule, "slabs_of", lambda *_: slabs)
+    matrix = with_slices(b, local)
+    for _ in range(3):
+        assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
+
+
+@pytest.mark.gpu
+def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda import schedule
+
+    b = box(LARGE, "cuda")
+    monkeypatch.setattr(schedule, "slabs_of", lambda *_: 4)
+    matrix = with_slices(b, b.matrix.local)
+    layers, slices_of_layer = 16, 32  # of a color: 32 x 32 x 16 points
+    for sweep, colors in ((matrix.forward, 8), (matrix.backward, 7)):
+        assert sweep.chains == 2
+        assert len(sweep.units) == 4 * colors
+        counts = [int(unit.launch[2][2]) for unit in sweep.units]
+        assert sum(counts) == colors * layers * slices_of_layer
+        shift = slices_of_layer  # a slab's boundary moves by one layer at most
+        assert all(abs(count - layers // 4 * slices_of_layer) <= shift for count in counts)
+
+
+@pytest.mark.gpu
+def test_early_starts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda import launching
+
+    b = box(LARGE, "cuda")
+    early = everything(b)
+    monkeypatch.setattr(launching, "_starts_early", lambda *_: False)
+    assert all((a == z).all() for a, z in zip(early, everything(b), strict=True))
+
+
 def test_cuda_sources_need_no_header_of_the_system() -> None:
     from dsolver.kernels.cuda import loader
 
