@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.cuda import assembly
-from dsolver.kernels.cuda.data import CudaMatrix, Launch, color_launch
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, Launch, color_launch
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.scratch import Scratch
 from dsolver.kernels.layout import SLICE, Array, HaloLayout, Layout, Transfer
@@ -62,6 +62,9 @@ class CudaBackend(Backend):
     def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse)
 
+    def halo_matrix(self, layout: Layout, rows: StencilRows) -> CudaHaloMatrix:
+        return assembly.halo_matrix(layout, rows)
+
     def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
         diagonal = matrix.diagonal.copy()
         diagonal[matrix.layout.position] *= cupy.asarray(factors).reshape(-1, order="F")
@@ -87,20 +90,22 @@ class CudaBackend(Backend):
         self._sweeps["spmv_dot"](grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
         self._sum(a.partials, len(a.by_plane), dot, add=False)
 
-    def spmv_halo(self, a: CudaMatrix, h: Array, y: Array) -> None:
+    def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
 
-    def spmv_halo_dot(self, a: CudaMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
+    def spmv_halo_dot(self, a: CudaHaloMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
         self._halo("spmv_halo_dot", a, h, x, y, a.partials)
-        if len(a.boundary):
-            self._sum(a.partials, len(a.halo.upper), dot, add=True)
+        if a.size:
+            self._sum(a.partials, len(a.partials), dot, add=True)
 
-    def subtract_halo(self, a: CudaMatrix, h: Array, r: Array, q: Array) -> None:
-        self.copy(r, q)
-        self._halo("subtract_halo", a, h, r, q)
+    def subtract_halo(self, a: CudaHaloMatrix, h: Array, r: Array) -> None:
+        self._halo("subtract_halo", a, h, r)
 
-    def restrict_halo(self, a: CudaMatrix, t: Transfer, h: Array, rc: Array) -> None:
-        self._halo("restrict_halo", a, t.coarse_of, h, rc)
+    def residual_halo(self, a: CudaHaloMatrix, t: Transfer, h: Array, r: Array, rc: Array, kept: Array) -> None:
+        self._halo("residual_halo", a, t.coarse_of, h, r, rc, kept)
+
+    def restore(self, a: CudaHaloMatrix, kept: Array, r: Array) -> None:
+        self._items("scatter", a.size, a.boundary, kept, r)
 
     def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
         self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
@@ -178,10 +183,10 @@ class CudaBackend(Backend):
         for grid, block, tail in launches:
             function(grid, block, head + tail)
 
-    def _halo(self, name: str, a: CudaMatrix, *arguments: Any) -> None:
-        if a.halo_slices:
-            grid, block, tail = a.halo_slices
-            self._sweeps[name](grid, block, (*a.halo_arguments, *arguments, *tail))
+    def _halo(self, name: str, a: CudaHaloMatrix, *arguments: Any) -> None:
+        if a.launch:
+            grid, block, tail = a.launch
+            self._sweeps[name](grid, block, (*a.arguments, *arguments, *tail))
 
     def _items(self, name: str, size: int, *arguments: Any) -> None:
         if size:
@@ -197,7 +202,7 @@ _SWEEPS = (
     "spmv_halo",
     "spmv_halo_dot",
     "subtract_halo",
-    "restrict_halo",
+    "residual_halo",
     "forward_from_zero",
     "backward",
     "backward_keep",
@@ -212,6 +217,7 @@ _VECTORS = (
     "update_x_r",
     "copy",
     "gather",
+    "scatter",
     "prolong",
     "prolong_only",
     "fill",

@@ -160,25 +160,26 @@ extern "C" __global__ void spmv_halo_dot(
     if (lane == 0) partials[s] = part;
 }
 
-// q = r - A_halo h on the boundary; q is r elsewhere already.
+// r -= H h.
 extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, const double* __restrict__ r,
-    double* __restrict__ q, int count
+    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, double* __restrict__ r, int count
 ) {
     OWN_BOUNDARY()
     const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
-    if (valid) q[p] = r[p] - sum;
+    if (valid) r[p] -= sum;
 }
 
-// rc -= A_halo h at the coarse points of the boundary. The list is in storage order and coarse points are of one
-// color as a rule, so most warps find none and leave.
-extern "C" __global__ void restrict_halo(
+// kept = r, r -= H h, and rc -= H h at the coarse points of the boundary: one pass for all that a halo changes between
+// the two smoothers.
+extern "C" __global__ void residual_halo(
     MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const double* __restrict__ h,
-    double* __restrict__ rc, int count
+    double* __restrict__ r, double* __restrict__ rc, double* __restrict__ kept, int count
 ) {
     OWN_BOUNDARY()
     const int target = valid ? __ldg(coarse_of + p) : -1;
-    if (!__any_sync(ALL_LANES, target >= 0)) return;
     const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    if (!valid) return;
+    kept[s * SLICE + lane] = r[p];
+    r[p] -= sum;
     if (target >= 0) rc[target] -= sum;
 }
