@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,15 +24,21 @@ class ChunkLevel:
 
     Attributes:
         layout: the storage order of its rows.
-        matrix: its rows of the matrix, in the backend's form.
+        matrix: the local part of its rows of the matrix, in the backend's form.
         halo: what it exchanges.
+        halo_matrix: what multiplies that halo.
         transfer: injection to the next coarser level; None on the last.
+        correction: what it exchanges of the next coarser level's solution; None on the last.
+        correction_matrix: what multiplies that, the columns of `halo_matrix` that are coarse points; None on the last.
     """
 
     layout: Layout
     matrix: Any
     halo: HaloLayout
-    transfer: Any
+    halo_matrix: Any
+    transfer: Any = None
+    correction: HaloLayout | None = None
+    correction_matrix: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,25 +88,40 @@ class Hierarchy:
             backend.transfer(fine, coarse, coarse_rows(backend.xp, fine.shape, coarse.shape))
             for fine, coarse in pairwise(layouts)
         ]
-        return tuple(
-            self._level(backend, number, partition, layout, transfer)
-            for partition, layout, transfer in zip(self.partitions, layouts, [*transfers, None], strict=True)
-        )
+        built = []
+        for depth, transfer in enumerate([*transfers, None]):
+            level = self._level(backend, number, depth, layouts[depth], transfer)
+            if transfer is not None:
+                level = self._corrected(backend, number, depth, level, layouts[depth + 1])
+            built.append(level)
+        return tuple(built)
 
     def _layout(self, backend: Backend, shape: Triple) -> Layout:
         return backend.layout(self.order.colors(backend.xp, shape), self.order.count(shape), shape)
 
-    def _level(self, backend: Backend, number: int, partition: Partition, layout: Layout, transfer: Any) -> ChunkLevel:
+    def _level(self, backend: Backend, number: int, depth: int, layout: Layout, transfer: Any) -> ChunkLevel:
         coarse = None
         if transfer is not None:
             coarse = backend.xp.zeros(layout.rows, dtype=np.bool_)
             coarse[coarse_rows(backend.xp, layout.shape, _halved(layout.shape))] = True
-        plan = partition.halo_plan(number, self.problem.offsets)
+        plan = self.partitions[depth].halo_plan(number, self.problem.offsets)
+        rows = self.problem.rows(self.partitions[depth], number, backend.xp)
         return ChunkLevel(
             layout=layout,
-            matrix=backend.matrix(layout, self.problem.rows(partition, number, backend.xp), coarse),
+            matrix=backend.matrix(layout, rows, coarse),
             halo=backend.halo_layout(layout, list(plan.sends), list(plan.receives)),
+            halo_matrix=backend.halo_matrix(layout, rows),
             transfer=transfer,
+        )
+
+    def _corrected(self, backend: Backend, number: int, depth: int, level: ChunkLevel, coarse: Layout) -> ChunkLevel:
+        """The level with what it exchanges of the coarser level's solution."""
+        plan = self.partitions[depth].coarse_halo_plan(number, self.problem.offsets)
+        rows = self.problem.correction_rows(self.partitions[depth], number, backend.xp)
+        return replace(
+            level,
+            correction=backend.halo_layout(coarse, list(plan.sends), list(plan.receives)),
+            correction_matrix=backend.halo_matrix(level.layout, rows),
         )
 
 

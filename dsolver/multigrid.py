@@ -12,8 +12,9 @@ from dsolver.kernels.contract import (
     PRESMOOTH_RESTRICT,
     PROLONG,
     PROLONG_POSTSMOOTH,
+    RESIDUAL_HALO,
+    RESTORE,
     RESTRICT,
-    RESTRICT_HALO,
     SUBTRACT_HALO,
     SYMGS,
 )
@@ -24,17 +25,20 @@ from dsolver.kernels.contract import (
 class _Level:
     """The handles of one level.
 
-    e and c are what the half sweeps keep: (U x)/d of the pre-smoother and the prolonged correction. q is a right-hand
-    side less its halo part, w the smoother's work space.
+    e and c are what the half sweeps keep: (U x)/d of the pre-smoother and the prolonged correction. w is the smoother's
+    work space, kept the right-hand side at the boundary rows.
     """
 
     matrix: PerChunk
+    halo_matrix: PerChunk
+    correction_matrix: PerChunk
     transfer: PerChunk
     halo: Halo
+    correction: Halo
     e: Field
     c: Field
-    q: Field
     w: Field
+    kept: Field
 
 
 @final
@@ -71,27 +75,36 @@ class VCycle:
             self._engine.run(PROLONG_POSTSMOOTH, level.matrix, level.transfer, r, xc, level.e, x, level.c, level.w)
 
     def _coupled(self, depth: int, r: Field, x: Field) -> None:
-        """The same with neighbors: what the halo adds is subtracted where it matters, at the boundary rows."""
+        """The same with neighbors. What the halo adds is subtracted from r at the boundary rows, in place.
+
+        The halo of the pre-smoothed x travels beside the restriction. The post-smoother's halo is that and the coarse
+        solution's, which is an eighth of the points and travels beside the prolongation.
+        """
         run, level, (rc, xc) = self._engine.run, self._levels[depth], self._coarse[depth]
         run(PRESMOOTH, level.matrix, r, x, level.e)
         self._engine.exchange(x, level.halo)
         run(RESTRICT, level.matrix, level.transfer, r, x, level.e, rc)
-        run(RESTRICT_HALO, level.matrix, level.transfer, level.halo, rc)
+        run(RESIDUAL_HALO, level.halo_matrix, level.transfer, level.halo, r, rc, level.kept)
         self._cycle(depth + 1, rc, xc)
+        self._engine.exchange(xc, level.correction)
         run(PROLONG, level.transfer, xc, x, level.c)
-        self._engine.exchange(x, level.halo)
-        run(SUBTRACT_HALO, level.matrix, level.halo, r, level.q)
-        run(POSTSMOOTH, level.matrix, level.q, level.c, level.e, x, level.w)
+        run(SUBTRACT_HALO, level.correction_matrix, level.correction, r)
+        run(POSTSMOOTH, level.matrix, r, level.c, level.e, x, level.w)
+        if depth == 0:  # the caller still needs r; below, it was made for this cycle
+            run(RESTORE, level.halo_matrix, level.kept, r)
 
 
 def _level(engine: Engine, level: PerChunk) -> _Level:
     layout = level.at("layout")
     return _Level(
         matrix=level.at("matrix"),
+        halo_matrix=level.at("halo_matrix"),
+        correction_matrix=level.at("correction_matrix"),
         transfer=level.at("transfer"),
         halo=engine.halo(level.at("halo")),
+        correction=engine.halo(level.at("correction")),
         e=engine.field(layout),
         c=engine.field(layout),
-        q=engine.field(layout),
         w=engine.field(layout),
+        kept=engine.field(level.at("halo_matrix")),
     )

@@ -20,6 +20,7 @@ class Operator:
     def __init__(self, engine: Engine, level: PerChunk) -> None:
         self._engine = engine
         self._matrix = level.at("matrix")
+        self._halo_matrix = level.at("halo_matrix")
         self._halo = engine.halo(level.at("halo"))
         self._parts = engine.parts()
 
@@ -30,7 +31,7 @@ class Operator:
             self._engine.exchange(x, self._halo)
         run(SPMV, self._matrix, x, y)
         if coupled:
-            run(SPMV_HALO, self._matrix, self._halo, y)
+            run(SPMV_HALO, self._halo_matrix, self._halo, y)
 
     def apply_dot(self, x: Field, y: Field, dot: Scalar) -> None:
         """y = A x and dot = x . y, in the same pass over the matrix."""
@@ -39,5 +40,5 @@ class Operator:
             self._engine.exchange(x, self._halo)
         run(SPMV_DOT, self._matrix, x, y, self._parts)
         if coupled:
-            run(SPMV_HALO_DOT, self._matrix, self._halo, x, y, self._parts)
+            run(SPMV_HALO_DOT, self._halo_matrix, self._halo, x, y, self._parts)
         self._engine.total(self._parts, dot)

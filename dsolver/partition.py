@@ -54,6 +54,15 @@ class Box:
         hi = _triple(min(a, b) for a, b in zip(self.hi, other.hi, strict=True))
         return Box(lo=lo, hi=hi) if all(a < b for a, b in zip(lo, hi, strict=True)) else None
 
+    def halved(self, whole: Box) -> Box | None:
+        """The coarse points of this part of a box, by their indices in that box's coarse lattice; None for none.
+
+        Coarse point (I, J, K) of a box is its point (2I, 2J, 2K).
+        """
+        lo = _triple((a - base + 1) // 2 for a, base in zip(self.lo, whole.lo, strict=True))
+        hi = _triple((a - base + 1) // 2 for a, base in zip(self.hi, whole.lo, strict=True))
+        return Box(lo=lo, hi=hi) if all(a < b for a, b in zip(lo, hi, strict=True)) else None
+
     def shifted(self, offset: Triple) -> Box:
         """The box moved by an offset."""
         return Box(lo=_add(self.lo, offset), hi=_add(self.hi, offset))
@@ -202,6 +211,22 @@ class Partition:
             sends.append((neighbor, own.rows_of(wanted)))
         receives = tuple((n, box.points) for n, box in self.halo_boxes(number, offsets))
         return HaloPlan(sends=tuple(sends), receives=receives)
+
+    def coarse_halo_plan(self, number: int, offsets: Offsets) -> HaloPlan:
+        """The part of `halo_plan` that is coarse points. The rows to send are those of the coarser level."""
+        own = self[number].box
+        backward = tuple(_triple(-d for d in o) for o in offsets)
+        lattice = Box(lo=(0, 0, 0), hi=_triple((n + 1) // 2 for n in own.shape))
+        sends, receives = [], []
+        for neighbor, _ in self.halo_boxes(number, backward):
+            wanted = next(box for n, box in self.halo_boxes(neighbor, offsets) if n == number).halved(own)
+            if wanted is not None:
+                sends.append((neighbor, lattice.rows_of(wanted)))
+        for neighbor, box in self.halo_boxes(number, offsets):
+            found = box.halved(self[neighbor].box)
+            if found is not None:
+                receives.append((neighbor, found.points))
+        return HaloPlan(sends=tuple(sends), receives=tuple(receives))
 
     def _box(self, number: int) -> Box:
         place = self.place(number)

@@ -55,26 +55,49 @@ class Problem:
 
     def rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
         """The matrix rows of one chunk, on this problem's grid or on a coarser one with the same stencil."""
-        box = partition[number].box
+        slots = [(box, 1) for _, box in partition.halo_boxes(number, self.offsets)]
+        return self._rows(partition[number].box, slots, xp)
+
+    def correction_rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
+        """The same rows, with coarse points alone as halo, in the slots of `Partition.coarse_halo_plan`."""
+        slots = []
+        for neighbor, box in partition.halo_boxes(number, self.offsets):
+            whole = partition[neighbor].box
+            found = box.halved(whole)
+            if found is not None:
+                lo, hi = (
+                    tuple(base + 2 * i for base, i in zip(whole.lo, end, strict=True)) for end in (found.lo, found.hi)
+                )
+                slots.append((Box(lo=three("lo", lo), hi=three("hi", hi)), 2))
+        return self._rows(partition[number].box, slots, xp)
+
+    def _rows(self, box: Box, slots: list[tuple[Box, int]], xp: Any) -> StencilRows:
         return StencilRows(
             shape=box.shape,
-            numbering=numbering(xp, box, partition.halo_boxes(number, self.offsets)),
+            numbering=numbering(xp, box, slots),
             offsets=self.offsets,
             weights=xp.asarray(self.weights, dtype=xp.float64),
         )
 
 
-def numbering(xp: Any, box: Box, halo_boxes: list[tuple[int, Box]]) -> Any:
-    """int32, flat, x fastest: `StencilRows.numbering` of a box whose halo lies in the given boxes, in slot order."""
+def numbering(xp: Any, box: Box, slots: list[tuple[Box, int]]) -> Any:
+    """int32, flat, x fastest: `StencilRows.numbering` of a box.
+
+    Args:
+        xp: the array module.
+        box: the chunk's points.
+        slots: boxes whose points are the halo, in slot order, each with a step: every point or every second one along
+            each axis, the first included.
+    """
     nx, ny, nz = box.shape
     out = xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=xp.int32)
     out[1:-1, 1:-1, 1:-1] = xp.arange(box.points, dtype=xp.int32).reshape(nz, ny, nx)
     first = box.points
-    for _, halo in halo_boxes:
-        x, y, z = (slice(low - b + 1, high - b + 1) for low, high, b in zip(halo.lo, halo.hi, box.lo, strict=True))
-        hx, hy, hz = halo.shape
-        out[z, y, x] = first + xp.arange(halo.points, dtype=xp.int32).reshape(hz, hy, hx)
-        first += halo.points
+    for halo, step in slots:
+        x, y, z = (slice(a - b + 1, c - b + 1, step) for a, c, b in zip(halo.lo, halo.hi, box.lo, strict=True))
+        place = out[z, y, x]
+        out[z, y, x] = first + xp.arange(place.size, dtype=xp.int32).reshape(place.shape)
+        first += place.size
     return out.reshape(-1)
 
 

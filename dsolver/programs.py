@@ -8,7 +8,7 @@ arguments and results are small and picklable, and blocks of data go in and out 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -43,11 +43,7 @@ class BuildLevels:
         if self.test_diagonal:
             factors = backend.asarray(test_factors(self.hierarchy, number))
             matrix = backend.scale_diagonal(levels[0].matrix, factors)
-            finest = levels[0]
-            levels = (
-                ChunkLevel(layout=finest.layout, matrix=matrix, halo=finest.halo, transfer=finest.transfer),
-                *levels[1:],
-            )
+            levels = (replace(levels[0], matrix=matrix), *levels[1:])
         return levels
 
 

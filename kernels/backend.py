@@ -86,7 +86,7 @@ class Backend(ABC):
 
     @abstractmethod
     def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> Any:
-        """A chunk's matrix in this backend's own form.
+        """The local part of a chunk's matrix in this backend's own form.
 
         Args:
             layout: the storage order of the rows.
@@ -95,6 +95,13 @@ class Backend(ABC):
 
         Raises:
             ZeroDivisionError: a row has no diagonal entry or a zero one.
+        """
+
+    @abstractmethod
+    def halo_matrix(self, layout: Layout, rows: StencilRows) -> Any:
+        """The entries of a chunk's rows in columns that are halo slots, in this backend's own form.
+
+        It has a `size`, the number of boundary rows.
         """
 
     @abstractmethod

@@ -39,8 +39,9 @@ def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> 
     return Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split()))
 
 
-# Names used below: A matrix, T transfer to the next coarser level, h halo, r right-hand side or residual,
-# x iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk).
+# Names used below: A matrix, H what multiplies a halo (boundary rows only), T transfer to the next coarser level,
+# h halo, r right-hand side or residual, x iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot
+# product (one float64 per chunk).
 
 LOAD = _kernel("load", reads="layout block", writes="x")
 """A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
@@ -54,12 +55,17 @@ SPMV = _kernel("spmv", reads="A x", writes="y")
 """y = A_local x."""
 SPMV_DOT = _kernel("spmv_dot", reads="A x", writes="y dot")
 """y = A_local x, dot = x . y."""
-SPMV_HALO = _kernel("spmv_halo", reads="A h", updates="y")
-"""y += A_halo h (boundary rows only)."""
-SPMV_HALO_DOT = _kernel("spmv_halo_dot", reads="A h x", updates="y dot")
-"""y += A_halo h, dot += x . (A_halo h)."""
-SUBTRACT_HALO = _kernel("subtract_halo", reads="A h r", writes="q")
-"""q = r - A_halo h: the right-hand side of a sweep with a frozen halo."""
+SPMV_HALO = _kernel("spmv_halo", reads="H h", updates="y")
+"""y += H h (boundary rows only)."""
+SPMV_HALO_DOT = _kernel("spmv_halo_dot", reads="H h x", updates="y dot")
+"""y += H h, dot += x . (H h)."""
+SUBTRACT_HALO = _kernel("subtract_halo", reads="H h", updates="r")
+"""r -= H h."""
+RESIDUAL_HALO = _kernel("residual_halo", reads="H T h", updates="r rc", writes="kept")
+"""kept = r on the boundary, r -= H h there, rc -= H h at its coarse points: what the pre-smoother's halo adds to the
+residual that is restricted and to the right-hand side that the post-smoother sees."""
+RESTORE = _kernel("restore", reads="H kept", updates="r")
+"""r = kept on the boundary: undoes `RESIDUAL_HALO` and `SUBTRACT_HALO` to the bit."""
 
 SYMGS = _kernel("symgs", reads="A r", writes="x")
 """One symmetric Gauss-Seidel sweep from x = 0."""
@@ -67,8 +73,6 @@ PRESMOOTH = _kernel("presmooth", reads="A r", writes="x e")
 """SymGS from x = 0, keeping e = (U x)/d."""
 RESTRICT = _kernel("restrict", reads="A T r x e", writes="rc")
 """rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
-RESTRICT_HALO = _kernel("restrict_halo", reads="A T h", updates="rc")
-"""rc -= A_halo h at the coarse points of the boundary."""
 PRESMOOTH_RESTRICT = _kernel("presmooth_restrict", reads="A T r", writes="x e rc")
 """`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbours."""
 PROLONG = _kernel("prolong", reads="T xc", updates="x", writes="c")

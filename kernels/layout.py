@@ -80,25 +80,37 @@ class Slices:
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """One chunk's rows of the matrix, split into the local square part and the part that reads the halo.
+    """The local, square part of one chunk's rows; `HaloMatrix` is the rest.
 
     Attributes:
         layout: the storage order.
         diagonal: float64 (layout.size,), 1 on padding and guards.
         local: entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of
             `local` is the first slice of rows, storage slice 1.
-        boundary: int32 (B,), storage positions of the rows that read the halo, ascending.
-        halo: their entries, slices of `SLICE` consecutive items of `boundary`; columns index the halo vector, which
-            has a guard slice of zeros on both sides.
-        entries: number of stored matrix entries that are not holes (diagonal included), for flop counts.
     """
 
     layout: Layout
     diagonal: Array
     local: Slices
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaloMatrix:
+    """The part of one chunk's rows that multiplies a halo.
+
+    Attributes:
+        boundary: int32 (B,), storage positions of the rows that read the halo, ascending.
+        slices: their entries, slices of `SLICE` consecutive items of `boundary`; all are lower ones, and columns index
+            the halo vector, which has a guard slice of zeros on both sides.
+    """
+
     boundary: Array
-    halo: Slices
-    entries: int
+    slices: Slices
+
+    @property
+    def size(self) -> int:
+        """Length of a vector with one item for each boundary row."""
+        return len(self.boundary)
 
 
 @dataclass(frozen=True, kw_only=True)

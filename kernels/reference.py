@@ -27,21 +27,38 @@ class TextbookMatrix:
         layout: the storage order, which is the lattice order.
         diagonal: float64 (rows,).
         columns, values: (K, rows), entries off the diagonal in own columns.
-        boundary: int64 (B,), rows that read the halo.
-        halo_columns, halo_values: (K, B), their entries in the halo.
         members: the rows of each color.
-        entries: number of entries, diagonal included.
     """
 
     layout: Layout
     diagonal: F64
     columns: I64
     values: F64
-    boundary: I64
-    halo_columns: I64
-    halo_values: F64
     members: tuple[I64, ...]
-    entries: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextbookHalo:
+    """The rows that read the halo, in ELL form.
+
+    Attributes:
+        boundary: int64 (B,), their row numbers.
+        columns, values: (K, B), their entries in the halo; holes have column 0 and value 0.
+    """
+
+    boundary: I64
+    columns: I64
+    values: F64
+
+    @property
+    def size(self) -> int:
+        """Number of boundary rows."""
+        return len(self.boundary)
+
+    def times(self, h: F64) -> F64:
+        """The products with a halo."""
+        products: F64 = (self.values * h[self.columns]).sum(axis=0)
+        return products
 
 
 @final
@@ -73,29 +90,30 @@ class NumpyBackend(Backend):
         )
 
     def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> TextbookMatrix:
-        nx, ny, _ = rows.shape
+        columns, values = _entries(rows)
         index = np.arange(layout.rows, dtype=np.int64)
-        center = index % nx + 1 + (nx + 2) * ((index // nx) % ny + 1 + (ny + 2) * (index // (nx * ny) + 1))
-        columns = rows.numbering[center[None, :] + rows.steps()[:, None]].astype(np.int64)
-        values = np.where(columns < 0, 0.0, rows.weights.reshape(len(rows.offsets), -1))
         own = (columns >= 0) & (columns < layout.rows)
         on_diagonal = own & (columns == index)
         diagonal = np.where(on_diagonal, values, 0.0).sum(axis=0)
         if not diagonal.all():
             raise ZeroDivisionError(f"row {np.flatnonzero(diagonal == 0.0)[0]} of a chunk has no diagonal entry")
         off = own & ~on_diagonal
-        halo = columns >= layout.rows
-        boundary = np.flatnonzero(halo.any(axis=0))
         return TextbookMatrix(
             layout=layout,
             diagonal=diagonal,
             columns=np.where(off, columns, 0),
             values=np.where(off, values, 0.0),
-            boundary=boundary,
-            halo_columns=np.where(halo, columns - layout.rows, 0)[:, boundary],
-            halo_values=np.where(halo, values, 0.0)[:, boundary],
             members=tuple(np.flatnonzero(layout.color == c) for c in range(layout.colors)),
-            entries=int(np.count_nonzero(values)),
+        )
+
+    def halo_matrix(self, layout: Layout, rows: StencilRows) -> TextbookHalo:
+        columns, values = _entries(rows)
+        halo = columns >= layout.rows
+        boundary = np.flatnonzero(halo.any(axis=0))
+        return TextbookHalo(
+            boundary=boundary,
+            columns=np.where(halo, columns - layout.rows, 0)[:, boundary],
+            values=np.where(halo, values, 0.0)[:, boundary],
         )
 
     def scale_diagonal(self, matrix: TextbookMatrix, factors: F64) -> TextbookMatrix:
@@ -115,22 +133,25 @@ class NumpyBackend(Backend):
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
-    def spmv_halo(self, a: TextbookMatrix, h: F64, y: F64) -> None:
-        y[a.boundary] += _halo_products(a, h)
+    def spmv_halo(self, a: TextbookHalo, h: F64, y: F64) -> None:
+        y[a.boundary] += a.times(h)
 
-    def spmv_halo_dot(self, a: TextbookMatrix, h: F64, x: F64, y: F64, dot: F64) -> None:
-        products = _halo_products(a, h)
-        y[a.boundary] += products
-        dot[0] += x[a.boundary] @ products
+    def spmv_halo_dot(self, a: TextbookHalo, h: F64, x: F64, y: F64, dot: F64) -> None:
+        y[a.boundary] += a.times(h)
+        dot[0] += x[a.boundary] @ a.times(h)
 
-    def subtract_halo(self, a: TextbookMatrix, h: F64, r: F64, q: F64) -> None:
-        q[:] = r
-        q[a.boundary] -= _halo_products(a, h)
+    def subtract_halo(self, a: TextbookHalo, h: F64, r: F64) -> None:
+        r[a.boundary] -= a.times(h)
 
-    def restrict_halo(self, a: TextbookMatrix, t: Transfer, h: F64, rc: F64) -> None:
-        products = np.zeros(a.layout.rows)
-        products[a.boundary] = _halo_products(a, h)
+    def residual_halo(self, a: TextbookHalo, t: Transfer, h: F64, r: F64, rc: F64, kept: F64) -> None:
+        kept[:] = r[a.boundary]
+        r[a.boundary] -= a.times(h)
+        products = np.zeros(len(r))
+        products[a.boundary] = a.times(h)
         rc -= products[t.fine_of]
+
+    def restore(self, a: TextbookHalo, kept: F64, r: F64) -> None:
+        r[a.boundary] = kept
 
     def symgs(self, a: TextbookMatrix, r: F64, x: F64) -> None:
         x[:] = 0.0
@@ -192,6 +213,10 @@ class NumpyBackend(Backend):
         dot[0] = r @ r
 
 
-def _halo_products(a: TextbookMatrix, h: F64) -> F64:
-    products: F64 = (a.halo_values * h[a.halo_columns]).sum(axis=0)
-    return products
+def _entries(rows: StencilRows) -> tuple[I64, F64]:
+    """Columns (or -1) and values (K, rows) of all rows."""
+    nx, ny, _ = rows.shape
+    index = np.arange(rows.rows, dtype=np.int64)
+    center = index % nx + 1 + (nx + 2) * ((index // nx) % ny + 1 + (ny + 2) * (index // (nx * ny) + 1))
+    columns = rows.numbering[center[None, :] + rows.steps()[:, None]].astype(np.int64)
+    return columns, np.where(columns < 0, 0.0, rows.weights.reshape(len(rows.offsets), -1))

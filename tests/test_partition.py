@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsolver.errors import InputError
-from dsolver.partition import Box, Offsets, Partition, Triple
-from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, numbering
+from dsolver.partition import Box, Chunk, Offsets, Partition, Triple
+from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem, numbering
 
 STENCILS = st.sampled_from([STAR_OFFSETS, BOX_OFFSETS])
 MOST_CHUNKS = 60
@@ -50,6 +50,11 @@ def exchanged(partition: Partition, offsets: Offsets) -> list[npt.NDArray[np.int
     return halos
 
 
+def numbered(partition: Partition, chunk: Chunk, offsets: Offsets) -> Any:
+    """Rows and slots of a chunk and the layer around it."""
+    return numbering(np, chunk.box, [(box, 1) for _, box in partition.halo_boxes(chunk.number, offsets)])
+
+
 @settings(deadline=None)
 @given(partitions())
 def test_chunks_tile_the_grid_exactly_once(partition: Partition) -> None:
@@ -80,7 +85,7 @@ def test_every_slot_gets_the_point_that_rows_read_there(partition: Partition, of
     halos = exchanged(partition, offsets)
     nx, ny, _ = partition.grid
     for chunk in partition:
-        number = numbering(np, chunk.box, partition.halo_boxes(chunk.number, offsets))
+        number = numbered(partition, chunk, offsets)
         padded = number.reshape([n + 2 for n in chunk.box.shape], order="F")
         values = np.concatenate([global_rows(partition, chunk.box), halos[chunk.number]])
         used = set()
@@ -104,7 +109,7 @@ def test_any_offsets_find_their_points(partition: Partition, half: set[Triple]) 
     offsets = tuple(half | {(-i, -j, -k) for i, j, k in half})
     halos = exchanged(partition, offsets)
     for chunk in partition:
-        number = numbering(np, chunk.box, partition.halo_boxes(chunk.number, offsets))
+        number = numbered(partition, chunk, offsets)
         padded = number.reshape([n + 2 for n in chunk.box.shape], order="F")
         values = np.concatenate([global_rows(partition, chunk.box), halos[chunk.number]])
         for offset in offsets:
@@ -183,3 +188,34 @@ def test_three_integers_of_any_kind_make_a_grid(three: Any) -> None:
     grid: Triple = Partition(three).grid
     assert grid == (4, 6, 8)
     assert all(type(n) is int for n in grid)
+
+
+@settings(deadline=None)
+@given(partitions(), STENCILS)
+def test_the_correction_halo_is_the_coarse_points_of_the_halo(partition: Partition, offsets: Offsets) -> None:
+    """Coarse rows sent reach, in the same order, the slots of exactly those halo points that are coarse points."""
+    plans = [partition.coarse_halo_plan(chunk.number, offsets) for chunk in partition]
+    problem = Problem(name="any", grid=partition.grid, offsets=offsets, weights=(1.0,) * len(offsets))
+    for chunk in partition:
+        number = problem.correction_rows(partition, chunk.number, np).numbering
+        padded = number.reshape([n + 2 for n in chunk.box.shape], order="F")
+        points: dict[int, Triple] = {}
+        for neighbor, box in partition.halo_boxes(chunk.number, offsets):
+            for i, j, k in product(*(range(low, high) for low, high in zip(box.lo, box.hi, strict=True))):
+                point = (i, j, k)
+                coarse = all((p - low) % 2 == 0 for p, low in zip(point, partition[neighbor].box.lo, strict=True))
+                slot = padded[tuple(p - low + 1 for p, low in zip(point, chunk.box.lo, strict=True))]
+                assert (slot >= chunk.box.points) == coarse
+                if coarse:
+                    points[int(slot) - chunk.box.points] = point
+        assert sorted(points) == list(range(plans[chunk.number].slots))
+        slot = 0
+        for neighbor, count in plans[chunk.number].receives:
+            whole = partition[neighbor].box
+            rows = dict(plans[neighbor].sends)[chunk.number]
+            assert len(rows) == count
+            nx, ny, _ = ((n + 1) // 2 for n in whole.shape)
+            for row in rows:
+                index = (int(row) % nx, int(row) // nx % ny, int(row) // (nx * ny))
+                assert points[slot] == tuple(low + 2 * i for low, i in zip(whole.lo, index, strict=True))
+                slot += 1

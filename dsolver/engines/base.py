@@ -86,7 +86,10 @@ class Engine(ABC):
 
     @abstractmethod
     def exchange(self, x: Field, halo: Halo) -> None:
-        """Start to fill the halo with x of the neighbors. Operations that do not read the halo may run meanwhile."""
+        """Start to fill the halo with x of the neighbors.
+
+        Operations that neither read the halo nor change x may run meanwhile; the next one that reads it waits.
+        """
 
     @abstractmethod
     def total(self, parts: Parts, out: Scalar) -> None:

@@ -131,8 +131,9 @@ class EagerEngine(Engine):
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
         halo.wait()  # an exchange that nobody has read may still be sending these buffers
-        for number, plan in halo.plans.items():
-            self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
+        with self.transport.lane():
+            for number, plan in halo.plans.items():
+                self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
         halo.finish = self.transport.exchange(halo.plans, halo.buffers, halo.vectors)
 
     def total(self, parts: Parts, out: Scalar) -> None:

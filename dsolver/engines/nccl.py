@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import cupy
@@ -38,10 +39,14 @@ class NcclTransport(Transport):
         self._ready = cupy.cuda.Event(disable_timing=True)
         self._done = cupy.cuda.Event(disable_timing=True)
 
+    def lane(self) -> AbstractContextManager[Any]:
+        self._fork()
+        stream: AbstractContextManager[Any] = self._stream
+        return stream
+
     def exchange(
         self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
     ) -> Callable[[], None]:
-        self._fork()
         with self._stream:
             deliver(plans, buffers, halos)
         nccl.groupStart()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -17,6 +18,10 @@ from dsolver.kernels.layout import HaloLayout
 
 class Transport(ABC):
     """What one rank needs of the others. Every rank makes the same calls in the same order."""
+
+    def lane(self) -> AbstractContextManager[Any]:
+        """What the packing before an exchange runs in: on a device, beside the current stream's next work."""
+        return nullcontext()
 
     @abstractmethod
     def exchange(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from dsolver.kernels.backend import Backend, StencilRows, ratio
 from dsolver.kernels.cpu import assembly, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
-from dsolver.kernels.layout import SLICE, HaloLayout, Layout, Matrix, Slices, Transfer
+from dsolver.kernels.layout import SLICE, HaloLayout, HaloMatrix, Layout, Matrix, Slices, Transfer
 
 F64 = npt.NDArray[np.float64]
 BATCH = 8192
@@ -53,27 +54,22 @@ class CpuBackend(Backend):
     def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> Matrix:
         coarse = np.zeros(layout.rows, dtype=np.bool_) if coarse is None else coarse
         stored = layout.row[SLICE:-SLICE]
-        boundary = self._boundary(layout, rows)
-        halo_rows = np.full(-(-len(boundary) // SLICE) * SLICE, -1, dtype=np.int32)
-        halo_rows[: len(boundary)] = layout.row[boundary]
         diagonal = np.ones(layout.size)
         self._diagonal(rows, stored, diagonal[SLICE:-SLICE])
         local = self._slices(layout, rows, stored, coarse, halo=False)
-        halo = self._slices(layout, rows, halo_rows, coarse, halo=True)
-        entries = layout.rows + int(np.count_nonzero(local.values)) + int(np.count_nonzero(halo.values))
-        return Matrix(layout=layout, diagonal=diagonal, local=local, boundary=boundary, halo=halo, entries=entries)
+        return Matrix(layout=layout, diagonal=diagonal, local=local)
+
+    def halo_matrix(self, layout: Layout, rows: StencilRows) -> HaloMatrix:
+        boundary = self._boundary(layout, rows)
+        wanted = np.full(-(-len(boundary) // SLICE) * SLICE, -1, dtype=np.int32)
+        wanted[: len(boundary)] = layout.row[boundary]
+        none = np.zeros(layout.rows, dtype=np.bool_)
+        return HaloMatrix(boundary=boundary, slices=self._slices(layout, rows, wanted, none, halo=True))
 
     def scale_diagonal(self, matrix: Matrix, factors: F64) -> Matrix:
         diagonal = matrix.diagonal.copy()
         diagonal[matrix.layout.position] *= factors.reshape(-1, order="F")
-        return Matrix(
-            layout=matrix.layout,
-            diagonal=diagonal,
-            local=matrix.local,
-            boundary=matrix.boundary,
-            halo=matrix.halo,
-            entries=matrix.entries,
-        )
+        return replace(matrix, diagonal=diagonal)
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
         fine_of = np.full(coarse.size, -1, dtype=np.int32)
@@ -157,20 +153,25 @@ class CpuBackend(Backend):
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
-    def spmv_halo(self, a: Matrix, h: F64, y: F64) -> None:
-        vectors.scatter_add(a.boundary, 1.0, self._halo_products(a, h), y)
+    def spmv_halo(self, a: HaloMatrix, h: F64, y: F64) -> None:
+        vectors.scatter_add(a.boundary, 1.0, self._products(a, h), y)
 
-    def spmv_halo_dot(self, a: Matrix, h: F64, x: F64, y: F64, dot: F64) -> None:
-        t = self._halo_products(a, h)
+    def spmv_halo_dot(self, a: HaloMatrix, h: F64, x: F64, y: F64, dot: F64) -> None:
+        t = self._products(a, h)
         vectors.scatter_add(a.boundary, 1.0, t, y)
         dot[0] += vectors.gathered_dot(a.boundary, x, t)
 
-    def subtract_halo(self, a: Matrix, h: F64, r: F64, q: F64) -> None:
-        q[:] = r
-        vectors.scatter_add(a.boundary, -1.0, self._halo_products(a, h), q)
+    def subtract_halo(self, a: HaloMatrix, h: F64, r: F64) -> None:
+        vectors.scatter_add(a.boundary, -1.0, self._products(a, h), r)
 
-    def restrict_halo(self, a: Matrix, t: Transfer, h: F64, rc: F64) -> None:
-        vectors.mapped_subtract(a.boundary, t.coarse_of, self._halo_products(a, h), rc)
+    def residual_halo(self, a: HaloMatrix, t: Transfer, h: F64, r: F64, rc: F64, kept: F64) -> None:
+        products = self._products(a, h)
+        vectors.gather(a.boundary, r, kept)
+        vectors.scatter_add(a.boundary, -1.0, products, r)
+        vectors.mapped_subtract(a.boundary, t.coarse_of, products, rc)
+
+    def restore(self, a: HaloMatrix, kept: F64, r: F64) -> None:
+        vectors.scatter(a.boundary, kept, r)
 
     def symgs(self, a: Matrix, r: F64, x: F64) -> None:
         m = _slices_of(a.local)
@@ -194,9 +195,11 @@ class CpuBackend(Backend):
         self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
         self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
 
-    def _halo_products(self, a: Matrix, h: F64) -> F64:
-        out = np.empty((len(a.halo.start) - 1) * SLICE)
-        self.team.run(sweeps.halo_products, 0, len(a.halo.start) - 1, _slices_of(a.halo), h, out)
+    def _products(self, a: HaloMatrix, h: F64) -> F64:
+        """H h, one item for each boundary row."""
+        count = len(a.slices.start) - 1
+        out = np.empty(count * SLICE)
+        self.team.run(sweeps.halo_products, 0, count, _slices_of(a.slices), h, out)
         return out[: len(a.boundary)]
 
     def _by_color(self, layout: Layout, loop: Any, *args: Any, backward: bool = False) -> None:

@@ -84,6 +84,13 @@ def gather(rows: Any, x: Any, out: Any) -> None:
 
 
 @njit(nogil=True, cache=True)
+def scatter(rows: Any, t: Any, y: Any) -> None:
+    """y[rows] = t."""
+    for i in range(len(rows)):
+        y[rows[i]] = t[i]
+
+
+@njit(nogil=True, cache=True)
 def scatter_add(rows: Any, sign: Any, t: Any, y: Any) -> None:
     """y[rows] += sign t."""
     for i in range(len(rows)):

@@ -56,12 +56,12 @@ __device__ __forceinline__ int target_of(const Rows& rows, int column) {
     return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
 }
 
-// widths (slices, 3) and runs (slices): the shape of each slice; entries: how many of its values are not zero.
-// For own columns also: the diagonal, which rows read the halo, and the first position with a zero diagonal in `bad`.
+// widths (slices, 3) and runs (slices): the shape of each slice.
+// For own columns also: the diagonal, and the first position with a zero diagonal in `bad`.
 template <bool HALO>
 __device__ __forceinline__ void measure(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs,
-    long long* entries, double* diagonal, unsigned char* reads_halo, int* bad
+    double* diagonal, int* bad
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -69,16 +69,13 @@ __device__ __forceinline__ void measure(
     const long long center = row < 0 ? 0 : stencil.center(row);
     const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
     int count[KINDS] = {0, 0, 0}, run_width[KINDS] = {0, 0, 0};
-    int nonzero = 0;
-    bool run = true, outside = false;
+    bool run = true;
     double own = 0.0;
     for (int k = 0; k < stencil.offsets; ++k) {
         const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
         const int kind = kind_of<HALO>(rows, row, own_color, column);
         const int here = kind == NONE ? 0 : target_of(rows, column) - lane;
-        if (kind != NONE) nonzero += stencil.weight(k, row) != 0.0;
         if (column == row && row >= 0) own = stencil.weight(k, row);
-        outside |= column >= rows.count;
 #pragma unroll
         for (int part = 0; part < KINDS; ++part) {
             const unsigned members = __ballot_sync(ALL_LANES, kind == part);
@@ -96,17 +93,14 @@ __device__ __forceinline__ void measure(
         explicit_width += count[part];
     }
     run &= (run_width[0] + run_width[1] + run_width[2]) * RUN_BYTES <= explicit_width * EXPLICIT_BYTES;
-    nonzero = __reduce_add_sync(ALL_LANES, nonzero);
     if (lane == 0) {
         runs[s] = run;
-        entries[s] = nonzero;
 #pragma unroll
         for (int part = 0; part < KINDS; ++part) widths[s * KINDS + part] = run ? run_width[part] : count[part];
     }
     if (!HALO && row >= 0) {
         const int p = (s + 1) * SLICE + lane;
         diagonal[p] = own;
-        reads_halo[p] = outside;
         if (own == 0.0) atomicMin(bad, p);
     }
 }
@@ -167,16 +161,27 @@ __device__ __forceinline__ void fill(
 #define ROWS_OF_ARGUMENTS {rows, color, position, coarse}
 
 extern "C" __global__ void measure_local(
-    STENCIL, ROWS, int* widths, unsigned char* runs, long long* entries, double* diagonal, unsigned char* reads_halo,
-    int* bad
+    STENCIL, ROWS, int* widths, unsigned char* runs, double* diagonal, int* bad
 ) {
-    measure<false>(
-        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, diagonal, reads_halo, bad);
+    measure<false>(STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, diagonal, bad);
 }
 
-extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, long long* entries) {
-    measure<true>(
-        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, entries, nullptr, nullptr, nullptr);
+extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs) {
+    measure<true>(STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr);
+}
+
+// Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,
+// mostly from L2.
+extern "C" __global__ void find_boundary(
+    STENCIL, const int* __restrict__ stored, int count, int rows, unsigned char* reads_halo
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count || stored[i] < 0) return;
+    const Stencil stencil = STENCIL_OF_ARGUMENTS;
+    const long long center = stencil.center(stored[i]);
+    bool found = false;
+    for (int k = 0; k < offsets; ++k) found |= __ldg(numbering + center + steps[k]) >= rows;
+    reads_halo[SLICE + i] = found;
 }
 
 extern "C" __global__ void fill_local(

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.backend import StencilRows
-from dsolver.kernels.cuda.data import CudaMatrix
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
@@ -41,26 +41,30 @@ def matrix(where: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix
     coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
     stored = where.row[SLICE:-SLICE]
     diagonal = cupy.ones(where.size)
-    reads_halo = cupy.zeros(where.size, dtype=np.uint8)
     bad = cupy.full(1, where.size, dtype=np.int32)
     of_rows = _rows_arguments(where, stored, coarse)
-    shape = _measure("measure_local", stencil, of_rows, diagonal, reads_halo, bad)
+    shape = _measure("measure_local", stencil, of_rows, diagonal, bad)
     if (first_bad := int(bad[0])) < where.size:
         raise ZeroDivisionError(f"row {int(where.row[first_bad])} of a chunk has no diagonal entry")
-    local, entries = _slices("fill_local", stencil, of_rows, shape)
+    return with_launches(Matrix(layout=where, diagonal=diagonal, local=_slices("fill_local", stencil, of_rows, shape)))
 
+
+def halo_matrix(where: Layout, rows: StencilRows) -> CudaHaloMatrix:
+    """The slices of a chunk's boundary rows."""
+    stencil = _stencil_arguments(rows)
+    stored = where.row[SLICE:-SLICE]
+    reads_halo = cupy.zeros(where.size, dtype=np.uint8)
+    if count := len(stored):
+        arguments = (*stencil, stored, np.int32(count), np.int32(where.rows), reads_halo)
+        kernel("assembly.cu", "find_boundary")(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
-    of_boundary = _rows_arguments(where, _padded(where.row[boundary]), coarse)
-    halo, halo_entries = _slices("fill_halo", stencil, of_boundary, _measure("measure_halo", stencil, of_boundary))
-    return with_launches(
-        Matrix(
-            layout=where,
-            diagonal=diagonal,
-            local=local,
-            boundary=boundary,
-            halo=halo,
-            entries=where.rows + entries + halo_entries,
-        )
+    of_boundary = _rows_arguments(where, _padded(where.row[boundary]), np.uintp(0))
+    slices = _slices("fill_halo", stencil, of_boundary, _measure("measure_halo", stencil, of_boundary))
+    return CudaHaloMatrix(
+        boundary=boundary,
+        slices=slices,
+        by_boundary=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32)),
+        partials=cupy.zeros(len(slices.upper)),
     )
 
 
@@ -77,8 +81,7 @@ def with_launches(a: Matrix) -> CudaMatrix:
         **vars(a),
         by_color=by_color,
         by_plane=_packed(a.local, by_plane),
-        by_boundary=_packed(a.halo, cupy.arange(len(a.halo.upper), dtype=np.int32)),
-        partials=cupy.zeros(max(len(a.local.upper), len(a.halo.upper))),
+        partials=cupy.zeros(len(a.local.upper)),
         forward=forward,
         backward=backward,
     )
@@ -116,24 +119,19 @@ def _rows_arguments(where: Layout, wanted: Array, coarse: Any) -> tuple[Any, ...
     return wanted, np.int32(len(wanted) // SLICE), np.int32(where.rows), where.color, where.position, coarse
 
 
-def _measure(
-    name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *outputs: Array
-) -> tuple[Array, Array, Array]:
-    """widths, runs and numbers of entries of the slices."""
+def _measure(name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *outputs: Array) -> tuple[Array, Array]:
+    """widths and runs of the slices."""
     count = int(of_rows[1])
     widths = cupy.zeros((count, KINDS), dtype=np.int32)
     runs = cupy.zeros(count, dtype=np.uint8)
-    entries = cupy.zeros(count, dtype=np.int64)
     if count:
-        kernel("assembly.cu", name)(*warps(count), (*stencil, *of_rows, widths, runs, entries, *outputs))
-    return widths, runs, entries
+        kernel("assembly.cu", name)(*warps(count), (*stencil, *of_rows, widths, runs, *outputs))
+    return widths, runs
 
 
-def _slices(
-    name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array, Array]
-) -> tuple[Slices, int]:
-    """The filled slices and how many of their values are entries."""
-    widths, runs, entries = shape
+def _slices(name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array]) -> Slices:
+    """The filled slices."""
+    widths, runs = shape
     count = len(runs)
     upper, coarse = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
     lengths, column_lengths = cupy.empty(count, dtype=np.int64), cupy.empty(count, dtype=np.int64)
@@ -142,8 +140,7 @@ def _slices(
             *_threads(count), (widths, runs, np.int32(count), upper, coarse, lengths, column_lengths)
         )
     start, column_start = _running_sum(lengths), _running_sum(column_lengths)
-    # Not entries.sum(): CuPy compiles a reduction of its own for that, which takes 5 s on a machine's first day, twice.
-    totals = cupy.stack([start[-1], column_start[-1], _running_sum(entries)[-1]]).get()
+    totals = cupy.stack([start[-1], column_start[-1]]).get()
     if int(totals[1]) >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
     values = cupy.empty(int(totals[0]))
@@ -151,8 +148,7 @@ def _slices(
     if count:
         arguments = (*stencil, *of_rows, widths, runs, start, column_start, values, columns)
         kernel("assembly.cu", name)(*warps(count), arguments)
-    slices = Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
-    return slices, int(totals[2])
+    return Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
 
 
 def _padded(rows: Array) -> Array:

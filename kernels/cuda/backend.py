@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.cuda import assembly
-from dsolver.kernels.cuda.data import CudaMatrix
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch
@@ -48,6 +48,7 @@ class CudaBackend(Backend):
         self._scratch = Scratch(MOST_BLOCKS)
         self._forks = Forks()
         self._sweeps = {name: kernel("sweeps.cu", name) for name in _SWEEPS}
+        self._small = {name: kernel("sweeps.cu", name, "-DAHEAD=8") for name in _IN_COLORS}
         self._vectors = {name: kernel("vectors.cu", name) for name in _VECTORS}
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
@@ -64,6 +65,9 @@ class CudaBackend(Backend):
 
     def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse)
+
+    def halo_matrix(self, layout: Layout, rows: StencilRows) -> CudaHaloMatrix:
+        return assembly.halo_matrix(layout, rows)
 
     def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
         diagonal = matrix.diagonal.copy()
@@ -91,20 +95,22 @@ class CudaBackend(Backend):
         follow(self._sweeps["spmv_dot"], grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
         self._sum(a.partials, len(a.by_plane), dot, add=False)
 
-    def spmv_halo(self, a: CudaMatrix, h: Array, y: Array) -> None:
+    def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
 
-    def spmv_halo_dot(self, a: CudaMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
+    def spmv_halo_dot(self, a: CudaHaloMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
         self._halo("spmv_halo_dot", a, h, x, y, a.partials)
-        if len(a.boundary):
-            self._sum(a.partials, len(a.halo.upper), dot, add=True)
+        if a.size:
+            self._sum(a.partials, len(a.partials), dot, add=True)
 
-    def subtract_halo(self, a: CudaMatrix, h: Array, r: Array, q: Array) -> None:
-        self.copy(r, q)
-        self._halo("subtract_halo", a, h, r, q)
+    def subtract_halo(self, a: CudaHaloMatrix, h: Array, r: Array) -> None:
+        self._halo("subtract_halo", a, h, r)
 
-    def restrict_halo(self, a: CudaMatrix, t: Transfer, h: Array, rc: Array) -> None:
-        self._halo("restrict_halo", a, t.coarse_of, h, rc)
+    def residual_halo(self, a: CudaHaloMatrix, t: Transfer, h: Array, r: Array, rc: Array, kept: Array) -> None:
+        self._halo("residual_halo", a, t.coarse_of, h, r, rc, kept)
+
+    def restore(self, a: CudaHaloMatrix, kept: Array, r: Array) -> None:
+        self._items("scatter", a.size, a.boundary, kept, r)
 
     def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
         self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
@@ -182,9 +188,10 @@ class CudaBackend(Backend):
         if sweep.chains > 1:
             self._in_chains(function, head, sweep)
             return
+        small = self._small.get(name, function)
         for unit in sweep.units:
             grid, block, tail = unit.launch
-            follow(function, grid, block, head + tail)
+            follow(small if unit.small else function, grid, block, head + tail)
 
     def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: Sweep) -> None:
         """The chains of a sweep on the current stream and one beside it; both have run when the stream goes on."""
@@ -205,10 +212,10 @@ class CudaBackend(Backend):
         fork.event(count + 1).record(fork.side)
         main.wait_event(fork.event(count + 1))
 
-    def _halo(self, name: str, a: CudaMatrix, *arguments: Any) -> None:
-        if a.halo_slices:
-            grid, block, tail = a.halo_slices
-            self._sweeps[name](grid, block, (*a.halo_arguments, *arguments, *tail))
+    def _halo(self, name: str, a: CudaHaloMatrix, *arguments: Any) -> None:
+        if a.launch:
+            grid, block, tail = a.launch
+            self._sweeps[name](grid, block, (*a.arguments, *arguments, *tail))
 
     def _items(self, name: str, size: int, *arguments: Any) -> None:
         if size:
@@ -219,18 +226,16 @@ class CudaBackend(Backend):
         follow(self._vectors["sum"], *_grid(size), arguments)
 
 
+_IN_COLORS = ("forward_from_zero", "backward", "backward_keep", "forward_corrected")
 _SWEEPS = (
     "spmv",
     "spmv_dot",
     "spmv_halo",
     "spmv_halo_dot",
     "subtract_halo",
-    "restrict_halo",
-    "forward_from_zero",
-    "backward",
-    "backward_keep",
-    "forward_corrected",
+    "residual_halo",
     "restrict_residual",
+    *_IN_COLORS,
 )
 _VECTORS = (
     "dot",
@@ -240,6 +245,7 @@ _VECTORS = (
     "update_x_r",
     "copy",
     "gather",
+    "scatter",
     "prolong",
     "prolong_only",
     "fill",

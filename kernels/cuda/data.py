@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.cuda.schedule import Launch, Sweep, warps
-from dsolver.kernels.layout import SLICE, Array, Matrix
+from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,6 @@ class CudaMatrix(Matrix):
     Attributes:
         by_color: uint32 (slices, 4), where the slices of `local` are, in storage order: `Entries` in slices.cuh.
         by_plane: the same in the order in which SpMV visits them.
-        by_boundary: the same for `halo`.
         partials: float64, room for one partial dot product a slice.
         forward: the launches of a forward half sweep.
         backward: the launches of a backward half sweep.
@@ -27,7 +26,6 @@ class CudaMatrix(Matrix):
 
     by_color: Array
     by_plane: Array
-    by_boundary: Array
     partials: Array
     forward: Sweep
     backward: Sweep
@@ -43,18 +41,31 @@ class CudaMatrix(Matrix):
         return self.by_plane, self.local.values, self.local.columns, self.diagonal
 
     @cached_property
-    def halo_arguments(self) -> tuple[Any, ...]:
-        """The first arguments of kernels that read `halo`."""
-        return self.by_boundary, self.halo.values, self.halo.columns, self.boundary
-
-    @cached_property
     def all_slices(self) -> Launch:
         """One warp for each slice of `local`."""
         count = len(self.by_plane)
         return *warps(count), (np.int32(count),)
 
+
+@dataclass(frozen=True, kw_only=True)
+class CudaHaloMatrix(HaloMatrix):
+    """What multiplies a halo, with its launch.
+
+    Attributes:
+        by_boundary: uint32 (slices, 4), where the slices are: `Entries` in slices.cuh.
+        partials: float64, room for one partial dot product a slice.
+    """
+
+    by_boundary: Array
+    partials: Array
+
     @cached_property
-    def halo_slices(self) -> Launch | None:
-        """One warp for each slice of `halo`; None if there is none."""
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of its kernels."""
+        return self.by_boundary, self.slices.values, self.slices.columns, self.boundary
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        """One warp for each slice; None if there is none."""
         count = len(self.boundary)
         return (*warps(-(-count // SLICE)), (np.int32(count),)) if count else None

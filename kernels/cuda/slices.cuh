@@ -2,6 +2,10 @@
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
+#ifndef AHEAD
+#define AHEAD 4
+#endif
+
 constexpr int SLICE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -117,10 +121,8 @@ __device__ __forceinline__ void wait_for_last_launch() {
 #endif
 }
 
-// The first entry columns of a range, requested before `wait_for_last_launch`: 1.3 kB a warp, in flight while the last
-// blocks of the launch before finish.
-constexpr int AHEAD = 4;
-
+// The first entry columns of a range, requested before `wait_for_last_launch`: AHEAD of 256 bytes a warp, in flight while
+// the last blocks of the launch before finish.
 struct Ahead {
     double a[AHEAD];
     int base;   // the bases of a run's first SLICE entry columns, one a lane

@@ -29,6 +29,10 @@
 // four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
 #define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
 
+// Sweeps are compiled a second time with twice the entry columns ahead, for launches whose warps all run at once
+// (schedule.py): they wait for latency, not for registers.
+#define SWEEP KERNEL(AHEAD > 4 ? 6 : 10)
+
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
 // `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
@@ -70,7 +74,7 @@ KERNEL(12) spmv_dot(
 
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24) and the
 // earlier colors' x again in each launch.
-KERNEL(10) forward_from_zero(
+SWEEP forward_from_zero(
     MATRIX, const double* __restrict__ diagonal, const double* __restrict__ r,
     double* x, RANGE
 ) {
@@ -84,7 +88,7 @@ KERNEL(10) forward_from_zero(
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
-KERNEL(10) backward(
+SWEEP backward(
     MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
 ) {
     OWN_SLICE()
@@ -98,7 +102,7 @@ KERNEL(10) backward(
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
-KERNEL(10) backward_keep(
+SWEEP backward_keep(
     MATRIX, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
     RANGE
 ) {
@@ -114,7 +118,7 @@ KERNEL(10) backward_keep(
 
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
-KERNEL(10) forward_corrected(
+SWEEP forward_corrected(
     MATRIX, const double* __restrict__ diagonal,
     const double* __restrict__ r, const double* __restrict__ c, const double* __restrict__ e, double* x,
     double* __restrict__ w, RANGE
@@ -175,25 +179,26 @@ extern "C" __global__ void spmv_halo_dot(
     if (lane == 0) partials[s] = part;
 }
 
-// q = r - A_halo h on the boundary; q is r elsewhere already.
+// r -= H h.
 extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, const double* __restrict__ r,
-    double* __restrict__ q, int count
+    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, double* __restrict__ r, int count
 ) {
     OWN_BOUNDARY()
     const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
-    if (valid) q[p] = r[p] - sum;
+    if (valid) r[p] -= sum;
 }
 
-// rc -= A_halo h at the coarse points of the boundary. The list is in storage order and coarse points are of one
-// color as a rule, so most warps find none and leave.
-extern "C" __global__ void restrict_halo(
+// kept = r, r -= H h, and rc -= H h at the coarse points of the boundary: one pass for all that a halo changes between
+// the two smoothers.
+extern "C" __global__ void residual_halo(
     MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const double* __restrict__ h,
-    double* __restrict__ rc, int count
+    double* __restrict__ r, double* __restrict__ rc, double* __restrict__ kept, int count
 ) {
     OWN_BOUNDARY()
     const int target = valid ? __ldg(coarse_of + p) : -1;
-    if (!__any_sync(ALL_LANES, target >= 0)) return;
     const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    if (!valid) return;
+    kept[s * SLICE + lane] = r[p];
+    r[p] -= sum;
     if (target >= 0) rc[target] -= sum;
 }

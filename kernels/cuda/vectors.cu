@@ -146,6 +146,16 @@ extern "C" __global__ void gather(
         [=](long long i, double value) { buffer[i] = value; });
 }
 
+// y[rows] = values: the opposite.
+extern "C" __global__ void scatter(
+    const int* __restrict__ rows, const double* __restrict__ values, double* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(values + i); },
+        [=](long long i, double value) { y[__ldg(rows + i)] = value; });
+}
+
 // c = P xc, x += c: 4 bytes of index and 32 of values for each coarse point, which lie side by side in their color.
 extern "C" __global__ void prolong(
     const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ x, double* __restrict__ c,

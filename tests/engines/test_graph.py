@@ -211,7 +211,8 @@ def test_every_update_leaves_its_input_alone(client: Client) -> None:
         program.load("b", right_hand_side(hierarchy.partitions[0]))
         program.start()
         program.advance(1)
-        vectors = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
+        fields = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
+        vectors = [v for v in fields if v.shape.path[-1] == "layout"]  # one item a boundary row is no block
         held = [GraphField(v.shape) for v in vectors]
         for copy, vector in zip(held, vectors, strict=True):
             copy.version = vector.version
@@ -251,7 +252,7 @@ def test_keys_are_readable(client: Client) -> None:
     assert prefixes >= {
         *("setup-levels", "load-block", "unload-block", "kept-values", "fill", "waxpby"),
         *("halo-pack", "halo-exchanges", "inner-spmv", "boundary-spmv", "dot-partial", "dot-reduce"),
-        *("presmooth", "restrict", "boundary-restrict", "coarsest-symgs", "prolong"),
+        *("presmooth", "restrict", "boundary-residual", "coarsest-symgs", "prolong"),
         *("boundary-postsmooth", "postsmooth", "update-p", "update-x-r"),
     }
 
