@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 10
 DASHBOARD: Final = "127.0.0.1:8787"
+DEAF: Final = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them."""
 
 
 @final
@@ -66,7 +68,8 @@ def open_client(options: ClusterOptions) -> Iterator[Client | None]:
         DeviceError: GPU workers were asked for and cannot be started here.
     """
     if options.scheduler is not None:
-        with _connected(options.scheduler) as client:
+        # Current, so that a Dask array is computed there and not in this process.
+        with _connected(options.scheduler) as client, client.as_current():
             yield client
     elif options.workers is not None:
         with warnings.catch_warnings():
@@ -102,6 +105,7 @@ def _start(workers: int, device: str) -> Any:
     """A cluster on this machine. Without memory limits: solver memory cannot be spilled, so a limit could only kill."""
     if device == "cuda" or (device == "auto" and _gpus() >= workers):
         return _start_gpus(workers)
+    import dask
     from distributed import LocalCluster
 
     return LocalCluster(
@@ -111,6 +115,7 @@ def _start(workers: int, device: str) -> Any:
         memory_limit=None,
         dashboard_address=DASHBOARD,
         silence_logs=logging.ERROR,
+        preload=[*dask.config.get("distributed.worker.preload"), DEAF],
     )
 
 

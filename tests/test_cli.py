@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
 from click.testing import CliRunner, Result
+from distributed import LocalCluster
 
 from dsolver import problems
 from dsolver.cli import main
+from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.solve import row_sums
 from dsolver.devices import Gpu
@@ -175,6 +181,32 @@ def test_solve_reads_and_writes_zarr_on_workers(folder: Path) -> None:
     np.testing.assert_array_equal(load(folder / "x.zarr"), load(folder / "x.npy"))
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+@pytest.mark.parametrize("ending", [".npy", ".zarr"])
+def test_solve_reads_and_writes_zarr_on_a_cluster_that_runs(folder: Path, engine: str, ending: str) -> None:
+    save(folder / "b.zarr", np.ones((32, 16, 16)))
+    grid = ("--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--device", "cpu", "--rtol", "0.1")
+    with LocalCluster(n_workers=2, processes=False, protocol="tcp://", dashboard_address=":0") as cluster:
+        where = ("--scheduler", cluster.scheduler_address, "--engine", engine)
+        good("solve", *grid, "--rhs", "b.zarr", "--out", f"x{ending}", *where)
+    good("solve", *grid, "--rhs", "b.zarr", "--out", "expected.npy")
+    np.testing.assert_array_equal(load(folder / f"x{ending}"), load(folder / "expected.npy"))
+
+
+@pytest.mark.parametrize("ending", [".npy", ".zarr"])
+def test_what_cannot_be_written_leaves_nothing_behind(folder: Path, ending: str) -> None:
+    save(folder / f"x{ending}", np.ones(SHAPE))
+    lost = da.ones(SHAPE, chunks=8).map_blocks(_lost, dtype=float, meta=np.empty((0, 0, 0)))
+    with pytest.raises(ArithmeticError):
+        write_array(folder / f"x{ending}", lost)
+    assert [path.name for path in folder.iterdir()] == [f"x{ending}"]
+    np.testing.assert_array_equal(load(folder / f"x{ending}"), np.ones(SHAPE))
+
+
+def _lost(_: Any) -> Any:
+    raise ArithmeticError
+
+
 def test_not_converging_exits_with_1_and_advice(folder: Path) -> None:
     result = call("solve", *GRID, "--maxiter", "2", "--out", "x.npy")
     assert result.exit_code == 1
@@ -314,6 +346,31 @@ def test_a_folder_that_is_no_zarr_array_is_never_replaced(folder: Path) -> None:
 def test_an_output_that_could_not_be_written_is_refused_before_the_work() -> None:
     assert "does not exist" in refused("hpcg", *GRID, "--json", "nowhere/out.json")
     assert "ends with .npy or .zarr" in refused("solve", *GRID, "--out", "x.txt")
+
+
+def test_an_interrupt_ends_a_cluster_of_our_own_quietly() -> None:
+    """As a terminal does it: Ctrl-C goes to the command and to its workers."""
+    program = "import signal, dsolver.cli; signal.signal(2, signal.default_int_handler); dsolver.cli.main()"
+    arguments = ["hpcg", *GRID, "--chunks", "2", "1", "1", "--workers", "2", "--device", "cpu", "--time", "90"]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
+        try:
+            assert running.stderr is not None
+            said = running.stderr.readline()
+            assert "dashboard" in said
+            time.sleep(1.0)
+            os.killpg(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=30)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode == 1
+    assert said.split() == ["Aborted!"]
 
 
 def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

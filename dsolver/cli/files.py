@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,9 +49,8 @@ def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file in one go: it is there whole or not at all."""
-    partial = _partial(path)
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    with _replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def check_input(path: Path, grid: Triple) -> None:
@@ -77,22 +78,17 @@ def read_array(path: Path, client: Client | None) -> Any:
 
 def write_array(path: Path, x: Any) -> None:
     """Write a NumPy or Dask array; a Dask array goes to zarr block by block, from the workers."""
-    partial = _partial(path)
-    if path.suffix == ".npy":
-        with partial.open("wb") as file:
-            np.save(file, np.asarray(x), allow_pickle=False)
-        partial.replace(path)
-        return
-    chunks = getattr(x, "chunksize", None) or x.shape
-    shutil.rmtree(partial, ignore_errors=True)
-    target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype="float64")
-    if isinstance(x, np.ndarray):
-        target[...] = x
-    else:
-        x.store(target)
-    if path.is_dir():
-        shutil.rmtree(path)
-    partial.replace(path)
+    with _replacing(path) as partial:
+        if path.suffix == ".npy":
+            with partial.open("wb") as file:
+                np.save(file, np.asarray(x), allow_pickle=False)
+            return
+        chunks = getattr(x, "chunksize", None) or x.shape
+        target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype="float64")
+        if isinstance(x, np.ndarray):
+            target[...] = x
+        else:
+            x.store(target)
 
 
 def _opened(path: Path) -> Any:
@@ -124,6 +120,23 @@ def _zarr() -> Any:
         raise InputError("zarr is not installed: pip install 'dsolver[zarr]', or use a .npy file") from error
 
 
-def _partial(path: Path) -> Path:
-    """Where a file is written before it gets its name."""
-    return path.with_name(f".{path.name}.partial")
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left."""
+    partial = path.with_name(f".{path.name}.partial")
+    _remove(partial)
+    try:
+        yield partial
+        if path.is_dir():
+            shutil.rmtree(path)
+        partial.replace(path)
+    except BaseException:
+        _remove(partial)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -251,7 +251,8 @@ class GangJob(Job):
     def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
         """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
         futures: dict[int, Any] = {number: block for number, block in blocks.items() if isinstance(block, Future)}
-        with suppress(CancelledError):  # told below, with the block's number
+        # `wait` takes the current client, which need not be this one. What was cancelled is told below, by its number.
+        with self._client.as_current(), suppress(CancelledError):
             wait(list(futures.values()))
         for number, future in futures.items():
             if future.status != "finished":
