@@ -18,6 +18,9 @@ SUPERSTEP_SECONDS: Final = 0.5
 SUPERSTEP_ITERATIONS: Final = 50
 DIVERGED: Final = 1e10
 """Growth of the residual beyond which a solve is given up."""
+REACH: Final = 2.0**-53
+"""How far the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from: below what
+rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 PATIENCE: Final = 200
 """Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
 
@@ -94,12 +97,13 @@ class Drive:
         self._callback = callback
         self._patience = patience
         self._best, self._best_at = math.inf, 0
+        self._target = max(self._limit, REACH * b_norm)
         self.residuals: list[float] = []
         self.true_residual = math.inf
 
     def run(self) -> Status:
         """Iterate; returns how it ended. `residuals` and `true_residual` tell the history."""
-        self.true_residual = self._job.call("start", self._limit)
+        self.true_residual = self._job.call("start", self._target)
         self.residuals = [self.true_residual]
         while True:
             status = self._judged_start() or self._recursion()
@@ -112,7 +116,8 @@ class Drive:
             if self.true_residual > before / 2:
                 return Status.STAGNATED
             # The recursion drifted away from the truth: begin anew from x, whose true residual is now known.
-            self._job.call("start", self._limit)
+            self._target = max(self._limit, REACH * self.true_residual)
+            self._job.call("start", self._target)
             self._best, self._best_at = math.inf, len(self.residuals) - 1
 
     def _judged_start(self) -> Status | None:
@@ -145,14 +150,20 @@ class Drive:
         """Add iterations to the history up to the first that ends the solve; later ones changed nothing."""
         for norm, curvature in samples:
             self.residuals.append(norm)
-            status = self._verdict(norm, curvature)
+            stop = self._called(norm)
+            status = self._verdict(norm, curvature) or (Status.STOPPED if stop else None)
             if status is not None:
                 return status
         return None
 
+    def _called(self, norm: float) -> bool:
+        """Whether the callback asks to stop."""
+        state = State(iteration=len(self.residuals) - 1, residual=norm, limit=self._limit)
+        return self._callback is not None and bool(self._callback(state))
+
     def _verdict(self, norm: float, curvature: float) -> Status | None:
         iteration = len(self.residuals) - 1
-        if norm <= self._limit:
+        if norm <= self._target:
             return Status.CONVERGED
         if curvature <= 0.0:
             return Status.INDEFINITE
@@ -164,5 +175,4 @@ class Drive:
             self._best, self._best_at = norm, iteration
         if iteration - self._best_at >= self._patience:
             return Status.STAGNATED
-        state = State(iteration=iteration, residual=norm, limit=self._limit)
-        return Status.STOPPED if self._callback is not None and self._callback(state) else None
+        return None

@@ -40,8 +40,8 @@ _ADVICE: Final = {
         "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last iterate."
     ),
     Status.STAGNATED: (
-        "The true residual no longer falls although the iteration does: the tolerance is below what float64 can reach "
-        "for this system. Loosen rtol, or raise atol."
+        "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system: "
+        "loosen rtol, or raise atol. If it is large, check that the matrix is symmetric positive definite."
     ),
     Status.DIVERGED: (
         "The residual grew without bound: check that the matrix is symmetric positive definite and that the right-hand "

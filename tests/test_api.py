@@ -149,11 +149,13 @@ def test_running_out_of_iterations_is_a_status(b: F64, maxiter: int) -> None:
     assert solution.true_residual == pytest.approx(np.linalg.norm(residual(solution.x, b)), rel=1e-10)
 
 
-def test_a_tolerance_below_rounding_stagnates(b: F64) -> None:
-    solution = solve(PROBLEM, b, rtol=1e-17)
+@pytest.mark.parametrize("rtol", [1e-17, 0.0])
+def test_a_tolerance_below_rounding_stagnates(b: F64, rtol: float) -> None:
+    solution = solve(PROBLEM, b, rtol=rtol)
     assert solution.status is Status.STAGNATED
-    assert solution.residuals[-1] <= 1e-17 * solution.b_norm < solution.true_residual
+    assert rtol * solution.b_norm < solution.true_residual
     assert solution.relative_residual < 1e-14
+    assert np.linalg.norm(residual(solution.x, b)) < 1e-14 * solution.b_norm
 
 
 def test_a_residual_that_waits_for_the_far_end_is_no_stagnation() -> None:

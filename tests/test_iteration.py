@@ -106,6 +106,15 @@ def test_a_recursion_that_drifted_begins_anew_from_the_truth() -> None:
     assert [call for call in job.calls if call[0] == "start"] == [("start", LIMIT)] * 2
 
 
+def test_the_recursion_is_not_followed_where_it_means_nothing() -> None:
+    """With no tolerance at all it would go on until its squares are zero."""
+    job = Script([(0.1**k, 1.0) for k in range(1, 400)], [1.0, 1e-12, 1e-12, 0.9e-12])
+    made = Drive(job, Tolerances(rtol=0.0), 1.0, callback=lambda _: None)
+    assert made.run() is Status.STAGNATED
+    assert [call[1] for call in job.calls if call[0] == "start"] == [iteration.REACH, 1e-12 * iteration.REACH]
+    assert min(made.residuals) > 1e-30
+
+
 def test_beginning_anew_ends_when_the_truth_does_not_fall() -> None:
     status, made, job = drive([1e-4], [1.0, 0.4, 0.4, 0.3])
     assert status is Status.STAGNATED
@@ -192,8 +201,10 @@ def test_a_callback_sees_every_iteration_and_stops_at_once() -> None:
     assert made.residuals == [1.0, 0.5, 0.4, 0.3]
 
 
-def test_a_callback_that_returns_nothing_stops_nothing() -> None:
-    assert drive([0.5, 1e-4], [1.0, 1e-4], callback=lambda _: None)[0] is Status.CONVERGED
+def test_a_callback_that_returns_nothing_stops_nothing_and_sees_the_last_iteration() -> None:
+    seen: list[int] = []
+    assert drive([0.5, 1e-4], [1.0, 1e-4], callback=lambda state: seen.append(state.iteration))[0] is Status.CONVERGED
+    assert seen == [1, 2]
 
 
 def test_a_callbacks_error_reaches_the_caller() -> None:
