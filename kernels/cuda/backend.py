@@ -48,7 +48,6 @@ class CudaBackend(Backend):
         self._scratch = Scratch(MOST_BLOCKS)
         self._forks = Forks()
         self._sweeps = {name: kernel("sweeps.cu", name) for name in _SWEEPS}
-        self._small = {name: kernel("sweeps.cu", name, "-DAHEAD=8") for name in _IN_COLORS}
         self._vectors = {name: kernel("vectors.cu", name) for name in _VECTORS}
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
@@ -188,10 +187,9 @@ class CudaBackend(Backend):
         if sweep.chains > 1:
             self._in_chains(function, head, sweep)
             return
-        small = self._small.get(name, function)
         for unit in sweep.units:
             grid, block, tail = unit.launch
-            follow(small if unit.small else function, grid, block, head + tail)
+            follow(function, grid, block, head + tail)
 
     def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: Sweep) -> None:
         """The chains of a sweep on the current stream and one beside it; both have run when the stream goes on."""
@@ -226,7 +224,6 @@ class CudaBackend(Backend):
         follow(self._vectors["sum"], *_grid(size), arguments)
 
 
-_IN_COLORS = ("forward_from_zero", "backward", "backward_keep", "forward_corrected")
 _SWEEPS = (
     "spmv",
     "spmv_dot",
@@ -234,8 +231,11 @@ _SWEEPS = (
     "spmv_halo_dot",
     "subtract_halo",
     "residual_halo",
+    "forward_from_zero",
+    "backward",
+    "backward_keep",
+    "forward_corrected",
     "restrict_residual",
-    *_IN_COLORS,
 )
 _VECTORS = (
     "dot",

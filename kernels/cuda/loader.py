@@ -31,12 +31,12 @@ def source(name: str) -> str:
 
 
 @cache
-def kernel(file: str, name: str, *options: str) -> Any:
-    """A kernel of a source file compiled with these options, to be called as ``kernel(grid, block, arguments)``.
+def kernel(file: str, name: str) -> Any:
+    """A kernel of a source file, to be called as ``kernel(grid, block, arguments)``.
 
     CuPy compiles a text once per process and device, at the first launch, and keeps the result on disk between
     processes.
     """
     import cupy
 
-    return cupy.RawKernel(source(file), name, options=OPTIONS + options)
+    return cupy.RawKernel(source(file), name, options=OPTIONS)

@@ -28,8 +28,6 @@ WIDEST = 4
 """Most warps of a block, as sweeps.cu is compiled for. Sweeps with 8 were 3 % slower, with 16 10 %."""
 WARPS_TO_FILL = 16
 """Below this many warps a multiprocessor, blocks become narrower: a small level must reach every one of them first."""
-WARPS_AT_ONCE = 24
-"""Most warps a multiprocessor of a launch that waits for latency rather than bandwidth: what sweeps.cu admits there."""
 CHAINS = 2
 SLAB_SHARE = 0.27
 """Share of L2 that x of one slab takes. Measured at 256^3 on an H200: 1.19 ms; half of it 1.30, double 1.26."""
@@ -49,11 +47,9 @@ class Unit:
         chain: which chain it belongs to; launches of a chain run in order.
         after: number of a unit of the other chain that must have run, or None.
         awaited: whether a unit of the other chain waits for this one.
-        small: whether all its warps run at once.
     """
 
     launch: Launch
-    small: bool = False
     chain: int = 0
     after: int | None = None
     awaited: bool = False
@@ -122,13 +118,7 @@ def _plain(colors: Sequence[int], ranges: list[tuple[int, int]]) -> Sweep:
     Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
     L2 still holds.
     """
-    most = WARPS_AT_ONCE * _property("multiProcessorCount")
-    return Sweep(
-        units=tuple(
-            Unit(launch=color_launch(*ranges[c], reverse=c % 2 == 1), small=ranges[c][1] - ranges[c][0] <= most)
-            for c in colors
-        )
-    )
+    return Sweep(units=tuple(Unit(launch=color_launch(*ranges[c], reverse=c % 2 == 1)) for c in colors))
 
 
 def _in_slabs(

@@ -2,10 +2,6 @@
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
-#ifndef AHEAD
-#define AHEAD 4
-#endif
-
 constexpr int SLICE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -121,8 +117,10 @@ __device__ __forceinline__ void wait_for_last_launch() {
 #endif
 }
 
-// The first entry columns of a range, requested before `wait_for_last_launch`: AHEAD of 256 bytes a warp, in flight while
-// the last blocks of the launch before finish.
+// The first entry columns of a range, requested before `wait_for_last_launch`: 1 kB a warp, in flight while the last
+// blocks of the launch before finish. Eight columns need registers that large levels lack, and gave small ones 3 us.
+constexpr int AHEAD = 4;
+
 struct Ahead {
     double a[AHEAD];
     int base;   // the bases of a run's first SLICE entry columns, one a lane

@@ -29,10 +29,6 @@
 // four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
 #define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
 
-// Sweeps are compiled a second time with twice the entry columns ahead, for launches whose warps all run at once
-// (schedule.py): they wait for latency, not for registers.
-#define SWEEP KERNEL(AHEAD > 4 ? 6 : 10)
-
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
 // `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
@@ -72,9 +68,9 @@ KERNEL(12) spmv_dot(
     multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
 }
 
-// x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24) and the
-// earlier colors' x again in each launch.
-SWEEP forward_from_zero(
+// x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
+// slabs the earlier colors' x again in each launch (28).
+KERNEL(10) forward_from_zero(
     MATRIX, const double* __restrict__ diagonal, const double* __restrict__ r,
     double* x, RANGE
 ) {
@@ -88,7 +84,7 @@ SWEEP forward_from_zero(
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
-SWEEP backward(
+KERNEL(10) backward(
     MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
 ) {
     OWN_SLICE()
@@ -102,7 +98,7 @@ SWEEP backward(
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
-SWEEP backward_keep(
+KERNEL(10) backward_keep(
     MATRIX, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
     RANGE
 ) {
@@ -118,7 +114,7 @@ SWEEP backward_keep(
 
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
-SWEEP forward_corrected(
+KERNEL(10) forward_corrected(
     MATRIX, const double* __restrict__ diagonal,
     const double* __restrict__ r, const double* __restrict__ c, const double* __restrict__ e, double* x,
     double* __restrict__ w, RANGE
