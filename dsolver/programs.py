@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from dsolver.krylov import ConjugateGradient
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.multigrid import VCycle
 from dsolver.operator import Operator
-
-FIELDS: Final = ("b", "x")
-"""The vectors of a `Solve` that data goes into and comes from."""
 
 
 @final
@@ -126,5 +123,6 @@ class Solve:
         return float(np.sqrt(self.cg.residual()))
 
     def _field(self, name: str) -> Field:
+        """b or x."""
         field: Field = getattr(self.cg, name)
         return field

@@ -48,7 +48,7 @@ def test_the_bits_are_the_references(chunks: tuple[int, int, int], threads: int)
 
 
 def test_an_iteration_allocates_nothing_of_a_fields_size() -> None:
-    """Alone and between two ranks: peak memory over some iterations, measured below one coarse vector."""
+    """The peak of new memory over some iterations stays below one vector of the next level."""
     spec = spec_of(32, (2, 1, 1))
     partition = spec.hierarchy.partitions[0]
     program = Solve(ResidentEngine(partition, "cpu"), spec)
