@@ -87,7 +87,7 @@ class VCycle:
         run(RESIDUAL_HALO, level.halo_matrix, level.transfer, level.halo, r, rc, level.kept)
         self._cycle(depth + 1, rc, xc)
         self._engine.exchange(xc, level.correction)
-        run(PROLONG, level.transfer, xc, x, level.c)
+        run(PROLONG, level.transfer, xc, level.c)
         run(SUBTRACT_HALO, level.correction_matrix, level.correction, r)
         run(POSTSMOOTH, level.matrix, r, level.c, level.e, x, level.w)
         if depth == 0:  # the caller still needs r; below, it was made for this cycle

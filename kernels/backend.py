@@ -146,7 +146,7 @@ class Backend(ABC):
     def prolong_postsmooth(
         self, matrix: Any, transfer: Any, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
     ) -> None:
-        self.kernel("prolong")(transfer, xc, x, c)
+        self.kernel("prolong")(transfer, xc, c)
         self.kernel("postsmooth")(matrix, r, c, e, x, w)
 
 

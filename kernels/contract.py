@@ -75,10 +75,10 @@ RESTRICT = _kernel("restrict", reads="A T r x e", writes="rc")
 """rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
 PRESMOOTH_RESTRICT = _kernel("presmooth_restrict", reads="A T r", writes="x e rc")
 """`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbours."""
-PROLONG = _kernel("prolong", reads="T xc", updates="x", writes="c")
-"""c = P xc (injection) at the coarse points, x += c. c is zero elsewhere and stays so."""
+PROLONG = _kernel("prolong", reads="T xc", writes="c")
+"""c = P xc (injection) at the coarse points. c is zero elsewhere and stays so."""
 POSTSMOOTH = _kernel("postsmooth", reads="A r c e", updates="x", writes="w")
-"""SymGS from x, which is the pre-smoother's result plus c. Destroys w (work space)."""
+"""SymGS from x + c, where x and e are what `PRESMOOTH` left. Destroys w (work space)."""
 PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
 """`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbours."""
 

@@ -166,11 +166,11 @@ class NumpyBackend(Backend):
         self.spmv(a, x, ax)
         rc[:] = (r - ax)[t.fine_of]
 
-    def prolong(self, t: Transfer, xc: F64, x: F64, c: F64) -> None:
+    def prolong(self, t: Transfer, xc: F64, c: F64) -> None:
         c[t.fine_of] = xc
-        x[t.fine_of] += xc
 
     def postsmooth(self, a: TextbookMatrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
+        x += c
         self._symmetric_sweep(a, r, x)
 
     def _symmetric_sweep(self, a: TextbookMatrix, r: F64, x: F64) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, final
 
 import cupy
@@ -37,7 +38,7 @@ class NcclTransport(Transport):
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self._stream = cupy.cuda.Stream(non_blocking=True, priority=-5)
         self._ready = cupy.cuda.Event(disable_timing=True)
-        self._done = cupy.cuda.Event(disable_timing=True)
+        self._under_way: Any = None  # the event after the newest exchange, until it has been waited for
 
     def lane(self) -> AbstractContextManager[Any]:
         self._fork()
@@ -58,15 +59,16 @@ class NcclTransport(Transport):
         nccl.groupEnd()
         arrived = cupy.cuda.Event(disable_timing=True)
         arrived.record(self._stream)
-        return lambda: cupy.cuda.get_current_stream().wait_event(arrived)
+        self._under_way = arrived
+        return partial(self._arrive, arrived)
 
     def gather(self, own: Any, everyone: Any) -> None:
         """A sum over ranks in which every number has one non-zero term: exact, whatever the order."""
-        self._fork()
+        if self._under_way is not None:  # calls of one communicator must not run beside each other
+            self._arrive(self._under_way)
         pointer, count, kind = _span(own, 0, len(own))
-        self._comm.allReduce(pointer, everyone.data.ptr, count, kind, nccl.NCCL_SUM, self._stream.ptr)
-        self._done.record(self._stream)
-        cupy.cuda.get_current_stream().wait_event(self._done)
+        stream = cupy.cuda.get_current_stream().ptr
+        self._comm.allReduce(pointer, everyone.data.ptr, count, kind, nccl.NCCL_SUM, stream)
 
     def check(self) -> None:
         """Raise what a peer has failed with, if one has.
@@ -88,6 +90,11 @@ class NcclTransport(Transport):
         self._stream.synchronize()
         self._comm.destroy()
         self._mesh.close()
+
+    def _arrive(self, arrived: Any) -> None:
+        cupy.cuda.get_current_stream().wait_event(arrived)
+        if self._under_way is arrived:
+            self._under_way = None
 
     def _fork(self) -> None:
         """What follows on the halo stream starts after what the current stream holds."""

@@ -186,8 +186,8 @@ class CpuBackend(Backend):
     def restrict(self, a: Matrix, t: Transfer, r: F64, x: F64, e: F64, rc: F64) -> None:
         self.team.run(sweeps.restrict, *t.slices, _slices_of(a.local), a.local.upper, t.coarse_of, e, rc)
 
-    def prolong(self, t: Transfer, xc: F64, x: F64, c: F64) -> None:
-        vectors.prolong(t.fine_of, xc, x, c)
+    def prolong(self, t: Transfer, xc: F64, c: F64) -> None:
+        vectors.prolong(t.fine_of, xc, c)
 
     def postsmooth(self, a: Matrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
         m = _slices_of(a.local)

@@ -116,10 +116,9 @@ def gathered_dot(rows: Any, x: Any, t: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
-def prolong(fine_of: Any, xc: Any, x: Any, c: Any) -> None:
-    """c = P xc and x += c at the coarse points."""
+def prolong(fine_of: Any, xc: Any, c: Any) -> None:
+    """c = P xc at the coarse points."""
     for q in range(len(fine_of)):
         p = fine_of[q]
         if p >= 0:
             c[p] = xc[q]
-            x[p] += xc[q]

@@ -125,19 +125,13 @@ class CudaBackend(Backend):
             only = Unit(launch=color_launch(first - 1, last - 1, reverse=False))
             self._half_sweep("restrict_residual", Sweep(units=(only,)), a, t.coarse_of, e, rc)
 
-    def prolong(self, t: Transfer, xc: Array, x: Array, c: Array) -> None:
-        self._items("prolong", len(t.fine_of), t.fine_of, xc, x, c)
+    def prolong(self, t: Transfer, xc: Array, c: Array) -> None:
+        self._items("prolong", len(t.fine_of), t.fine_of, xc, c)
 
     def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
+        # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.
         self._half_sweep("forward_corrected", a.forward, a, a.diagonal, r, c, e, x, w)
         self._half_sweep("backward", a.backward, a, a.diagonal, w, x)
-
-    def prolong_postsmooth(
-        self, a: CudaMatrix, t: Transfer, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
-    ) -> None:
-        # The forward sweep writes every x before reading it: adding P xc to the old x first would be lost.
-        self._items("prolong_only", len(t.fine_of), t.fine_of, xc, c)
-        self.postsmooth(a, r, c, e, x, w)
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
@@ -247,7 +241,6 @@ _VECTORS = (
     "gather",
     "scatter",
     "prolong",
-    "prolong_only",
     "fill",
     "load",
     "total",

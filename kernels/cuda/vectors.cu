@@ -156,24 +156,9 @@ extern "C" __global__ void scatter(
         [=](long long i, double value) { y[__ldg(rows + i)] = value; });
 }
 
-// c = P xc, x += c: 4 bytes of index and 32 of values for each coarse point, which lie side by side in their color.
+// c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they
+// are of one color.
 extern "C" __global__ void prolong(
-    const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ x, double* __restrict__ c,
-    long long size
-) {
-    FOLLOW_LAST()
-    for_items(
-        size, [=](long long q) { return __ldg(fine_of + q); },
-        [=](long long q, int target) {
-            if (target < 0) return;
-            const double value = __ldg(xc + q);
-            c[target] = value;
-            x[target] += value;
-        });
-}
-
-// c = P xc alone, for the fused step: the sweep that follows writes every x before it reads it.
-extern "C" __global__ void prolong_only(
     const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ c, long long size
 ) {
     FOLLOW_LAST()
