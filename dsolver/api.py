@@ -112,7 +112,7 @@ def solve(
             "solve": solved - loaded,
             "total": time.perf_counter() - began,
         },
-        engine=runtime.describe(),
+        engine=runtime.describe(len(partition)),
     )
 
 

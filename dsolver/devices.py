@@ -74,7 +74,7 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
 
     Raises:
         DeviceError: "cuda" was asked for, and a worker has no GPU or two workers share one.
-        ClusterError: the cluster does not answer or has no workers.
+        ClusterError: the cluster does not answer, has no workers, or has one that cannot run this package.
     """
     try:
         workers = sorted(client.scheduler_info(n_workers=-1).get("workers", ()))
@@ -84,7 +84,7 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":
             return tuple(sorted(workers, key=_by_host)), "cpu"
-        gpus: dict[str, Gpu | str] = client.run(find_gpu, workers=workers)
+        gpus = _look(client, workers)
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     reason = _why_not(gpus)
@@ -94,6 +94,19 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
     if wanted == "cuda":
         raise DeviceError(f"device 'cuda' was asked for, but {reason}")
     return tuple(sorted(workers, key=_by_host)), "cpu"
+
+
+def _look(client: Client, workers: list[str]) -> dict[str, Gpu | str]:
+    """The GPU of each worker."""
+    try:
+        found: dict[str, Gpu | str] = client.run(find_gpu, workers=workers)
+    except (OSError, TimeoutError):
+        raise
+    except Exception as error:  # whatever a worker without this package makes of the call
+        raise ClusterError(
+            f"a worker cannot run dsolver: {error}; install the same versions of it and of its dependencies there"
+        ) from error
+    return found
 
 
 def _why_not(gpus: dict[str, Gpu | str]) -> str | None:

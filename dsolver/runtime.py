@@ -45,10 +45,17 @@ class Runtime:
         """A cut with one chunk for each worker, each extent divisible by the divisor where possible."""
         return cut_for(grid, max(1, len(self.workers)), divisor)
 
-    def describe(self) -> str:
-        """For people: the engine, the device and the number of workers."""
-        where = f" with {len(self.workers)} workers" if self.workers else ""
-        return f"{self.engine}/{self.kernels}{where}"
+    def crew(self, chunks: int) -> str:
+        """For people: how many workers own a chunk, of how many; empty without a cluster."""
+        used, there = min(chunks, len(self.workers)), len(self.workers)
+        if not there:
+            return ""
+        return f"{there} workers" if used == there else f"{used} of {there} workers"
+
+    def describe(self, chunks: int) -> str:
+        """For people: the engine, the kernels and the workers that own one of so many chunks."""
+        crew = self.crew(chunks)
+        return f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
 
     def launch(self, program: Callable[[Engine, Any], Any], spec: Any, partition: Partition) -> Job:
         """Start a program for a partition: program(engine, spec), in this process or on every rank."""

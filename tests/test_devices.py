@@ -138,6 +138,15 @@ def test_a_cluster_without_workers_is_refused_with_what_to_do() -> None:
         of_cluster({}, "auto")
 
 
+def test_workers_without_this_package_are_told_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise Exception("No module named 'dsolver'")  # noqa: TRY002  # what distributed raises
+
+    monkeypatch.setattr(FakeClient, "run", fail)
+    with pytest.raises(ClusterError, match="a worker cannot run dsolver: No module named 'dsolver'; install"):
+        of_cluster({"tcp://a:1": "no GPU"}, "auto")
+
+
 @pytest.mark.parametrize("error", [OSError("gone"), TimeoutError("gone")])
 def test_a_cluster_that_does_not_answer_is_a_cluster_error(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*_: Any, **__: Any) -> Any:
@@ -185,9 +194,9 @@ def test_the_runtime_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, None)
     chosen = runtime.connect()
     assert (chosen.engine, chosen.device, chosen.kernels, chosen.workers) == ("resident", "cpu", "cpu", ())
-    assert chosen.describe() == "resident/cpu"
+    assert chosen.describe(8) == "resident/cpu"
     assert chosen.chunks_for((16, 16, 16), 8) == (1, 1, 1)
-    assert runtime.connect(engine="reference", kernels="numpy").describe() == "reference/numpy"
+    assert runtime.connect(engine="reference", kernels="numpy").describe(1) == "reference/numpy"
 
 
 def test_the_reference_engine_uses_no_cluster() -> None:
@@ -198,7 +207,8 @@ def test_the_reference_engine_uses_no_cluster() -> None:
 def test_chunks_are_made_for_each_worker() -> None:
     client: Any = FakeClient({f"tcp://a:{port}": "no GPU" for port in range(4)})
     chosen = runtime.connect(client)
-    assert chosen.describe() == "resident/cpu with 4 workers"
+    assert chosen.describe(8) == "resident/cpu with 4 workers"
+    assert chosen.describe(2) == "resident/cpu with 2 of 4 workers"
     assert chosen.chunks_for((16, 16, 16), 8) == (1, 2, 2)
 
 

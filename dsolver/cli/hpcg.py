@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,8 @@ def command(
     files.check_output(json_file, force=force)
     with place.runtime() as runtime, progress.shown() as report:
         result = benchmark.run(runtime, options, *([report] if report else []))
-        workers = len(runtime.workers)
-    show(result, workers)
+        crew = runtime.crew(prod(result.chunks))
+    show(result, crew)
     if json_file is not None:
         files.write_text(json_file, result.to_json())
     if result.valid is False:

@@ -45,10 +45,10 @@ LOOP_NOTE: Final = "* each operation alone, in a timed loop of its own that ends
 FIRST_SHOWN: Final = 5
 
 
-def show(result: HpcgResult, workers: int) -> None:
-    """Print the report to stdout."""
+def show(result: HpcgResult, crew: str) -> None:
+    """Print the report to stdout; the crew is how many workers took part, empty without a cluster."""
     console = Console(highlight=False, soft_wrap=True)
-    console.print(_facts(result, workers))
+    console.print(_facts(result, crew))
     console.print(_phases(result))
     if result.tests.made:
         console.print(_tests(result))
@@ -71,14 +71,14 @@ def verdict(result: HpcgResult) -> str:
     return f"[bold red]INVALID[/]: rating {rating} does not count, because {'; '.join(result.tests.problems)}"
 
 
-def _facts(result: HpcgResult, workers: int) -> Table:
+def _facts(result: HpcgResult, crew: str) -> Table:
     grid, chunks = result.grid, result.chunks
     sides = [f"{n // p}" if n % p == 0 else f"{n / p:.1f}" for n, p in zip(grid, chunks, strict=True)]
     table = _table("HPCG-style benchmark", "", "")
     rows = grid[0] * grid[1] * grid[2]
     table.add_row("problem", f"{_by(grid)} grid, {rows:,} rows, 27-point, 4 multigrid levels")
     table.add_row("partition", f"{_by(chunks)} chunks of {' x '.join(sides)} points")
-    table.add_row("engine", f"{result.engine}, " + (f"{workers} workers" if workers else "in this process"))
+    table.add_row("engine", f"{result.engine}, {crew or 'in this process'}")
     table.add_row("device", result.device)
     table.add_row("order", result.order)
     return table
