@@ -50,7 +50,8 @@ class Runtime:
         used, there = min(chunks, len(self.workers)), len(self.workers)
         if not there:
             return ""
-        return f"{there} workers" if used == there else f"{used} of {there} workers"
+        workers = "worker" if there == 1 else "workers"
+        return f"{there} {workers}" if used == there else f"{used} of {there} {workers}"
 
     def describe(self, chunks: int) -> str:
         """For people: the engine, the kernels and the workers that own one of so many chunks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -209,6 +210,7 @@ def test_chunks_are_made_for_each_worker() -> None:
     chosen = runtime.connect(client)
     assert chosen.describe(8) == "resident/cpu with 4 workers"
     assert chosen.describe(2) == "resident/cpu with 2 of 4 workers"
+    assert replace(chosen, workers=("tcp://a:0",)).describe(8) == "resident/cpu with 1 worker"
     assert chosen.chunks_for((16, 16, 16), 8) == (1, 2, 2)
 
 
