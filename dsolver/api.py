@@ -83,7 +83,7 @@ def solve(
     guess = None if x0 is None else container_of("x0", x0, partition, runtime.client)
 
     spec = SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned)
-    with runtime.launch(Solve, spec, partition) as job:
+    with runtime.launch(Solve, spec, partition, problem.offsets) as job:
         ready = time.perf_counter()
         job.load("b", right.blocks())
         if guess is not None:
@@ -91,6 +91,8 @@ def solve(
         b_norm, x_norm = job.call("norms")
         _check_norms(b_norm, x_norm)
         if b_norm == 0.0:
+            if not right.is_zero():
+                raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
             job.call("fill", "x", 0.0)
         loaded = time.perf_counter()
         # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.

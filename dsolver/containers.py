@@ -50,6 +50,10 @@ class Container(ABC):
         """Whether `like` wants NumPy blocks, not the device's."""
         return True
 
+    def is_zero(self) -> bool:
+        """Whether every value is zero."""
+        return not bool((self._values != 0).any())
+
     @abstractmethod
     def like(self, blocks: Mapping[int, Any]) -> Any:
         """An array of this kind from blocks (arrays, or futures of arrays) by chunk number."""
@@ -96,15 +100,17 @@ class InDask(Container):
         from distributed import futures_of
 
         by_key = {future.key: future for future in futures_of(persisted)}
-        return {chunk.number: by_key[(persisted.name, *self._place(chunk.number))] for chunk in self._partition}
+        return {
+            chunk.number: by_key[(persisted.name, *self._partition.place(chunk.number))] for chunk in self._partition
+        }
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):
             blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
         return dask_array(self._partition, blocks, self._values._meta)
 
-    def _place(self, number: int) -> tuple[int, int, int]:
-        return self._partition.place(number)
+    def is_zero(self) -> bool:
+        return not bool(self._client.compute((self._values != 0).any()).result())
 
 
 @final

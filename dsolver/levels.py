@@ -68,8 +68,9 @@ class Hierarchy:
             bad = sorted({n for n in extents if n % divisor})
             if bad:
                 raise InputError(
-                    f"chunks of {bad[0]} points along {axis} are not divisible by {divisor}, which {levels} multigrid "
-                    f"levels need: choose a grid and chunks so that every chunk is"
+                    f"{sum(extents)} points along {axis} in {len(extents)} chunks make chunks of {bad[0]} points along "
+                    f"{axis} that are not divisible by {divisor}, which {levels} multigrid levels need: choose a grid "
+                    f"and chunks so that every chunk is"
                 )
         partitions = [partition]
         for _ in range(levels - 1):

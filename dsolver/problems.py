@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -32,8 +32,8 @@ class Problem:
     name: str
     grid: Triple
     chunks: Triple | None = None
-    offsets: Offsets
-    weights: tuple[float, ...]
+    offsets: Offsets = field(repr=False)
+    weights: tuple[float, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", three("grid", self.grid))

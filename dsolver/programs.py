@@ -114,9 +114,12 @@ class Solve:
         return float(np.sqrt(self.cg.start(limit * limit)))
 
     def advance(self, steps: int) -> list[tuple[float, float]]:
-        """Run iterations; for each (‖r‖ of the recursion, pᵀA p)."""
-        samples = self._engine.repeat(self.cg.step, steps, (self.cg.rr, self.cg.pap))
-        return [(float(np.sqrt(rr)), pap) for rr, pap in samples]
+        """Run iterations; for each (‖r‖ of the recursion, the smaller of pᵀAp and rᵀMr).
+
+        Both are positive for a positive definite A and M; the one that is not shows that A or M is not.
+        """
+        samples = self._engine.repeat(self.cg.step, steps, (self.cg.rr, self.cg.pap, self.cg.rz))
+        return [(float(np.sqrt(rr)), min(pap, rz)) for rr, pap, rz in samples]
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""

@@ -11,7 +11,7 @@ from dsolver import devices
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job, LocalJob
 from dsolver.errors import InputError
-from dsolver.partition import Partition, Triple
+from dsolver.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.placement import cut_for, owners_of
 
 if TYPE_CHECKING:
@@ -58,14 +58,34 @@ class Runtime:
         crew = self.crew(chunks)
         return f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
 
-    def launch(self, program: Callable[[Engine, Any], Any], spec: Any, partition: Partition) -> Job:
-        """Start a program for a partition: program(engine, spec), in this process or on every rank."""
+    def launch(
+        self,
+        program: Callable[[Engine, Any], Any],
+        spec: Any,
+        partition: Partition,
+        offsets: Offsets = DIRECTIONS,
+    ) -> Job:
+        """Start a program for a partition: program(engine, spec), in this process or on every rank.
+
+        Args:
+            program: made on the engine, or on every rank's.
+            spec: what it needs; picklable.
+            partition: the chunks.
+            offsets: what the rows read; a task graph then links only those chunks that exchange.
+        """
         owners = owners_of(partition, self.workers)
         if self.engine == "graph":
             from dsolver.engines.graph import GraphEngine
 
             assert self.client is not None
-            return LocalJob(GraphEngine(partition, self.client, owners, kernels=self.kernels), program, spec)
+            graph = GraphEngine(
+                partition,
+                self.client,
+                owners,
+                kernels=self.kernels,
+                neighbors=lambda chunk: [number for number, _ in partition.halo_boxes(chunk, offsets)],
+            )
+            return LocalJob(graph, program, spec)
         if self.engine == "resident" and self.client is not None:
             from dsolver.engines.gang import GangJob
 

@@ -48,8 +48,8 @@ _ADVICE: Final = {
         "side is scaled sensibly."
     ),
     Status.INDEFINITE: (
-        "A direction with pᵀAp <= 0 was met: the matrix is not positive definite, so conjugate gradients do not apply. "
-        "Check the sign of the stencil: a Laplacian needs a positive diagonal."
+        "A vector with pᵀAp <= 0 or rᵀMr <= 0 was met: the matrix or its preconditioner is not positive definite, so "
+        "conjugate gradients do not apply. Check the sign of the stencil: a Laplacian needs a positive diagonal."
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.",
     Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",

@@ -49,7 +49,7 @@ COPY = _kernel("copy", reads="x", writes="y")
 FILL = _kernel("fill", reads="layout value", writes="x")
 """x = value on every row (a float); padding stays zero."""
 PACK = _kernel("pack", reads="plan x", writes="buffer")
-"""buffer = x at the rows that the neighbours read, neighbour after neighbour."""
+"""buffer = x at the rows that the neighbors read, neighbor after neighbor."""
 
 SPMV = _kernel("spmv", reads="A x", writes="y")
 """y = A_local x."""
@@ -74,13 +74,13 @@ PRESMOOTH = _kernel("presmooth", reads="A r", writes="x e")
 RESTRICT = _kernel("restrict", reads="A T r x e", writes="rc")
 """rc = (r - A_local x) at the coarse points, which after `PRESMOOTH` is (L e) at the coarse points."""
 PRESMOOTH_RESTRICT = _kernel("presmooth_restrict", reads="A T r", writes="x e rc")
-"""`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbours."""
+"""`PRESMOOTH` then `RESTRICT`, for a chunk with no neighbors."""
 PROLONG = _kernel("prolong", reads="T xc", writes="c")
 """c = P xc (injection) at the coarse points. c is zero elsewhere and stays so."""
 POSTSMOOTH = _kernel("postsmooth", reads="A r c e", updates="x", writes="w")
 """SymGS from x + c, where x and e are what `PRESMOOTH` left. Destroys w (work space)."""
 PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
-"""`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbours."""
+"""`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbors."""
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 TOTAL = _kernel("total", reads="parts", writes="total")

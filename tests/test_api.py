@@ -176,6 +176,19 @@ def test_a_negative_definite_matrix_is_indefinite() -> None:
     assert solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8))).status is Status.INDEFINITE
 
 
+def test_a_negative_definite_matrix_is_indefinite_too() -> None:
+    """pᵀAp may be positive for a while when M is not definite; rᵀMr is not."""
+    weights = -np.ones((3, 3, 3))
+    assert solve(problems.stencil((8, 8, 8), weights), np.ones((8, 8, 8))).status is Status.INDEFINITE
+
+
+def test_a_right_hand_side_whose_norm_underflows_is_refused() -> None:
+    b = np.full((8, 8, 8), 1e-200)
+    for values in (b, da.from_array(b)):
+        with pytest.raises(InputError, match="so small that its norm is zero: scale it"):
+            solve(problems.hpcg((8, 8, 8)), values)
+
+
 def test_overflow_is_not_finite() -> None:
     solution = solve(problems.hpcg((8, 8, 8)), np.ones((8, 8, 8)), x0=np.full((8, 8, 8), 1e152))
     assert solution.status is Status.NOT_FINITE
@@ -236,11 +249,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "indivisible chunks": (
         {"problem": problems.hpcg(GRID, chunks=(2, 2, 1)), "b": np.ones(GRID)},
-        "chunks of 4 points along y are not divisible by 8",
+        "chunks of 4 points along y that are not divisible by 8",
     ),
     "chunks that do not divide": (
         {"problem": problems.hpcg(GRID, chunks=(1, 1, 2)), "b": np.ones(GRID)},
-        "chunks of 12 points along z are not divisible by 8",
+        "chunks of 12 points along z that are not divisible by 8",
     ),
 }
 AFTER_LAUNCH = {"huge b", "huge x0", "NaN in a dask b", "NaN in a dask x0"}

@@ -209,3 +209,10 @@ def test_a_dask_array_that_cannot_be_computed_says_why(where: Client | None) -> 
     lazy = da.zeros(GRID, chunks=8).map_blocks(fail, dtype=np.float64, meta=np.empty((0, 0, 0)))
     with pytest.raises(KeyError, match="lost"):
         solve(PROBLEM, lazy, client=where)
+
+
+def test_a_dask_array_whose_norm_underflows_is_refused(where: Client | None) -> None:
+    tiny = da.full(GRID, 1e-200, chunks=8)
+    with pytest.raises(InputError, match="so small that its norm is zero"):
+        solve(PROBLEM, tiny, client=where)
+    assert solve(PROBLEM, 0.0 * tiny, client=where).converged

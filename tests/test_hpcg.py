@@ -21,6 +21,7 @@ KEYS = {
     "grid",
     "chunks",
     "engine",
+    "kernels",
     "order",
     "device",
     "iterations",

@@ -176,9 +176,9 @@ def test_a_hierarchy_halves_every_chunk() -> None:
 @pytest.mark.parametrize(
     ("grid", "chunks", "levels", "message"),
     [
-        ((16, 12, 16), (1, 1, 1), 4, "chunks of 12 points along y are not divisible by 8"),
-        ((16, 16, 16), (1, 1, 4), 4, "chunks of 4 points along z are not divisible by 8"),
-        ((10, 16, 16), (3, 1, 1), 2, "chunks of 3 points along x are not divisible by 2"),
+        ((16, 12, 16), (1, 1, 1), 4, "chunks of 12 points along y that are not divisible by 8"),
+        ((16, 16, 16), (1, 1, 4), 4, "chunks of 4 points along z that are not divisible by 8"),
+        ((10, 16, 16), (3, 1, 1), 2, "chunks of 3 points along x that are not divisible by 2"),
     ],
 )
 def test_chunks_that_cannot_be_halved_so_often_are_refused(

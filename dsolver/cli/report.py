@@ -79,6 +79,7 @@ def _facts(result: HpcgResult, crew: str) -> Table:
     table.add_row("problem", f"{_by(grid)} grid, {rows:,} rows, 27-point, 4 multigrid levels")
     table.add_row("partition", f"{_by(chunks)} chunks of {' x '.join(sides)} points")
     table.add_row("engine", f"{result.engine}, {crew or 'in this process'}")
+    table.add_row("kernels", "NumPy text-book" if result.kernels == "numpy" else result.kernels)
     table.add_row("device", result.device)
     table.add_row("order", result.order)
     return table

@@ -286,6 +286,7 @@ class _Bench:
             grid=self._options.grid,
             chunks=self._chunks,
             engine=self._runtime.engine,
+            kernels=self._runtime.kernels,
             order=str(self._options.order),
             device=self._runtime.device,
             iterations=len(residuals) - 1,

@@ -170,6 +170,7 @@ class HpcgResult:
         grid: points along x, y, z.
         chunks: how many chunks along x, y, z.
         engine: "reference", "graph" or "resident".
+        kernels: "numpy", "cpu" or "cuda".
         order: of the smoother.
         device: "cpu" or "cuda".
         iterations: CG iterations of a set.
@@ -184,6 +185,7 @@ class HpcgResult:
     grid: Triple
     chunks: Triple
     engine: str
+    kernels: str
     order: str
     device: str
     iterations: int
@@ -209,6 +211,7 @@ class HpcgResult:
             "grid": list(self.grid),
             "chunks": list(self.chunks),
             "engine": self.engine,
+            "kernels": self.kernels,
             "order": self.order,
             "device": self.device,
             "iterations": self.iterations,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dsolver.kernels.cpu.compiled import compiled
 from dsolver.kernels.layout import SLICE
 
 NONE, LOWER, UPPER, COARSE = -1, 0, 1, 2
@@ -18,7 +19,7 @@ RUN_BYTES = SLICE * 8 + 4
 EXPLICIT_BYTES = SLICE * 12
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def stencil_entries(rows: Any, shape: Any, numbering: Any, steps: Any, weights: Any, columns: Any, values: Any) -> None:
     """columns, values (K, m): the entries of m rows of a stencil; column -1 and value 0 where there is none."""
     nx, ny = shape[0], shape[1]
@@ -57,7 +58,7 @@ def _target(column: Any, position: Any, guard: Any) -> Any:
     return position[column] if column < len(position) else column - len(position) + guard
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def measure(
     first: Any,
     last: Any,
@@ -101,7 +102,7 @@ def measure(
             widths[s] = run_width
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def fill(
     first: Any,
     last: Any,
@@ -147,7 +148,7 @@ def fill(
             run_used += seen
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def fill_diagonal(rows: Any, columns: Any, values: Any, diagonal: Any) -> None:
     """diagonal[i] = the entry of row i in its own column."""
     for k in range(columns.shape[0]):
@@ -156,7 +157,7 @@ def fill_diagonal(rows: Any, columns: Any, values: Any, diagonal: Any) -> None:
                 diagonal[i] = values[k, i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def storage_order(color: Any, next_position: Any, position: Any, row: Any) -> None:
     """position and row from the first position of each color; rows keep their order inside a color."""
     for i in range(len(color)):
@@ -166,7 +167,7 @@ def storage_order(color: Any, next_position: Any, position: Any, row: Any) -> No
         row[p] = i
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def reads_halo(columns: Any, rows: Any, count: Any, out: Any) -> None:
     """out[i] = row i has an entry in the halo."""
     for i in range(len(rows)):

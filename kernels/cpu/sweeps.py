@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
+from dsolver.kernels.cpu.compiled import compiled
 from dsolver.kernels.layout import SLICE as _SLICE
 
 SLICE = uint64(_SLICE)
@@ -47,7 +48,7 @@ def _width(s: Any, m: Any) -> Any:
     return (uint64(m[0][s + ONE]) - uint64(m[0][s])) // SLICE
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
     """y = A_local x on storage slices [first, last)."""
     acc = np.empty(_SLICE)
@@ -60,7 +61,7 @@ def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
             y[p + lane] = acc[lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, r: Any, x: Any) -> None:
     """x = (r - L x)/d, color after color: the forward sweep from x = 0."""
     acc = np.empty(_SLICE)
@@ -72,7 +73,7 @@ def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, 
             x[p + lane] = (r[p + lane] - acc[lane]) / diagonal[p + lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
     """x = w - (U x)/d, last slice first: the backward sweep. w may be x."""
     acc = np.empty(_SLICE)
@@ -85,7 +86,7 @@ def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x
             x[p + lane] = w[p + lane] - acc[lane] / diagonal[p + lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def backward_keep(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, x: Any, e: Any) -> None:
     """e = (U x)/d, x -= e, last slice first: the backward sweep that keeps what it subtracts."""
     acc = np.empty(_SLICE)
@@ -99,7 +100,7 @@ def backward_keep(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, x: A
             x[p + lane] -= e[p + lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def forward_corrected(
     first: Any, last: Any, m: Any, upper: Any, coarse: Any, diagonal: Any, r: Any, c: Any, e: Any, x: Any, w: Any
 ) -> None:
@@ -121,7 +122,7 @@ def forward_corrected(
             x[p + lane] = new - e[p + lane] - tail[lane] / diagonal[p + lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, rc: Any) -> None:
     """rc = (L e) at the coarse points of storage slices [first, last)."""
     acc = np.empty(_SLICE)
@@ -140,7 +141,7 @@ def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, 
                 rc[q] = acc[lane]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def halo_products(first: Any, last: Any, m: Any, h: Any, out: Any) -> None:
     """out = A_halo h on slices [first, last) of the boundary list; out has one item for each boundary lane."""
     acc = np.empty(_SLICE)

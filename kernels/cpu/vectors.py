@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dsolver.kernels.cpu.compiled import compiled
+
 BLOCK = 4096
 LANES = 8
 """Independent partial sums inside a block: one vector register, and a fixed order of addition."""
@@ -33,7 +35,7 @@ def _block_dot(b: Any, x: Any, y: Any, acc: Any) -> Any:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def block_dots(first: Any, last: Any, x: Any, y: Any, out: Any) -> None:
     """out[b] = x . y on block b."""
     acc = np.empty(LANES)
@@ -41,7 +43,7 @@ def block_dots(first: Any, last: Any, x: Any, y: Any, out: Any) -> None:
         out[b] = _block_dot(b, x, y, acc)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def in_order(parts: Any) -> Any:
     """Sum of the items, first to last."""
     total = 0.0
@@ -50,21 +52,21 @@ def in_order(parts: Any) -> Any:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def waxpby(first: Any, last: Any, a: Any, x: Any, b: Any, y: Any, w: Any) -> None:
     """w = a x + b y on blocks [first, last)."""
     for i in range(first * BLOCK, min(last * BLOCK, len(x))):
         w[i] = a * x[i] + b * y[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def update_p(first: Any, last: Any, z: Any, beta: Any, p: Any) -> None:
     """p = z + beta p on blocks [first, last)."""
     for i in range(first * BLOCK, min(last * BLOCK, len(p))):
         p[i] = z[i] + beta * p[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def update_x_r(first: Any, last: Any, p: Any, ap: Any, alpha: Any, active: Any, x: Any, r: Any, out: Any) -> None:
     """x += alpha p and r -= alpha Ap while active; out[b] = r . r on block b."""
     acc = np.empty(LANES)
@@ -76,28 +78,28 @@ def update_x_r(first: Any, last: Any, p: Any, ap: Any, alpha: Any, active: Any, 
         out[b] = _block_dot(b, r, r, acc)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def gather(rows: Any, x: Any, out: Any) -> None:
     """out = x[rows]."""
     for i in range(len(rows)):
         out[i] = x[rows[i]]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def scatter(rows: Any, t: Any, y: Any) -> None:
     """y[rows] = t."""
     for i in range(len(rows)):
         y[rows[i]] = t[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def scatter_add(rows: Any, sign: Any, t: Any, y: Any) -> None:
     """y[rows] += sign t."""
     for i in range(len(rows)):
         y[rows[i]] += sign * t[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def mapped_subtract(rows: Any, target: Any, t: Any, y: Any) -> None:
     """y[target[rows]] -= t wherever target is not -1."""
     for i in range(len(rows)):
@@ -106,7 +108,7 @@ def mapped_subtract(rows: Any, target: Any, t: Any, y: Any) -> None:
             y[q] -= t[i]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def gathered_dot(rows: Any, x: Any, t: Any) -> Any:
     """x[rows] . t, first to last."""
     total = 0.0
@@ -115,7 +117,7 @@ def gathered_dot(rows: Any, x: Any, t: Any) -> Any:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def prolong(fine_of: Any, xc: Any, c: Any) -> None:
     """c = P xc at the coarse points."""
     for q in range(len(fine_of)):

@@ -1,4 +1,4 @@
-"""Every backend computes what the NumPy text-book does, on boxes with and without neighbours."""
+"""Every backend computes what the NumPy text-book does, on boxes with and without neighbors."""
 
 from __future__ import annotations
 

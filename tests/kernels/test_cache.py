@@ -1,0 +1,28 @@
+"""Where compiled CPU kernels are kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+from dsolver.kernels.cpu import sweeps
+print(sweeps.spmv._cache.cache_path)
+"""
+
+
+def cache(**environment: str) -> Path:
+    given = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment
+    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, env=given)
+    return Path(done.stdout.strip())
+
+
+def test_it_is_outside_of_the_package(tmp_path: Path) -> None:
+    """Where an uninstallation would leave it, and with it a folder that hides an editable installation."""
+    assert cache(XDG_CACHE_HOME=str(tmp_path)).is_relative_to(tmp_path / "dsolver")
+
+
+def test_numbas_own_setting_is_obeyed(tmp_path: Path) -> None:
+    assert cache(NUMBA_CACHE_DIR=str(tmp_path / "mine")).is_relative_to(tmp_path / "mine")
