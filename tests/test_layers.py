@@ -21,6 +21,7 @@ ALLOWED = {
         ("dask", "distributed", "dask_cuda"),
         (
             "dsolver.engines.graph",
+            "dsolver.engines.graph_results",
             "dsolver.engines.gang",
             "dsolver.engines.ranks",
             "dsolver.engines.resident",

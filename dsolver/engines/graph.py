@@ -14,16 +14,12 @@ Handles are variables over immutable results of tasks (`graph_handles`); operati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from time import monotonic, sleep
 from typing import Any, Final, TypeVar, final
 from uuid import uuid4
 from weakref import WeakSet
 
 from dask._task_spec import Task, TaskRef
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
-from distributed import CancelledError, Client, Future
-from distributed.client import _wait
+from distributed import Client, Future
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.graph_handles import (
@@ -41,11 +37,11 @@ from dsolver.engines.graph_handles import (
     level_of,
     states,
 )
+from dsolver.engines.graph_results import Results
 from dsolver.engines.graph_tasks import (
     Path,
     Step,
     add_parts,
-    adopt,
     build,
     exchange_halo,
     pack_halo,
@@ -53,7 +49,6 @@ from dsolver.engines.graph_tasks import (
     run_kernel,
     unload_block,
 )
-from dsolver.errors import ClusterError, DsolverError, RankError
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
 from dsolver.partition import Partition
@@ -80,203 +75,12 @@ REDUCE: Final = "dot-reduce"
 PARTIAL: Final = LABELS["dot"]
 KEPT: Final = "kept-values"
 
-POLL: Final = 0.5
-"""Seconds between two looks at whether the owners are still there."""
-PATIENCE: Final = 30.0
-"""Seconds for the cluster to answer what needs no computing."""
-GRACE: Final = 5.0
-"""Seconds for a graph that nobody wants any more to be read, so that it can be taken back."""
 PAST: Final = 1000
 """Tasks after which the past of the current results is forgotten: about a second's worth of a scheduler's work."""
 
 V = TypeVar("V", bound=Variable)
 Node = tuple[int, Key, Path]
 """A node of a reduction tree: its first chunk, the key of a result, and what of it."""
-
-
-@final
-class _Pins:
-    """The worker of each key, asked by the scheduler."""
-
-    def __init__(self, owners: Sequence[str]) -> None:
-        self._owners = tuple(owners)
-
-    def __call__(self, key: Key) -> list[str]:
-        return [self._owners[key[2]]]
-
-
-@final
-class _Results:
-    """What the cluster holds and computes for an engine: submits, waits, forgets. Every wait ends.
-
-    Args:
-        client: a synchronous client.
-        owners: the worker address of each chunk.
-        name: distinguishes this engine's graphs.
-    """
-
-    def __init__(self, client: Client, owners: Sequence[str], name: str) -> None:
-        self.owners = tuple(owners)
-        self.futures: dict[Key, Future[Any]] = {}
-        self.past = 0
-        self._client = client
-        self._layer = f"dsolver-{name}"
-        self._newest: list[Future[Any]] = []
-        self._retired: list[Future[Any]] = []
-        self._closed = False
-
-    def submit(self, tasks: Mapping[Key, Task], wanted: set[Key]) -> None:
-        """Compute the wanted keys that are among the tasks; of what is held, keep only what is wanted."""
-        if self._closed:
-            raise ClusterError("this engine is closed")
-        new = [key for key in wanted if key in tasks]
-        if new:
-            needed = _needed(tasks, new)
-            layer = MaterializedLayer(needed, annotations={"workers": _Pins(self.owners)})
-            graph = HighLevelGraph({self._layer: layer}, {self._layer: set()})
-            self._newest = list(self._client.get(graph, new, sync=False))
-            self.futures.update(zip(new, self._newest, strict=True))
-            self.past += len(needed)
-        self._retired += [self.futures.pop(key) for key in self.futures.keys() - wanted]
-
-    def place(self, block: Any, chunk: int) -> Any:
-        """Put a block on the owner of its chunk, where it stays until the graph that reads it runs. Returns its key."""
-        if isinstance(block, Future):
-            future: Future[Any] = Future(
-                block.key, self._client
-            )  # not the caller's own, which this engine must not release
-        else:
-            # A copy, because workers in this process would get the caller's own array and read it later.
-            (future,) = self._client.scatter([block.copy()], workers=[self.owners[chunk]], hash=False)
-        self._retired.append(future)
-        return future.key
-
-    def share(self, key: Key) -> Future[Any]:
-        """A future of a result for somebody else, who keeps it when this engine lets go."""
-        return Future(key, self._client)
-
-    def gather(self, keys: Sequence[Key]) -> list[Any]:
-        """Small results, waited for."""
-        if not keys:
-            return []
-        self.wait(keys)
-        values: list[Any] = self._ask(self._client.gather, [self.futures[k] for k in keys], asynchronous=True)
-        return values
-
-    def wait(self, keys: Iterable[Key]) -> None:
-        """Until all of them are there.
-
-        Raises:
-            RankError: a task raised an exception.
-            ClusterError: a worker that owns chunks has left; its tasks may run nowhere else and would wait for ever.
-        """
-        futures = [self.futures[key] for key in keys]
-        while not self._arrived(futures):
-            self._check_owners()
-        self.tidy()
-
-    def tidy(self) -> None:
-        """Let go of what is no longer wanted, as soon as that is safe."""
-        if self._understood():
-            _release(self._retired)
-
-    def rename(self, sources: Mapping[Key, tuple[Key, Path]]) -> None:
-        """Hold parts of finished results under new keys, on their owners, with no past: as a scatter would.
-
-        Args:
-            sources: for each new key, the old one and what of its value.
-        """
-        by_owner: dict[str, list[tuple[Key, Path, Key]]] = {}
-        for new, (old, path) in sources.items():
-            by_owner.setdefault(self.owners[old[2]], []).append((old, path, new))
-        found = self._ask(self._client.run, adopt, by_owner, workers=list(by_owner), asynchronous=True)
-        where = {key: [owner] for owner, sizes in found.items() for key in sizes}
-        sizes = {key: size for sizes in found.values() for key, size in sizes.items()}
-        self._ask(self._scheduler.update_data, who_has=where, nbytes=sizes, client=self._client.id)
-        for key in where:
-            self.futures[key] = Future(key, self._client)
-            self._client.futures[key].finish()
-
-    def close(self) -> None:
-        """Let go of everything."""
-        self._closed = True
-        deadline = monotonic() + GRACE
-        with suppress(ClusterError, RuntimeError):  # of a cluster or a client that is closed already
-            while not self._understood() and monotonic() < deadline:
-                sleep(0.01)
-        _release([*self.futures.values(), *self._retired])
-        self.futures.clear()
-        self._retired.clear()
-        self._newest.clear()
-
-    @property
-    def _scheduler(self) -> Any:
-        return self._client.scheduler
-
-    def _understood(self) -> bool:
-        """Whether the scheduler has read the newest graph, which the messages sent after it may overtake.
-
-        What is released before that may be what the graph needs, or will make and never be asked to forget.
-        """
-        if not self._newest or any(future.done() for future in self._newest):
-            return True
-        first = self._newest[0].key
-        return self._ask(self._scheduler.get_task_status, keys=[first])[first] is not None
-
-    def _arrived(self, futures: list[Future[Any]]) -> bool:
-        """Whether all are there, after a while."""
-
-        async def look() -> bool:
-            # Not the public `wait`: that one takes the default client, which need not be this one. And a TimeoutError
-            # that is caught here does not keep its callers' frames, with the futures in them, until they are collected.
-            try:
-                await _wait(futures, timeout=POLL)
-            except TimeoutError:
-                return False
-            return True
-
-        try:
-            arrived: bool = self._ask(look)
-        except CancelledError as error:
-            self._check_owners()
-            self.close()
-            raise ClusterError(f"the cluster has lost data of this solve ({error}): start it again") from error
-        for future in futures:
-            if future.status == "error":
-                self._raise(future)
-        return arrived
-
-    def _raise(self, future: Future[Any]) -> None:
-        """Tell a task's exception in a line."""
-        self._check_owners()
-        error = self._ask(future.exception, asynchronous=True)
-        self.close()
-        if isinstance(error, DsolverError):
-            raise error
-        where = next(iter(getattr(error, "__notes__", ())), "a task")
-        raise RankError(f"{where} failed: {type(error).__name__}: {error}") from error
-
-    def _check_owners(self) -> None:
-        present = self._ask(self._scheduler.ncores)
-        lost = [owner for owner in dict.fromkeys(self.owners) if owner not in present]
-        if not lost:
-            return
-        chunks = [str(chunk) for chunk, owner in enumerate(self.owners) if owner in lost]
-        self.close()
-        raise ClusterError(
-            f"{_list('worker', lost)} has left the cluster with {_list('chunk', chunks)}: start the solve again"
-        )
-
-    def _ask(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Ask the cluster something that it answers at once."""
-
-        async def ask() -> Any:
-            return await function(*arguments, **named)
-
-        try:
-            return self._client.sync(ask, callback_timeout=PATIENCE)
-        except OSError as error:  # also a TimeoutError and a closed connection
-            raise ClusterError(f"the cluster does not answer: {type(error).__name__}: {error}") from error
 
 
 @final
@@ -314,7 +118,7 @@ class GraphEngine(Engine):
         self._batch = batch
         self._name = uuid4().hex[:8]
         self._serial = 0
-        self._results = _Results(client, owners, self._name)
+        self._results = Results(client, owners, self._name)
         self._variables: WeakSet[Variable] = WeakSet()
         self._tasks: dict[Key, Task] = {}
 
@@ -524,25 +328,3 @@ class GraphEngine(Engine):
         handles = [v for v in self._variables if isinstance(v, Vector | GraphParts)]
         current = {v.version for v in handles if v.version is not None and v.version.group != kept}
         return {version: self._version(KEPT) for version in current}
-
-
-def _needed(tasks: Mapping[Key, Task], keys: Iterable[Key]) -> dict[Key, Task]:
-    """The tasks that results need, directly or not."""
-    found: dict[Key, Task] = {}
-    todo = list(keys)
-    while todo:
-        key = todo.pop()
-        if key in tasks and key not in found:
-            found[key] = tasks[key]
-            todo += tasks[key].dependencies
-    return found
-
-
-def _release(futures: list[Future[Any]]) -> None:
-    for future in futures:
-        future.release()
-    futures.clear()
-
-
-def _list(word: str, items: Sequence[str]) -> str:
-    return f"{word}{'s' if len(items) > 1 else ''} {', '.join(items)}"
