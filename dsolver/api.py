@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.containers import container_of
 from dsolver.errors import InputError
-from dsolver.iteration import PATIENCE, Callback, Drive, Tolerances
+from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.levels import HPCG_LEVELS, Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Partition
@@ -39,6 +39,7 @@ def solve(
     M: Literal["mg", "none"] | None = "mg",  # SciPy's name for it
     x0: Any = None,
     callback: Callback | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Solve A x = b by conjugate gradients, preconditioned by multigrid.
 
@@ -57,6 +58,7 @@ def solve(
         x0: first guess, like b; zero by default.
         callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
             one by one, which costs speed on small systems.
+        progress: called with the newest `State` about twice a second; the solve takes no notice of it.
 
     Returns:
         The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
@@ -67,7 +69,7 @@ def solve(
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     began = time.perf_counter()
-    _check_kinds(problem, callback)
+    _check_kinds(problem, callback, progress)
     tolerances = Tolerances(rtol=rtol, atol=atol, maxiter=MAXITER if maxiter is None else maxiter)
     if M not in ("mg", "none", None):
         raise InputError(f"unknown preconditioner M={M!r}: use 'mg' or None")
@@ -97,7 +99,7 @@ def solve(
         loaded = time.perf_counter()
         # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
         patience = max(PATIENCE, sum(problem.grid))
-        drive = Drive(job, tolerances, b_norm, callback, patience)
+        drive = Drive(job, tolerances, b_norm, callback, progress, patience)
         status = drive.run()
         solved = time.perf_counter()
         x = right.like(job.unload("x", host=right.host))
@@ -118,22 +120,23 @@ def solve(
     )
 
 
-def _check_kinds(problem: Any, callback: Any) -> None:
+def _check_kinds(problem: Any, callback: Any, progress: Any) -> None:
     """Refuse what would fail far from here, as an attribute that is missing or a call in the middle of a solve."""
     if not isinstance(problem, Problem):
         raise InputError(
             f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
         )
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback must be a function of a State, not {callback!r}")
+    for name, function in (("callback", callback), ("progress", progress)):
+        if function is not None and not callable(function):
+            raise InputError(f"{name} must be a function of a State, not {function!r}")
 
 
 def _check_shapes(problem: Problem, b: Any, x0: Any) -> None:
-    """Refuse what can be refused before anything is connected."""
+    """Refuse what can be refused before anything is connected; values of Dask arrays are looked at once computed."""
     whole = Partition(problem.grid)
     for name, values in (("b", b), ("x0", x0)):
         if values is not None or name == "b":
-            container_of(name, values, whole, None)
+            container_of(name, values, whole, None).check()
 
 
 def _check_norms(b_norm: float, x_norm: float) -> None:

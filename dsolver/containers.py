@@ -45,6 +45,13 @@ class Container(ABC):
     def blocks(self) -> Mapping[int, Any]:
         """A block for each chunk by number."""
 
+    def check(self) -> None:  # noqa: B027  # values that are not here yet are looked at by their norm
+        """Look at the values that are in this process.
+
+        Raises:
+            InputError: one is NaN or infinite.
+        """
+
     @property
     def host(self) -> bool:
         """Whether `like` wants NumPy blocks, not the device's."""
@@ -67,9 +74,11 @@ class InMemory(Container):
         super().__init__(name, values, partition)
         self._xp = xp
         self._client = client
-        bad = int((~xp.isfinite(values)).sum())
+
+    def check(self) -> None:
+        bad = int((~self._xp.isfinite(self._values)).sum())
         if bad:
-            raise InputError(f"{name} has {bad} values that are NaN or infinite")
+            raise InputError(f"{self._name} has {bad} values that are NaN or infinite")
 
     def blocks(self) -> Mapping[int, Any]:
         return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
@@ -118,8 +127,9 @@ class InLocalDask(Container):
     """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
 
     def blocks(self) -> Mapping[int, Any]:
-        values = np.asarray(self._values.compute())
-        return InMemory(self._name, values, self._partition, np, None).blocks()
+        here = InMemory(self._name, np.asarray(self._values.compute()), self._partition, np, None)
+        here.check()
+        return here.blocks()
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da

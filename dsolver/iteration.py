@@ -44,6 +44,9 @@ class State:
 Callback = Callable[[State], bool | None]
 """Called after each iteration; the solve stops when it returns True."""
 
+Progress = Callable[[State], None]
+"""Called now and then with the newest state; it cannot stop the solve, and does not slow it."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +92,14 @@ class Drive:
         tolerances: Tolerances,
         b_norm: float,
         callback: Callback | None = None,
+        progress: Progress | None = None,
         patience: int = PATIENCE,
     ) -> None:
         self._job = job
         self._limit = tolerances.limit(b_norm)
         self._maxiter = tolerances.maxiter
         self._callback = callback
+        self._progress = progress
         self._patience = patience
         self._best, self._best_at = math.inf, 0
         self._target = max(self._limit, REACH * b_norm)
@@ -135,6 +140,8 @@ class Drive:
             began = time.perf_counter()
             samples = self._job.call("advance", min(steps, room))
             status = self._judge(samples)
+            if self._progress is not None:
+                self._progress(self._state(self.residuals[-1]))
             if status is not None:
                 return status
             steps = self._next(len(samples), time.perf_counter() - began)
@@ -158,8 +165,10 @@ class Drive:
 
     def _called(self, norm: float) -> bool:
         """Whether the callback asks to stop."""
-        state = State(iteration=len(self.residuals) - 1, residual=norm, limit=self._limit)
-        return self._callback is not None and bool(self._callback(state))
+        return self._callback is not None and bool(self._callback(self._state(norm)))
+
+    def _state(self, norm: float) -> State:
+        return State(iteration=len(self.residuals) - 1, residual=norm, limit=self._limit)
 
     def _verdict(self, norm: float, curvature: float) -> Status | None:
         iteration = len(self.residuals) - 1

@@ -67,6 +67,16 @@ def drive(
     return made.run(), made, job
 
 
+def test_progress_is_told_after_each_superstep_and_slows_nothing() -> None:
+    seen: list[State] = []
+    job = Script([(0.5**k, 1.0) for k in range(1, 40)], [1.0, 0.0])
+    made = Drive(job, Tolerances(rtol=0.0, atol=LIMIT), 1.0, progress=seen.append)
+    made.run()
+    assert len(seen) == len(job.steps) < len(made.residuals) - 1
+    assert [state.residual for state in seen] == [made.residuals[state.iteration] for state in seen]
+    assert seen[-1].iteration == len(made.residuals) - 1
+
+
 # -- every status ------------------------------------------------------------------------------------------------------
 
 

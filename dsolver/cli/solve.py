@@ -13,7 +13,7 @@ import dsolver
 from dsolver import problems
 from dsolver.cli import files, progress
 from dsolver.cli.options import Where, force_option, where_options
-from dsolver.iteration import State, Tolerances
+from dsolver.iteration import Progress, State, Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Box, Triple
@@ -110,7 +110,7 @@ def command(
             order=order,
             rtol=rtol,
             maxiter=tolerances.maxiter,
-            callback=_reporter(report, tolerances.maxiter) if report else None,
+            progress=_reporter(report, tolerances.maxiter) if report else None,
         )
         if out is not None:
             files.write_array(out, solution.x)
@@ -130,11 +130,11 @@ def row_sums(problem: Problem) -> npt.NDArray[np.float64]:
     return out
 
 
-def _reporter(report: progress.Report, maxiter: int) -> Any:
-    def callback(state: State) -> None:
+def _reporter(report: progress.Report, maxiter: int) -> Progress:
+    def tell(state: State) -> None:
         report(f"CG {state.residual:.1e} > {state.limit:.1e}", state.iteration, maxiter)
 
-    return callback
+    return tell
 
 
 def _show(solution: Solution, out: Path | None) -> None:
