@@ -1,0 +1,63 @@
+"""One partition, three engines, one to four workers: one list of residuals, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from dsolver import problems
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import Runtime, connect
+
+STEPS = 6
+HIERARCHY = Hierarchy.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), Order.parse("color8"))
+
+Result = tuple[list[tuple[float, float]], list[Any]]
+
+
+def run(runtime: Runtime) -> Result:
+    """Residuals of some iterations on b = A 1, and the blocks of x after them."""
+    with runtime.launch(Solve, SolveSpec(hierarchy=HIERARCHY), HIERARCHY.partitions[0]) as job:
+        job.call("fill", "x", 1.0)
+        job.call("b_from_x")
+        job.call("fill", "x", 0.0)
+        job.call("start")
+        samples = job.call("advance", STEPS)
+        blocks = job.unload("x", host=True)
+        found = [blocks[number] for number in range(len(HIERARCHY.partitions[0]))]
+        return samples, [block.result() if hasattr(block, "key") else block for block in found]
+
+
+@pytest.fixture(scope="module")
+def serial() -> Result:
+    return run(connect(engine="reference", device="cpu"))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result) -> None:
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        for engine in ("resident", "graph"):
+            samples, blocks = run(connect(client, engine=engine, device="cpu"))
+            assert samples == serial[0], engine
+            assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
+
+
+def test_the_embedded_engine_gives_the_same_bits(serial: Result) -> None:
+    samples, blocks = run(connect(device="cpu"))
+    assert samples == serial[0]
+    assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True))
+
+
+def test_the_text_book_kernels_agree_to_rounding(serial: Result) -> None:
+    samples, _ = run(connect(engine="reference", kernels="numpy"))
+    np.testing.assert_allclose([norm for norm, _ in samples], [norm for norm, _ in serial[0]], rtol=1e-10)
