@@ -23,6 +23,7 @@ ALLOWED = {
             "dsolver.engines.graph",
             "dsolver.engines.graph_results",
             "dsolver.engines.gang",
+            "dsolver.engines.rank",
             "dsolver.engines.ranks",
             "dsolver.engines.resident",
             "dsolver.runtime",

@@ -19,7 +19,8 @@ from dsolver.engines import ranks
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
 from dsolver.engines.mesh import TOKEN_BYTES
-from dsolver.engines.ranks import Busy, Failure
+from dsolver.engines.rank import Failure, GangSpec
+from dsolver.engines.ranks import Busy
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError
 from dsolver.partition import Partition
 
@@ -81,7 +82,7 @@ class GangJob(Job):
         self._direct: bool | None = None
         self._job = f"dsolver-{uuid.uuid4().hex[:12]}"
         packed = _packed("the program", (program, spec))
-        gang = ranks.GangSpec(
+        gang = GangSpec(
             job=self._job,
             lease=f"lease-{self._job}",
             partition=partition,
@@ -123,7 +124,7 @@ class GangJob(Job):
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 
-    def _opened(self, gang: ranks.GangSpec) -> list[ranks.Opened]:
+    def _opened(self, gang: GangSpec) -> list[ranks.Opened]:
         """Make every rank. Where one job at a time is possible they are made one after the other, in rank order.
 
         Rank order is the same for all jobs of a cluster, so two of them cannot wait for each other.

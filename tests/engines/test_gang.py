@@ -28,6 +28,7 @@ from dsolver.engines import gang, ranks
 from dsolver.engines.base import Engine
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.job import Job
+from dsolver.engines.rank import GangSpec
 from dsolver.errors import InputError, RankError
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
@@ -425,7 +426,7 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
 def test_jobs_on_gpus_take_turns(
     two: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ranks.GangSpec, "exclusive", True)
+    monkeypatch.setattr(GangSpec, "exclusive", True)
     with caplog.at_level(logging.WARNING, "dsolver"), ExitStack() as stack:
         first = launch(two)
         second = stack.enter_context(in_background(lambda: launch(two)))
@@ -442,7 +443,7 @@ def test_jobs_on_gpus_take_turns(
 
 
 def test_a_turn_that_never_comes_is_given_up(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks.GangSpec, "exclusive", True)
+    monkeypatch.setattr(GangSpec, "exclusive", True)
     monkeypatch.setattr(gang, "TURN", 0.2)
     with launch(two) as job:
         with pytest.raises(RankError, match="was busy with dsolver-"):
