@@ -62,6 +62,11 @@ class Recorder:
                 self._transport.check()
                 looked = time.monotonic()
 
+    def settle(self) -> None:
+        """Wait for every stream of the device: data passes between this one and those of the user or of tasks."""
+        self.wait()
+        cupy.cuda.Device().synchronize()
+
     def _capture(self, step: Callable[[], None]) -> Any:
         self.stream.begin_capture()
         try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, final
 
 from dsolver import kernels as backends
-from dsolver.engines.base import Scalar
+from dsolver.engines.base import Field, PerChunk, Scalar
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.transport import Transport
 from dsolver.partition import Partition
@@ -53,8 +53,22 @@ class ResidentEngine(EagerEngine):
             self._recorder.wait()
         return super().read(*scalars)
 
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        self._settle()  # whoever made the blocks may have done so on another stream
+        super().load(blocks, layout, out)
+        self._settle()  # and may free them as soon as this returns
+
+    def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:
+        blocks = super().unload(x, layout)
+        self._settle()  # they are read on other streams
+        return blocks
+
     def scope(self) -> AbstractContextManager[Any]:
         return self._recorder.stream if self._recorder is not None else nullcontext()
+
+    def _settle(self) -> None:
+        if self._recorder is not None:
+            self._recorder.settle()
 
     def close(self) -> None:
         self._recorder = None
