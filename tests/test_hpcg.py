@@ -111,6 +111,11 @@ def test_at_least_one_set_and_as_many_as_the_time_allows(full: HpcgResult) -> No
     assert longer.tests.variance.variance == 0.0
 
 
+def test_all_of_the_set_up_in_the_wanted_order_counts_as_optimizing(full: HpcgResult) -> None:
+    seconds = json.loads(full.to_json())["seconds"]
+    assert seconds["optimize"] == seconds["setup_optimized"] > 0.0
+
+
 def test_json_has_the_promised_keys_and_plain_numbers(full: HpcgResult) -> None:
     data = json.loads(full.to_json())
     assert set(data) == KEYS

@@ -25,7 +25,7 @@ PHASES: Final = {
     "reference": "reference CG",
     "test_cg": "TestCG",
     "setup_optimized": "set-up, wanted order",
-    "optimize": "of that, optimizing",
+    "optimize": "counted as optimizing",
     "test_symmetry": "TestSymmetry",
     "optimized": "optimized CG",
     "sets": "timed sets",

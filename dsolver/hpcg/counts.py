@@ -71,7 +71,7 @@ def rating(grid: Triple, iterations: int, sets: int, seconds: float, setup: floa
         sets: how many.
         seconds: of all sets.
         setup: seconds of the plain set-up.
-        optimize: seconds of the set-up beyond the plain one.
+        optimize: seconds of coloring, reordering and conversion.
     """
     counted = of_sets(grid, iterations, sets).total * REFERENCE_ITERATIONS / iterations
     return counted / (seconds + sets * (optimize / 10 + setup / 10)) / 1e9

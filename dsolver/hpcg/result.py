@@ -177,7 +177,7 @@ class HpcgResult:
         residuals: ‖r_k‖/‖r_0‖ of the last set, k = 0 .. iterations.
         gflops: speeds; only `raw` when just iterations were asked for.
         seconds: by phase. setup: of the plain, natural-order set-up (of the wanted order when just iterations were
-            asked for); optimize: of the set-up in the wanted order beyond that; total: everything.
+            asked for); optimize: of the set-up in the wanted order, all of it; total: everything.
         tests: the checks.
         versions: of what took part; None where a package is missing.
     """
