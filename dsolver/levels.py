@@ -85,26 +85,14 @@ class Hierarchy:
     def build(self, backend: Backend, number: int) -> tuple[ChunkLevel, ...]:
         """All levels of one chunk, finest first."""
         layouts = [self._layout(backend, p[number].box.shape) for p in self.partitions]
-        transfers = [
-            backend.transfer(fine, coarse, coarse_rows(backend.xp, fine.shape, coarse.shape))
-            for fine, coarse in pairwise(layouts)
-        ]
-        built = []
-        for depth, transfer in enumerate([*transfers, None]):
-            level = self._level(backend, number, depth, layouts[depth], transfer)
-            if transfer is not None:
-                level = self._corrected(backend, number, depth, level, layouts[depth + 1])
-            built.append(level)
-        return tuple(built)
+        finer = [self._corrected(backend, number, depth, *pair) for depth, pair in enumerate(pairwise(layouts))]
+        return (*finer, self._level(backend, number, self.depth - 1, layouts[-1], None))
 
     def _layout(self, backend: Backend, shape: Triple) -> Layout:
         return backend.layout(self.order.colors(backend.xp, shape), self.order.count(shape), shape)
 
-    def _level(self, backend: Backend, number: int, depth: int, layout: Layout, transfer: Any) -> ChunkLevel:
-        coarse = None
-        if transfer is not None:
-            coarse = backend.xp.zeros(layout.rows, dtype=np.bool_)
-            coarse[coarse_rows(backend.xp, layout.shape, _halved(layout.shape))] = True
+    def _level(self, backend: Backend, number: int, depth: int, layout: Layout, coarse: Any) -> ChunkLevel:
+        """A level by itself; coarse: bool (rows,), its coarse points, or None if there is no coarser level."""
         plan = self.partitions[depth].halo_plan(number, self.problem.offsets)
         rows = self.problem.rows(self.partitions[depth], number, backend.xp)
         return ChunkLevel(
@@ -112,17 +100,21 @@ class Hierarchy:
             matrix=backend.matrix(layout, rows, coarse),
             halo=backend.halo_layout(layout, list(plan.sends), list(plan.receives)),
             halo_matrix=backend.halo_matrix(layout, rows),
-            transfer=transfer,
         )
 
-    def _corrected(self, backend: Backend, number: int, depth: int, level: ChunkLevel, coarse: Layout) -> ChunkLevel:
-        """The level with what it exchanges of the coarser level's solution."""
+    def _corrected(self, backend: Backend, number: int, depth: int, fine: Layout, coarse: Layout) -> ChunkLevel:
+        """A level with its way to the coarser one and what it exchanges of that one's solution."""
+        fine_row = coarse_rows(backend.xp, fine.shape, coarse.shape)
+        points = backend.xp.zeros(fine.rows, dtype=np.bool_)
+        points[fine_row] = True
+        level = self._level(backend, number, depth, fine, points)
         plan = self.partitions[depth].coarse_halo_plan(number, self.problem.offsets)
         rows = self.problem.correction_rows(self.partitions[depth], number, backend.xp)
         return replace(
             level,
+            transfer=backend.transfer(fine, coarse, fine_row),
             correction=backend.halo_layout(coarse, list(plan.sends), list(plan.receives)),
-            correction_matrix=backend.halo_matrix(level.layout, rows),
+            correction_matrix=backend.halo_matrix(fine, rows),
         )
 
 
@@ -131,8 +123,3 @@ def coarse_rows(xp: Any, fine: Triple, coarse: Triple) -> Any:
     nx, ny, _ = fine
     i, j, k = (2 * xp.arange(n, dtype=xp.int32) for n in coarse)
     return (i[None, None, :] + nx * (j[None, :, None] + ny * k[:, None, None])).reshape(-1)
-
-
-def _halved(shape: Triple) -> Triple:
-    nx, ny, nz = shape
-    return nx // 2, ny // 2, nz // 2

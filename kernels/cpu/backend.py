@@ -87,6 +87,8 @@ class CpuBackend(Backend):
         return columns, values
 
     def _boundary(self, layout: Layout, rows: StencilRows) -> npt.NDArray[np.int32]:
+        if int(rows.numbering.max()) < layout.rows:  # a chunk alone: no row needs to be looked at
+            return np.empty(0, dtype=np.int32)
         out = []
         for batch in _batches(layout.row):
             columns, _ = self._entries(rows, layout.row[batch])
