@@ -22,6 +22,7 @@ ALLOWED = {
         (
             "dsolver.engines.graph",
             "dsolver.engines.graph_results",
+            "dsolver.engines.adoption",
             "dsolver.engines.gang",
             "dsolver.engines.rank",
             "dsolver.engines.ranks",

@@ -16,6 +16,7 @@ from distributed import Future, wait
 from distributed.protocol import pickle
 
 from dsolver.engines import ranks
+from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
 from dsolver.engines.mesh import TOKEN_BYTES
@@ -286,17 +287,11 @@ class GangJob(Job):
 
     async def _adopt(self, placed: Sequence[Mapping[int, tuple[str, int]]]) -> dict[int, Future[Any]]:
         """Futures of what ranks have put into their workers' memory, as `Client.scatter` makes them."""
-        client: Any = self._client
-        where = {key: [w] for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
+        where = {key: w for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
         sizes = {key: size for blocks in placed for key, size in blocks.values()}
         with _answered():
-            await client.scheduler.update_data(who_has=where, nbytes=sizes, client=client.id)
-        futures: dict[int, Any] = {
-            number: Future(key, client) for blocks in placed for number, (key, _) in blocks.items()
-        }
-        for key in where:
-            client.futures[key].finish()
-        return futures
+            futures = await adopted(self._client, where, sizes)
+        return {number: futures[key] for blocks in placed for number, (key, _) in blocks.items()}
 
 
 @contextmanager

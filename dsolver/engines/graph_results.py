@@ -12,6 +12,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
+from dsolver.engines.adoption import adopted
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
 from dsolver.errors import ClusterError, DsolverError, RankError
@@ -72,9 +73,8 @@ class Results:
     def place(self, block: Any, chunk: int) -> Any:
         """Put a block on the owner of its chunk, where it stays until the graph that reads it runs. Returns its key."""
         if isinstance(block, Future):
-            future: Future[Any] = Future(
-                block.key, self._client
-            )  # not the caller's own, which this engine must not release
+            # A future of our own, since the caller's is not this engine's to release.
+            future: Future[Any] = Future(block.key, self._client)
         else:
             # A copy, because workers in this process would get the caller's own array and read it later.
             (future,) = self._client.scatter([block.copy()], workers=[self.owners[chunk]], hash=False)
@@ -120,12 +120,9 @@ class Results:
         for new, (old, path) in sources.items():
             by_owner.setdefault(self.owners[old[2]], []).append((old, path, new))
         found = self._ask(self._client.run, adopt, by_owner, workers=list(by_owner), asynchronous=True)
-        where = {key: [owner] for owner, sizes in found.items() for key in sizes}
+        where = {key: owner for owner, sizes in found.items() for key in sizes}
         sizes = {key: size for sizes in found.values() for key, size in sizes.items()}
-        self._ask(self._scheduler.update_data, who_has=where, nbytes=sizes, client=self._client.id)
-        for key in where:
-            self.futures[key] = Future(key, self._client)
-            self._client.futures[key].finish()
+        self.futures.update(self._ask(adopted, self._client, where, sizes))
 
     def close(self) -> None:
         """Let go of everything."""
