@@ -83,13 +83,14 @@ class InMemory(Container):
     def blocks(self) -> Mapping[int, Any]:
         return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
 
+    @property
+    def host(self) -> bool:
+        return self._xp is np or self._client is not None  # blocks of a cluster travel by way of the host
+
     def like(self, blocks: Mapping[int, Any]) -> Any:
         if self._client is not None:
             blocks = self._client.gather(blocks) if _has_futures(blocks) else blocks
-        x = self._xp.empty(self._partition.grid)
-        for chunk in self._partition:
-            x[chunk.box.slices] = self._xp.asarray(_host_or_same(blocks[chunk.number], self._xp))
-        return x
+        return _assembled(self._xp, self._partition, blocks)
 
 
 @final
@@ -134,10 +135,7 @@ class InLocalDask(Container):
     def like(self, blocks: Mapping[int, Any]) -> Any:
         import dask.array as da
 
-        x = np.empty(self._partition.grid)
-        for chunk in self._partition:
-            x[chunk.box.slices] = _host_or_same(blocks[chunk.number], np)
-        return da.from_array(x, chunks=self._partition.sizes)
+        return da.from_array(_assembled(np, self._partition, blocks), chunks=self._partition.sizes)
 
 
 def container_of(name: str, values: Any, partition: Partition, client: Client | None) -> Container:
@@ -174,9 +172,12 @@ def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> An
     return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
 
 
-def _host_or_same(block: Any, xp: Any) -> Any:
-    """A block that xp.asarray takes: CuPy blocks come to the host when xp is NumPy."""
-    return block.get() if xp is np and hasattr(block, "get") else block
+def _assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any]) -> Any:
+    """One array of the module xp from a block for each chunk."""
+    x = xp.empty(partition.grid)
+    for chunk in partition:
+        x[chunk.box.slices] = xp.asarray(blocks[chunk.number])
+    return x
 
 
 def _has_futures(blocks: Mapping[int, Any]) -> bool:
