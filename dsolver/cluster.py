@@ -21,6 +21,14 @@ DASHBOARD: Final = "127.0.0.1:8787"
 DEAF: Final = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them."""
 
+_EITHER: Final[dict[str, Any]] = {
+    "threads_per_worker": 1,
+    "memory_limit": None,  # solver memory cannot be spilled, so a limit could only kill
+    "dashboard_address": DASHBOARD,
+    "silence_logs": logging.ERROR,
+}
+"""What workers of our own have in common, on CPUs and GPUs."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +110,7 @@ def _connected(address: str) -> Client:
 
 
 def _start(workers: int, device: str) -> Any:
-    """A cluster on this machine. Without memory limits: solver memory cannot be spilled, so a limit could only kill."""
+    """A cluster on this machine."""
     if device == "cuda" or (device == "auto" and _gpus() >= workers):
         return _start_gpus(workers)
     import dask
@@ -110,11 +118,8 @@ def _start(workers: int, device: str) -> Any:
 
     return LocalCluster(
         n_workers=workers,
-        threads_per_worker=1,
         processes=True,
-        memory_limit=None,
-        dashboard_address=DASHBOARD,
-        silence_logs=logging.ERROR,
+        **_EITHER,
         preload=[*dask.config.get("distributed.worker.preload"), DEAF],
     )
 
@@ -134,11 +139,8 @@ def _start_gpus(workers: int) -> Any:
         )
     return dask_cuda.LocalCUDACluster(
         n_workers=workers,
-        threads_per_worker=1,
-        memory_limit=None,
         device_memory_limit=None,
-        dashboard_address=DASHBOARD,
-        silence_logs=logging.ERROR,
+        **_EITHER,
     )
 
 
