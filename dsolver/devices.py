@@ -77,9 +77,10 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
         ClusterError: the cluster does not answer, has no workers, or has one that cannot run this package.
     """
     try:
-        workers = sorted(client.scheduler_info(n_workers=-1).get("workers", ()))
         if client.status != "running":
             raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
+        # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
+        workers = sorted(client.nthreads())
         if not workers:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":

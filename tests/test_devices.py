@@ -31,8 +31,8 @@ class FakeClient:
     def __init__(self, workers: dict[str, Gpu | str]) -> None:
         self.workers = workers
 
-    def scheduler_info(self, **_: Any) -> dict[str, Any]:
-        return {"workers": {worker: {} for worker in self.workers}}
+    def nthreads(self) -> dict[str, int]:
+        return dict.fromkeys(self.workers, 1)
 
     def run(self, _: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
         return {worker: self.workers[worker] for worker in workers}

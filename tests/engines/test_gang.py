@@ -286,7 +286,7 @@ def test_a_worker_without_nanny_that_is_killed() -> None:
     with workers_without_nanny(3) as (client, processes):
         kill_during_a_superstep(client, chunk=0)
         assert_solves(client)
-        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
+        assert len(client.nthreads()) == 2
         for process in processes:
             process.terminate()  # a worker that ends on its own must not hang in a rank's thread
             process.wait(20)
@@ -381,7 +381,7 @@ def hold(number: int) -> int:
 
 
 def worker_addresses(client: Client) -> list[str]:
-    return list(client.scheduler_info(n_workers=-1)["workers"])
+    return list(client.nthreads())
 
 
 def test_blocks_may_lie_anywhere_and_stay_no_longer_than_wanted(two: Client) -> None:
