@@ -12,7 +12,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.ordering import Order
-from dsolver.partition import Partition, Triple
+from dsolver.partition import Cut, Partition, Triple
 from dsolver.problems import Problem
 
 HPCG_LEVELS = 4
@@ -56,7 +56,7 @@ class Hierarchy:
     order: Order
 
     @classmethod
-    def plan(cls, problem: Problem, chunks: Triple, order: Order, levels: int = HPCG_LEVELS) -> Hierarchy:
+    def plan(cls, problem: Problem, chunks: Cut, order: Order, levels: int = HPCG_LEVELS) -> Hierarchy:
         """The levels of a problem cut into chunks.
 
         Raises:

@@ -5,10 +5,10 @@ Points are numbered x fastest: point (i, j, k) of a box of extent (nx, ny, nz) i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from operator import index
 from typing import Any
 
@@ -19,6 +19,11 @@ from dsolver.errors import InputError
 
 Triple = tuple[int, int, int]
 Offsets = tuple[Triple, ...]
+Flags = tuple[bool, bool, bool]
+Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Extents of the chunks along each axis, as Dask writes the chunks of an array."""
+Cut = Triple | Sizes
+"""How a grid is cut: a number of chunks along each axis, or their extents."""
 
 DIRECTIONS: Offsets = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3) if (i, j, k) != (0, 0, 0))
 """Where neighbors lie: faces, edges and corners."""
@@ -67,6 +72,11 @@ class Box:
         """The box moved by an offset."""
         return Box(lo=_add(self.lo, offset), hi=_add(self.hi, offset))
 
+    def around(self, part: Box, width: int = 1, step: int = 1) -> tuple[slice, slice, slice]:
+        """Index of a part of this box and the layers around it, in an array with z, y, x as axes and x fastest."""
+        x, y, z = (slice(a - b + width, c - b + width, step) for a, c, b in zip(part.lo, part.hi, self.lo, strict=True))
+        return z, y, x
+
     def rows_of(self, part: Box) -> npt.NDArray[np.int64]:
         """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,)."""
         nx, ny, _ = self.shape
@@ -109,29 +119,45 @@ class HaloPlan:
         return sum(count for _, count in self.receives)
 
 
+@dataclass(frozen=True, kw_only=True)
+class HaloPiece:
+    """A box of points around a chunk that its rows read, all of one chunk.
+
+    Attributes:
+        source: the chunk that owns the points: a neighbor, or the chunk itself across a periodic axis.
+        box: the points, where they are.
+        seen: where the rows find them: the box, moved by whole periods.
+    """
+
+    source: int
+    box: Box
+    seen: Box
+
+
 class Partition:
     """A grid cut into chunks along the three axes.
 
     Args:
         grid: global points along x, y, z.
-        chunks: how many chunks along x, y, z.
+        chunks: how many chunks along x, y, z, as equal as can be; or their extents along each axis, such as
+            ``((5, 5, 3), (8,), (4, 4))``, which is how a Dask array's `chunks` are written.
+        periodic: along which axes the last point is followed by the first.
 
     Raises:
-        InputError: a size or a count is not a positive integer, or there are more chunks than points along an axis.
+        InputError: a size or a count is not a positive integer, there are more chunks than points along an axis, or
+            the extents do not add up to the grid.
     """
 
-    def __init__(self, grid: Triple, chunks: Triple = (1, 1, 1)) -> None:
-        grid, chunks = three("grid", grid), three("chunks", chunks)
-        for axis, n, p in zip("xyz", grid, chunks, strict=True):
+    def __init__(self, grid: Triple, chunks: Cut = (1, 1, 1), periodic: Flags = (False, False, False)) -> None:
+        grid, chunks = three("grid", grid), cut_of(chunks)
+        for axis, n in zip("xyz", grid, strict=True):
             if n < 1:
                 raise InputError(f"the grid has {n} points along {axis}: every size must be at least 1")
-            if p < 1:
-                raise InputError(f"{p} chunks along {axis}: every count must be at least 1")
-            if p > n:
-                raise InputError(f"{p} chunks along {axis}, but the grid has only {n} points there: use fewer chunks")
+        x, y, z = (_bounds("xyz"[axis], grid[axis], chunks[axis]) for axis in range(3))
         self.grid = grid
-        self.counts = chunks
-        self._cuts = tuple(tuple(n * i // p for i in range(p + 1)) for n, p in zip(grid, chunks, strict=True))
+        self.counts = (len(x) - 1, len(y) - 1, len(z) - 1)
+        self.periodic = periodic
+        self._cuts = (x, y, z)
 
     def __len__(self) -> int:
         return self.counts[0] * self.counts[1] * self.counts[2]
@@ -153,9 +179,10 @@ class Partition:
         return Box(lo=(0, 0, 0), hi=self.grid)
 
     @property
-    def sizes(self) -> tuple[tuple[int, ...], ...]:
+    def sizes(self) -> Sizes:
         """Extents of the chunks along each axis, as Dask writes the chunks of an array."""
-        return tuple(tuple(b - a for a, b in pairwise(c)) for c in self._cuts)
+        x, y, z = (tuple(b - a for a, b in pairwise(c)) for c in self._cuts)
+        return x, y, z
 
     def place(self, number: int) -> Triple:
         """Where a chunk lies among the chunks along x, y, z."""
@@ -167,11 +194,9 @@ class Partition:
         px, py, _ = self.counts
         return place[0] + px * (place[1] + py * place[2])
 
-    def neighbors(self, number: int) -> tuple[int, ...]:
-        """The chunks that touch this one at a face, an edge or a corner, ascending."""
-        near = (_add(self.place(number), d) for d in DIRECTIONS)
-        inside = (p for p in near if all(0 <= a < n for a, n in zip(p, self.counts, strict=True)))
-        return tuple(sorted(self.number(p) for p in inside))
+    def neighbors(self, number: int, offsets: Offsets = DIRECTIONS) -> tuple[int, ...]:
+        """The other chunks whose points rows of this one read, ascending; by default all that touch it."""
+        return tuple(sorted({piece.source for piece in self.halo_pieces(number, offsets)} - {number}))
 
     def coarsened(self) -> Partition:
         """The partition of every second point.
@@ -182,51 +207,90 @@ class Partition:
         for axis, extents in zip("xyz", self.sizes, strict=True):
             if any(n % 2 for n in extents):
                 raise InputError(f"chunks of {sorted(set(extents))} points along {axis} cannot be halved")
-        return Partition(_triple(n // 2 for n in self.grid), self.counts)
+        x, y, z = (tuple(n // 2 for n in extents) for extents in self.sizes)
+        return Partition(_triple(n // 2 for n in self.grid), (x, y, z), self.periodic)
+
+    def halo_pieces(self, number: int, offsets: Offsets) -> tuple[HaloPiece, ...]:
+        """The boxes of points around a chunk that its rows read, by source and then by direction.
+
+        Without periodic axes every neighbor has one piece. With them a neighbor may be met on two sides, and a chunk
+        may meet itself. A point that is met twice is in two pieces.
+
+        Args:
+            number: of the chunk.
+            offsets: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
+        """
+        place = self.place(number)
+        found: list[HaloPiece] = []
+        for direction in DIRECTIONS:
+            reaching = [o for o in offsets if _reaches(o, direction)]
+            if reaching:
+                widths = [max(abs(o[axis]) for o in reaching) for axis in range(3)]
+                sides = [self._side(axis, place[axis], direction[axis], widths[axis]) for axis in range(3)]
+                found += [self._piece(*pieces) for pieces in product(*sides)]
+        return tuple(sorted(found, key=lambda piece: piece.source))
 
     def halo_boxes(self, number: int, offsets: Offsets) -> list[tuple[int, Box]]:
-        """Per neighbor in ascending order, the box of its points that rows of this chunk read.
+        """Per neighbor in ascending order, where rows of this chunk find the box of its points that they read.
 
-        Two chunks of a regular cut share one face, edge or corner, so it is one box; neighbors that no offset reaches
-        are left out.
+        Without periodic axes that is where the points are. Neighbors that no offset reaches are left out.
         """
-        own = self[number].box
-        found = []
-        for neighbor in self.neighbors(number):
-            direction = _triple(b - a for a, b in zip(self.place(number), self.place(neighbor), strict=True))
-            if not any(_reaches(o, direction) for o in offsets):
-                continue
-            box = self[neighbor].box.intersect(_shell(own, direction))
-            if box is not None:
-                found.append((neighbor, box))
-        return found
+        return [(p.source, p.seen) for p in self.halo_pieces(number, offsets) if p.source != number]
+
+    def wrapped(self, number: int, offsets: Offsets) -> list[tuple[Box, Box]]:
+        """Where rows of a chunk find own points across a periodic axis, and which ones."""
+        return [(p.seen, p.box) for p in self.halo_pieces(number, offsets) if p.source == number]
 
     def halo_plan(self, number: int, offsets: Offsets) -> HaloPlan:
         """What a chunk exchanges when its rows read the given offsets and their opposites."""
         own = self[number].box
-        backward = tuple(_triple(-d for d in o) for o in offsets)
-        sends = []
-        for neighbor, _ in self.halo_boxes(number, backward):
-            wanted = next(box for n, box in self.halo_boxes(neighbor, offsets) if n == number)
-            sends.append((neighbor, own.rows_of(wanted)))
-        receives = tuple((n, box.points) for n, box in self.halo_boxes(number, offsets))
-        return HaloPlan(sends=tuple(sends), receives=receives)
+        return self._plan(number, offsets, lambda _, box: box, own)
 
     def coarse_halo_plan(self, number: int, offsets: Offsets) -> HaloPlan:
         """The part of `halo_plan` that is coarse points. The rows to send are those of the coarser level."""
         own = self[number].box
-        backward = tuple(_triple(-d for d in o) for o in offsets)
         lattice = Box(lo=(0, 0, 0), hi=_triple((n + 1) // 2 for n in own.shape))
+        return self._plan(number, offsets, lambda source, box: box.halved(self[source].box), lattice)
+
+    def _plan(self, number: int, offsets: Offsets, part: Callable[[int, Box], Box | None], lattice: Box) -> HaloPlan:
+        """What is exchanged when of each piece a part is needed, which its source numbers in a lattice."""
+        backward = tuple(_triple(-d for d in o) for o in offsets)
         sends, receives = [], []
-        for neighbor, _ in self.halo_boxes(number, backward):
-            wanted = next(box for n, box in self.halo_boxes(neighbor, offsets) if n == number).halved(own)
-            if wanted is not None:
-                sends.append((neighbor, lattice.rows_of(wanted)))
-        for neighbor, box in self.halo_boxes(number, offsets):
-            found = box.halved(self[neighbor].box)
-            if found is not None:
-                receives.append((neighbor, found.points))
+        for neighbor in self.neighbors(number, backward):
+            wanted = [part(number, p.box) for p in self.halo_pieces(neighbor, offsets) if p.source == number]
+            rows = [lattice.rows_of(box) for box in wanted if box is not None]
+            if rows:
+                sends.append((neighbor, np.concatenate(rows)))
+        for neighbor in self.neighbors(number, offsets):
+            found = [part(neighbor, p.box) for p in self.halo_pieces(number, offsets) if p.source == neighbor]
+            if any(found):
+                receives.append((neighbor, sum(box.points for box in found if box is not None)))
         return HaloPlan(sends=tuple(sends), receives=tuple(receives))
+
+    def _side(self, axis: int, place: int, direction: int, width: int) -> list[tuple[int, int, int, int]]:
+        """The next points on one side along an axis, by chunk: (place, first, last + 1, by how much they are moved)."""
+        cuts, count, n = self._cuts[axis], self.counts[axis], self.grid[axis]
+        if direction == 0:
+            return [(place, cuts[place], cuts[place + 1], 0)]
+        found = []
+        moved = 0
+        while width > 0:
+            place += direction
+            if not 0 <= place < count:
+                if not self.periodic[axis]:
+                    break
+                place %= count
+                moved += direction * n
+            low, high = cuts[place], cuts[place + 1]
+            low, high = (low, min(high, low + width)) if direction > 0 else (max(low, high - width), high)
+            found.append((place, low, high, moved))
+            width -= high - low
+        return found
+
+    def _piece(self, *sides: tuple[int, int, int, int]) -> HaloPiece:
+        place, lo, hi, moved = (_triple(side[i] for side in sides) for i in range(4))
+        box = Box(lo=lo, hi=hi)
+        return HaloPiece(source=self.number(place), box=box, seen=box.shifted(moved))
 
     def _box(self, number: int) -> Box:
         place = self.place(number)
@@ -235,7 +299,44 @@ class Partition:
         return Box(lo=lo, hi=hi)
 
     def __repr__(self) -> str:
-        return f"Partition(grid={self.grid}, chunks={self.counts})"
+        even = Partition(self.grid, self.counts).sizes == self.sizes
+        periodic = f", periodic={self.periodic}" if any(self.periodic) else ""
+        return f"Partition(grid={self.grid}, chunks={self.counts if even else self.sizes}{periodic})"
+
+
+def cut_of(chunks: Any) -> Cut:
+    """Chunk counts, or extents of the chunks along each axis, of any kind as tuples of Python's integers.
+
+    Raises:
+        InputError: they are neither.
+    """
+    try:
+        return three("chunks", chunks)
+    except InputError as error:
+        try:
+            x, y, z = (tuple(index(extent) for extent in extents) for extents in chunks)
+        except (TypeError, ValueError):
+            raise error from None
+        return x, y, z
+
+
+def _bounds(axis: str, n: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Where chunks begin and end along an axis of n points.
+
+    Raises:
+        InputError: the axis cannot be cut so.
+    """
+    if isinstance(cut, int):
+        if cut < 1:
+            raise InputError(f"{cut} chunks along {axis}: every count must be at least 1")
+        if cut > n:
+            raise InputError(f"{cut} chunks along {axis}, but the grid has only {n} points there: use fewer chunks")
+        return tuple(n * i // cut for i in range(cut + 1))
+    if any(extent < 1 for extent in cut):
+        raise InputError(f"chunks of {cut} points along {axis}: every extent must be at least 1")
+    if sum(cut) != n:
+        raise InputError(f"chunks of {cut} points along {axis} add up to {sum(cut)}, but the grid has {n} there")
+    return tuple(accumulate(cut, initial=0))
 
 
 def three(name: str, values: Any) -> Triple:
@@ -253,16 +354,7 @@ def three(name: str, values: Any) -> Triple:
 
 def _reaches(offset: Triple, direction: Triple) -> bool:
     """Whether a row can read a point that lies in this direction: it must step that way along each crossed axis."""
-    return all(d in (0, o) for o, d in zip(offset, direction, strict=True))
-
-
-def _shell(box: Box, direction: Triple) -> Box:
-    """The layer of points just outside a box in a direction (a face, an edge or a corner)."""
-    lo, hi = [], []
-    for low, high, d in zip(box.lo, box.hi, direction, strict=True):
-        lo.append((low - 1, low, high)[d + 1])
-        hi.append((low, high, high + 1)[d + 1])
-    return Box(lo=_triple(lo), hi=_triple(hi))
+    return all(d == 0 or o * d > 0 for o, d in zip(offset, direction, strict=True))
 
 
 def _add(a: Triple, b: Triple) -> Triple:

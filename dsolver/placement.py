@@ -31,6 +31,22 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
     )
 
 
+def balanced_cut(grid: Triple, count: int) -> Triple:
+    """Chunks along x, y, z of any grid for a number of workers, as equal as can be.
+
+    The largest chunk decides how long an iteration takes, so it is made as small as possible, with the layers of its
+    neighbors' points that it reads; then the surface between all chunks. There are fewer chunks than workers where more
+    would not help.
+    """
+    cuts = [
+        cut
+        for wanted in range(1, count + 1)
+        for cut in _factorings(wanted)
+        if all(p <= n for p, n in zip(cut, grid, strict=True))
+    ]
+    return min(cuts, key=lambda cut: (_largest(cut, grid), _surface(cut, grid), cut))
+
+
 def owners_of(partition: Partition, workers: Sequence[str]) -> tuple[str, ...]:
     """The worker that owns each chunk: consecutive chunks to the same worker, as evenly as can be.
 
@@ -54,6 +70,12 @@ def _factorings(count: int) -> list[Triple]:
 
 def _divides(cut: Triple, grid: Triple, divisor: int) -> bool:
     return all(n % (p * divisor) == 0 for n, p in zip(grid, cut, strict=True))
+
+
+def _largest(cut: Triple, grid: Triple) -> int:
+    """Points of the largest chunk and its halo."""
+    x, y, z = (-(-n // p) + min(p - 1, 2) for p, n in zip(cut, grid, strict=True))
+    return x * y * z
 
 
 def _surface(cut: Triple, grid: Triple) -> int:

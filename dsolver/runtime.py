@@ -12,7 +12,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.job import Job, LocalJob
 from dsolver.errors import InputError
 from dsolver.partition import DIRECTIONS, Offsets, Partition, Triple
-from dsolver.placement import cut_for, owners_of
+from dsolver.placement import balanced_cut, cut_for, owners_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,9 +41,14 @@ class Runtime:
     client: Client | None
     workers: tuple[str, ...]
 
-    def chunks_for(self, grid: Triple, divisor: int) -> Triple:
-        """A cut with one chunk for each worker, each extent divisible by the divisor where possible."""
-        return cut_for(grid, max(1, len(self.workers)), divisor)
+    def chunks_for(self, grid: Triple, divisor: int = 1) -> Triple:
+        """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
+
+        Raises:
+            InputError: the grid has no multiple of the divisor along an axis.
+        """
+        count = max(1, len(self.workers))
+        return balanced_cut(grid, count) if divisor == 1 else cut_for(grid, count, divisor)
 
     def crew(self, chunks: int) -> str:
         """For people: how many workers own a chunk, of how many; empty without a cluster."""
@@ -83,7 +88,7 @@ class Runtime:
                 self.client,
                 owners,
                 kernels=self.kernels,
-                neighbors=lambda chunk: [number for number, _ in partition.halo_boxes(chunk, offsets)],
+                neighbors=lambda chunk: partition.neighbors(chunk, offsets),
             )
             return LocalJob(graph, program, spec)
         if self.engine == "resident" and self.client is not None:

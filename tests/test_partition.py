@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,29 @@ MOST_CHUNKS = 60
 
 
 @st.composite
-def partitions(draw: st.DrawFn) -> Partition:
-    """Any grid of 1 to 9 points an axis, in any number of chunks up to its size and to what a test can bear."""
+def partitions(draw: st.DrawFn, *, uneven: bool = True, periodic: bool = False) -> Partition:
+    """Any grid of 1 to 9 points an axis, in any number of chunks up to its size and to what a test can bear.
+
+    uneven: their extents may be anything; periodic: axes may be.
+    """
     grid, chunks, room = [0, 0, 0], [0, 0, 0], MOST_CHUNKS
     for axis in draw(st.permutations(range(3))):
         grid[axis] = draw(st.integers(1, 9))
         chunks[axis] = draw(st.integers(1, min(grid[axis], room)))
         room //= chunks[axis]
-    return Partition((grid[0], grid[1], grid[2]), (chunks[0], chunks[1], chunks[2]))
+    cut: Any = tuple(chunks)
+    if uneven and draw(st.booleans()):
+        cut = tuple(draw(extents(n, p)) for n, p in zip(grid, chunks, strict=True))
+    flags = draw(st.tuples(*[st.booleans()] * 3)) if periodic else (False, False, False)
+    return Partition((grid[0], grid[1], grid[2]), cut, flags)
+
+
+@st.composite
+def extents(draw: st.DrawFn, points: int, chunks: int) -> tuple[int, ...]:
+    """Any way to cut an axis."""
+    inner = draw(st.permutations(range(1, points)))[: chunks - 1]
+    cuts = [0, *sorted(inner), points]
+    return tuple(b - a for a, b in pairwise(cuts))
 
 
 def global_rows(partition: Partition, box: Box) -> npt.NDArray[np.int64]:
@@ -52,7 +67,8 @@ def exchanged(partition: Partition, offsets: Offsets) -> list[npt.NDArray[np.int
 
 def numbered(partition: Partition, chunk: Chunk, offsets: Offsets) -> Any:
     """Rows and slots of a chunk and the layer around it."""
-    return numbering(np, chunk.box, [(box, 1) for _, box in partition.halo_boxes(chunk.number, offsets)])
+    slots = [(box, 1) for _, box in partition.halo_boxes(chunk.number, offsets)]
+    return numbering(np, chunk.box, slots, partition.wrapped(chunk.number, offsets))
 
 
 @settings(deadline=None)
@@ -66,7 +82,7 @@ def test_chunks_tile_the_grid_exactly_once(partition: Partition) -> None:
 
 
 @settings(deadline=None)
-@given(partitions())
+@given(partitions(uneven=False))
 def test_chunks_are_numbered_x_fastest_and_are_as_equal_as_can_be(partition: Partition) -> None:
     assert [chunk.number for chunk in partition] == list(range(len(partition)))
     places = [(x, y, z) for z, y, x in product(*(range(n) for n in reversed(partition.counts)))]
@@ -80,7 +96,7 @@ def test_chunks_are_numbered_x_fastest_and_are_as_equal_as_can_be(partition: Par
 
 
 @settings(deadline=None)
-@given(partitions(), STENCILS)
+@given(partitions(periodic=True), STENCILS)
 def test_every_slot_gets_the_point_that_rows_read_there(partition: Partition, offsets: Offsets) -> None:
     halos = exchanged(partition, offsets)
     nx, ny, _ = partition.grid
@@ -92,7 +108,10 @@ def test_every_slot_gets_the_point_that_rows_read_there(partition: Partition, of
         for point in product(*(range(n) for n in chunk.box.shape)):
             for offset in offsets:
                 local = tuple(p + d for p, d in zip(point, offset, strict=True))
-                i, j, k = (low + p for low, p in zip(chunk.box.lo, local, strict=True))
+                there = [low + p for low, p in zip(chunk.box.lo, local, strict=True)]
+                i, j, k = (
+                    a % n if wraps else a for a, n, wraps in zip(there, partition.grid, partition.periodic, strict=True)
+                )
                 inside = all(0 <= a < n for a, n in zip((i, j, k), partition.grid, strict=True))
                 column = padded[tuple(p + 1 for p in local)]
                 assert (column >= 0) == inside
@@ -132,7 +151,7 @@ def test_no_point_is_received_twice_nor_is_an_own_one(partition: Partition, offs
 
 
 @settings(deadline=None)
-@given(partitions(), STENCILS)
+@given(partitions(periodic=True), STENCILS)
 def test_both_sides_of_a_pair_know_what_travels(partition: Partition, offsets: Offsets) -> None:
     plans = [partition.halo_plan(chunk.number, offsets) for chunk in partition]
     sent = {(own, to): len(rows) for own, plan in enumerate(plans) for to, rows in plan.sends}
@@ -142,6 +161,57 @@ def test_both_sides_of_a_pair_know_what_travels(partition: Partition, offsets: O
         for numbers in ([n for n, _ in plan.sends], [n for n, _ in plan.receives]):
             assert numbers == sorted(set(numbers) - {own})
         assert plan.slots == sum(received.get((other, own), 0) for other in range(len(plans)))
+
+
+@settings(deadline=None)
+@given(partitions(periodic=True), st.integers(1, 3))
+def test_thicker_halos_reach_across_thin_chunks(partition: Partition, width: int) -> None:
+    """All points within a distance are found once in the box around a chunk, through as many periods as it takes."""
+    steps = range(-width, width + 1)
+    offsets = tuple((i, j, k) for i, j, k in product(steps, steps, steps))
+    numbers = np.arange(partition.domain.points).reshape(partition.grid, order="F")
+    periodic = np.array(partition.periodic)
+    for chunk in partition:
+        shape = [n + 2 * width for n in chunk.box.shape][::-1]
+        found = np.full(shape, -1)
+        pieces = partition.halo_pieces(chunk.number, offsets)
+        for piece in pieces:
+            assert piece.box.intersect(partition[piece.source].box) == piece.box
+            place = found[chunk.box.around(piece.seen, width)]
+            assert (place == -1).all()
+            place[...] = numbers[piece.box.slices].T
+        assert [p.source for p in pieces] == sorted(p.source for p in pieces)
+        for place_z, place_y, place_x in product(*map(range, shape)):
+            point = np.array(chunk.box.lo) - width + np.array([place_x, place_y, place_z])
+            wrapped = np.where(periodic, point % partition.grid, point)
+            own = all(low <= a < high for low, a, high in zip(chunk.box.lo, point, chunk.box.hi, strict=True))
+            inside = ((wrapped >= 0) & (wrapped < partition.grid)).all() and not own
+            assert found[place_z, place_y, place_x] == (numbers[tuple(wrapped)] if inside else -1)
+
+
+def test_chunks_of_any_extents_as_dask_writes_them() -> None:
+    cut = ((3, 1, 5), (2,), (4, 4))
+    partition = Partition((9, 2, 8), cut)
+    assert partition.counts == (3, 1, 2)
+    assert partition.sizes == cut
+    assert [chunk.box.lo[0] for chunk in partition] == [0, 3, 4, 0, 3, 4]
+    assert repr(partition) == "Partition(grid=(9, 2, 8), chunks=((3, 1, 5), (2,), (4, 4)))"
+    assert repr(Partition((9, 2, 8), (3, 1, 2), (True, False, False))) == (
+        "Partition(grid=(9, 2, 8), chunks=(3, 1, 2), periodic=(True, False, False))"
+    )
+
+
+def test_an_uneven_partition_is_halved_where_its_cuts_are() -> None:
+    coarse = Partition((16, 8, 8), ((8, 2, 6), (8,), (4, 4))).coarsened()
+    assert coarse.sizes == ((4, 1, 3), (4,), (2, 2))
+
+
+def test_a_chunk_is_its_own_neighbor_across_a_periodic_axis_and_exchanges_nothing_with_itself() -> None:
+    partition = Partition((4, 6, 5), (1, 2, 1), (True, True, False))
+    assert partition.neighbors(0) == (1,)
+    plan = partition.halo_plan(0, STAR_OFFSETS)
+    assert plan.receives == ((1, 2 * 4 * 5),), "chunk 1 is met on both sides along y"
+    assert [seen.lo for seen, _ in partition.wrapped(0, STAR_OFFSETS)] == [(-1, 0, 0), (4, 0, 0)]
 
 
 def test_a_seven_point_stencil_needs_no_edges_and_corners() -> None:
@@ -176,6 +246,10 @@ def test_odd_chunks_are_not_halved() -> None:
         ((4, 4, 4), (1, 1, 1, 1), "chunks must be three integers"),
         ((4.0, 4, 4), (1, 1, 1), "grid must be three integers"),
         (4, (1, 1, 1), "grid must be three integers"),
+        ((4, 4, 4), ((4,), (4,)), "chunks must be three integers"),
+        ((4, 4, 4), ((4,), (4,), (2.0, 2.0)), "chunks must be three integers"),
+        ((4, 4, 4), ((4,), (2, 1), (4,)), "add up to 3, but the grid has 4"),
+        ((4, 4, 4), ((4,), (4, 0), (4,)), "along y: every extent must be at least 1"),
     ],
 )
 def test_impossible_cuts_are_refused(grid: Any, chunks: Any, message: str) -> None:

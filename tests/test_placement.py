@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dsolver.errors import InputError
 from dsolver.partition import Partition, Triple
-from dsolver.placement import cut_for, owners_of
+from dsolver.placement import balanced_cut, cut_for, owners_of
 
 
 def surface(cut: Triple, grid: Triple) -> int:
@@ -39,6 +39,30 @@ def test_the_cut_has_the_most_chunks_and_then_the_smallest_surface(units: Triple
     most = max(x * y * z for x, y, z in cuts if x * y * z <= count)
     assert cut[0] * cut[1] * cut[2] == most
     assert surface(cut, grid) == min(surface(c, grid) for c in cuts if c[0] * c[1] * c[2] == most)
+
+
+@settings(deadline=None)
+@given(st.tuples(SIZES, SIZES, SIZES), st.integers(1, 16))
+def test_any_grid_is_cut_so_that_the_largest_chunk_and_its_halo_are_small(grid: Triple, count: int) -> None:
+    cut = balanced_cut(grid, count)
+
+    def largest(cut: Triple) -> int:
+        sizes = ([n + min(p - 1, 2) for n in along] for along, p in zip(Partition(grid, cut).sizes, cut, strict=True))
+        return max(x * y * z for x, y, z in product(*sizes))
+
+    ranges = (range(1, min(n, count) + 1) for n in grid)
+    possible = [(x, y, z) for x, y, z in product(*ranges) if x * y * z <= count]
+    assert cut in possible
+    smallest = min(map(largest, possible))
+    assert largest(cut) == smallest
+    assert surface(cut, grid) == min(surface(c, grid) for c in possible if largest(c) == smallest)
+
+
+def test_prime_and_thin_grids_are_cut_too() -> None:
+    assert balanced_cut((127, 127, 127), 8) == (2, 2, 2)
+    assert balanced_cut((1, 101, 1), 4) == (1, 4, 1)
+    assert balanced_cut((1, 1, 2), 8) == (1, 1, 1), "a chunk and its halo would be the whole grid again"
+    assert balanced_cut((9, 8, 8), 2) == (1, 1, 2), "5 planes of 9 would make one worker wait for the other"
 
 
 def test_long_grids_are_cut_across() -> None:

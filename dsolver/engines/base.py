@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.partition import Partition
 
@@ -59,8 +58,12 @@ class Engine(ABC):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def per_chunk(self, make: Callable[[Backend, int], Any]) -> PerChunk:
-        """make(backend, chunk number), run on the owner of each chunk. It must be picklable."""
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
+        """make(backend, chunk number, *items), run on the owner of each chunk. It must be picklable.
+
+        The items are what a kernel would see of the operands: arrays in storage order, halo vectors, what was built.
+        They may be read, not changed, and what is made must not share their memory.
+        """
 
     @abstractmethod
     def field(self, layout: PerChunk) -> Field:

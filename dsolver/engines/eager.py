@@ -100,8 +100,14 @@ class EagerEngine(Engine):
 
     # -- handles -----------------------------------------------------------------------------------------------------
 
-    def per_chunk(self, make: Callable[[Backend, int], Any]) -> EagerPerChunk:
-        return EagerPerChunk({number: make(self.backend, number) for number in self.owned})
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
+        columns = [_items(operand) for operand in operands]
+        return EagerPerChunk(
+            {
+                number: make(self.backend, number, *(c[number] if isinstance(c, dict) else c for c in columns))
+                for number in self.owned
+            }
+        )
 
     def field(self, layout: PerChunk) -> EagerField:
         assert isinstance(layout, EagerPerChunk)

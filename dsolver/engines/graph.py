@@ -49,7 +49,6 @@ from dsolver.engines.graph_tasks import (
     run_kernel,
     unload_block,
 )
-from dsolver.kernels import Backend
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
 from dsolver.partition import Partition
 
@@ -124,11 +123,13 @@ class GraphEngine(Engine):
 
     # -- handles -----------------------------------------------------------------------------------------------------
 
-    def per_chunk(self, make: Callable[[Backend, int], Any]) -> GraphPerChunk:
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> GraphPerChunk:
         label = "setup-levels" if type(make).__name__ == "BuildLevels" else "setup-chunk"
-        version, step = self._version(label), Step(label, self._kernels, "", ())
+        inputs = Inputs()
+        arguments = tuple(inputs.argument(operand) for operand in operands)
+        version, step = self._version(label), Step(label, self._kernels, "", arguments)
         for chunk in self._chunks:
-            self._tasks[version.key(chunk)] = Task(version.key(chunk), build, step, make, chunk)
+            self._add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
         return GraphPerChunk(self._known(Variable(version)))
 
     def field(self, layout: PerChunk) -> GraphField:

@@ -108,11 +108,11 @@ def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
         return outputs[0] if len(outputs) == 1 else outputs
 
 
-def build(step: Step, make: Callable[[Backend, int], Any], chunk: int) -> Built:
-    """make(backend, chunk)."""
+def build(step: Step, make: Callable[..., Any], chunk: int, *inputs: Any) -> Built:
+    """make(backend, chunk, *items)."""
     with _blamed(step.label, chunk):
         backend = _backend(step)
-        built = Built(make(backend, chunk))
+        built = Built(make(backend, chunk, *_arguments(backend, step, inputs)))
         backend.synchronize()
         return built
 

@@ -24,7 +24,7 @@ from dsolver.engines.graph import GraphEngine
 from dsolver.engines.graph_handles import GraphField, GraphScalar
 from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import FILL, SPMV, WAXPBY, Kernel
+from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Partition, Triple
@@ -154,13 +154,45 @@ def test_fewer_neighbors_may_be_named(client: Client) -> None:
     hierarchy = Hierarchy.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), Order.parse("color8"))
     partition = hierarchy.partitions[0]
 
-    def near(chunk: int) -> list[int]:
-        return [number for number, _ in partition.halo_boxes(chunk, hierarchy.problem.offsets)]
+    def near(chunk: int) -> tuple[int, ...]:
+        return partition.neighbors(chunk, hierarchy.problem.offsets)
 
     assert len(near(0)) < len(partition.neighbors(0))
     history, _ = solve(eager_engine(hierarchy), hierarchy)
     with graph_engine(client, hierarchy, neighbors=near) as engine:
         assert solve(engine, hierarchy)[0] == history
+
+
+def of_operands(_: Backend, number: int, x: Any, halo: Any, scalar: Any) -> Any:
+    """Something of every kind of operand, of a chunk's shape."""
+    return np.full((8, 8, 8), number + x.sum() + 10.0 * halo.sum() + scalar[0])
+
+
+def built_from(engine: Engine, hierarchy: Hierarchy) -> dict[int, Any]:
+    partition = hierarchy.partitions[0]
+    level = engine.per_chunk(BuildLevels(hierarchy=hierarchy)).at(0)
+    layout = level.at("layout")
+    x, out, halo, total, parts = (
+        engine.field(layout),
+        engine.field(layout),
+        engine.halo(level.at("halo")),
+        engine.scalar(0.0),
+        engine.parts(),
+    )
+    engine.load(right_hand_side(partition), layout, x)
+    engine.exchange(x, halo)
+    engine.dot(x, x, parts, total)
+    engine.run(LOAD, layout, engine.per_chunk(of_operands, x, halo, total), out)
+    return dict(engine.unload(out, layout))
+
+
+def test_something_may_be_built_from_fields_halos_and_scalars(client: Client) -> None:
+    hierarchy = plan()
+    expected = built_from(eager_engine(hierarchy), hierarchy)
+    with graph_engine(client, hierarchy) as engine:
+        found = client.gather(built_from(engine, hierarchy))
+    assert len({block[0, 0, 0] for block in expected.values()}) == 8
+    assert all(np.array_equal(found[number], expected[number]) for number in expected)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
