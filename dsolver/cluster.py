@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.devices import INSTALL, Gpu, find_gpu
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS: Final = 10
+WAIT_SECONDS: Final = 600
+"""How long workers that are waited for may take to come: pods and batch jobs with GPUs take minutes."""
 DASHBOARD: Final = "127.0.0.1:8787"
 DEAF: Final = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them."""
@@ -37,7 +40,9 @@ class ClusterOptions:
 
     Attributes:
         workers: start so many workers on this machine; None for no cluster of our own.
-        scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786"; None for none.
+        scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786", or the file that it wrote its address
+            to, ending in ".json"; None for none.
+        wait: begin only when that scheduler has so many workers; None to take those that are there.
         device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
         engine: that will run there.
 
@@ -47,6 +52,7 @@ class ClusterOptions:
 
     workers: int | None = None
     scheduler: str | None = None
+    wait: int | None = None
     device: str = "auto"
     engine: str = "auto"
 
@@ -55,6 +61,10 @@ class ClusterOptions:
             raise InputError(f"{self.workers} workers: start at least 1")
         if self.workers is not None and self.scheduler is not None:
             raise InputError("--workers starts a cluster and --scheduler uses a running one: give only one of them")
+        if self.wait is not None and self.scheduler is None:
+            raise InputError("--wait-workers waits for the workers of a running scheduler: give --scheduler, too")
+        if self.wait is not None and self.wait < 1:
+            raise InputError(f"--wait-workers {self.wait}: wait for at least 1")
         given = self.workers is not None or self.scheduler is not None
         if self.engine == "reference" and given:
             raise InputError(
@@ -78,11 +88,13 @@ def open_client(options: ClusterOptions) -> Iterator[Client | None]:
     if options.scheduler is not None:
         # Current, so that a Dask array is computed there and not in this process.
         with _connected(options.scheduler) as client, client.as_current():
+            if options.wait is not None:
+                _await_workers(client, options.wait)
             yield client
     elif options.workers is not None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Port .* is already in use")
-            cluster = _start(options.workers, options.device)
+            cluster = start_local(options.workers, options.device)
         with cluster, cluster.get_client() as client:
             yield client
     else:
@@ -93,15 +105,19 @@ def _connected(address: str) -> Client:
     from distributed import Client
     from distributed.comm.addressing import get_address_host_port
 
+    written = address.endswith(".json")
+    if written and not Path(address).is_file():
+        raise ClusterError(f"there is no scheduler file {address}: is the scheduler running?")
     try:
-        if not address.startswith("inproc://"):
+        if not written and not address.startswith("inproc://"):
             get_address_host_port(address)
     except ValueError as error:
         raise ClusterError(f"{address!r} is no scheduler address: write it like tcp://10.0.0.1:8786") from error
     try:
         # The client's own log would print a traceback beside our message.
         with _silent("distributed.deploy", "distributed.comm", "distributed.client"):
-            return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            where = {"scheduler_file": address} if written else {"address": address}
+            return Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no scheduler answers at {address} within {CONNECT_SECONDS} s: check the address and that "
@@ -109,22 +125,42 @@ def _connected(address: str) -> Client:
         ) from error
 
 
-def _start(workers: int, device: str) -> Any:
-    """A cluster on this machine."""
-    if device == "cuda" or (device == "auto" and _gpus() >= workers):
-        return _start_gpus(workers)
+def _await_workers(client: Client, count: int) -> None:
+    try:
+        client.wait_for_workers(count, timeout=WAIT_SECONDS)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"{len(client.nthreads())} of {count} workers came within {WAIT_SECONDS} s: look at the logs of the others "
+            f"or ask --wait-workers for fewer"
+        ) from error
+
+
+def start_local(workers: int, device: str, **scheduler: Any) -> Any:
+    """A cluster on this machine: one worker a GPU, or so many CPU workers.
+
+    Args:
+        workers: how many.
+        device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
+        scheduler: further arguments of `distributed.LocalCluster`, such as host, scheduler_port, dashboard_address.
+
+    Raises:
+        DeviceError: GPU workers were asked for and cannot be started here.
+    """
+    options = _EITHER | scheduler
+    if device == "cuda" or (device == "auto" and count_gpus() >= workers):
+        return _start_gpus(workers, options)
     import dask
     from distributed import LocalCluster
 
     return LocalCluster(
         n_workers=workers,
         processes=True,
-        **_EITHER,
+        **options,
         preload=[*dask.config.get("distributed.worker.preload"), DEAF],
     )
 
 
-def _start_gpus(workers: int) -> Any:
+def _start_gpus(workers: int, options: dict[str, Any]) -> Any:
     try:
         dask_cuda: Any = importlib.import_module("dask_cuda")
     except ImportError as error:
@@ -132,7 +168,7 @@ def _start_gpus(workers: int) -> Any:
     gpu = find_gpu()
     if not isinstance(gpu, Gpu):
         raise DeviceError(f"device 'cuda' was asked for, but {gpu}")
-    present = _gpus()
+    present = count_gpus()
     if workers > present:
         raise DeviceError(
             f"{workers} GPU workers were asked for, but this machine shows {present} GPU(s): use --workers {present}"
@@ -140,11 +176,11 @@ def _start_gpus(workers: int) -> Any:
     return dask_cuda.LocalCUDACluster(
         n_workers=workers,
         device_memory_limit=None,
-        **_EITHER,
+        **options,
     )
 
 
-def _gpus() -> int:
+def count_gpus() -> int:
     """GPUs that dask-cuda could give a worker each and that CuPy can use."""
     if not isinstance(find_gpu(), Gpu):
         return 0

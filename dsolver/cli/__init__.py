@@ -7,7 +7,7 @@ from typing import IO, Any, final
 import click
 
 import dsolver
-from dsolver.cli import hpcg, info, solve
+from dsolver.cli import cluster, hpcg, info, solve
 from dsolver.errors import DsolverError
 
 EXAMPLES = """
@@ -57,3 +57,4 @@ def main() -> None:
 main.add_command(hpcg.command)
 main.add_command(solve.command)
 main.add_command(info.command)
+main.add_command(cluster.group)

@@ -66,7 +66,15 @@ _WHERE: Final = (
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Use a running Dask cluster.  Example: --scheduler tcp://10.0.0.1:8786",
+        help="Use a running Dask cluster: its scheduler's address, or the file (.json) that it wrote it to.  "
+        "Example: --scheduler tcp://10.0.0.1:8786",
+    ),
+    click.option(
+        "--wait-workers",
+        "wait",
+        type=int,
+        metavar="N",
+        help="With --scheduler: begin when the cluster has N workers. Default: with those that are there.",
     ),
 )
 
@@ -90,7 +98,7 @@ class Where:
 
     Attributes:
         engine, device, kernels: see `dsolver.runtime.connect`.
-        workers, scheduler: see `dsolver.cluster.ClusterOptions`.
+        workers, scheduler, wait: see `dsolver.cluster.ClusterOptions`.
     """
 
     engine: EngineName
@@ -98,6 +106,7 @@ class Where:
     kernels: KernelsName
     workers: int | None
     scheduler: str | None
+    wait: int | None = None
 
     def __post_init__(self) -> None:
         self.cluster  # noqa: B018  # validates
@@ -108,6 +117,7 @@ class Where:
         return ClusterOptions(
             workers=self.workers,
             scheduler=self.scheduler,
+            wait=self.wait,
             device="cpu" if self.kernels == "numpy" and self.device == "auto" else self.device,
             engine=self.engine,
         )
