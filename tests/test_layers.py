@@ -33,6 +33,7 @@ ALLOWED = {
             "dsolver.cli",
             "dsolver.monitor",
             "dsolver.cluster",
+            "dsolver.submission",
         ),
     ),
 }

@@ -1,0 +1,191 @@
+"""Submitted commands, on a cluster that speaks TLS with certificates of its own authority."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask.config
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from distributed import Client, LocalCluster
+from distributed.security import Security
+
+import dsolver
+from dsolver import submission
+from dsolver.cli import main
+
+PATIENCE = 90.0
+
+
+def call(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def good(*arguments: str) -> str:
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """An authority and one certificate that it has signed; the files' paths as Dask's settings name them."""
+    now = dt.datetime.now(dt.UTC)
+
+    def make(
+        name: str, issuer: x509.Name | None, signer: ec.EllipticCurvePrivateKey | None
+    ) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer or subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+            .sign(signer or key, hashes.SHA256())
+        )
+        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        (folder / f"{name}.key").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return subject, key
+
+    make("member", *make("authority", None, None))
+    paths = {"ca-file": str(folder / "authority.pem")}
+    for role in ("scheduler", "worker", "client"):
+        paths |= {f"{role}.cert": str(folder / "member.pem"), f"{role}.key": str(folder / "member.key")}
+    return paths
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The scheduler of a cluster of two workers; this process has the certificate in its settings."""
+    folder = tmp_path_factory.mktemp("tls")
+    settings = {f"distributed.comm.tls.{key}": path for key, path in certificates(folder).items()}
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            protocol="tls",
+            security=Security(require_encryption=True),
+            dashboard_address=None,
+            local_directory=str(folder),
+        ) as cluster,
+    ):
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def wait_for(address: str, name: str, *states: str) -> submission.Job:
+    limit = time.monotonic() + PATIENCE
+    with Client(address, set_as_default=False) as client:
+        while (job := submission.find(client, name)).state not in states:
+            assert time.monotonic() < limit, job
+            time.sleep(0.2)
+    return job
+
+
+def test_a_solve_on_a_cluster_with_tls(address: str) -> None:
+    assert address.startswith("tls://")
+    problem = dsolver.problems.hpcg((32, 16, 16), chunks=(2, 1, 1))
+    b = np.random.default_rng(0).random(problem.grid)
+    with Client(address, set_as_default=False) as client:
+        there = dsolver.solve(problem, b, client=client, M=None, maxiter=5)
+    assert there.residuals == dsolver.solve(problem, b, M=None, maxiter=5, engine="reference").residuals
+
+
+@pytest.mark.timeout(240)
+def test_a_submitted_command_runs_without_its_client_and_its_files_come_back(address: str, folder: Path) -> None:
+    run = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--iterations", "5", "--json", "out.json")
+    name = good("submit", "--scheduler", address, "--", *run).strip()
+    job = wait_for(address, name, "finished", "failed")
+    assert job.code == 0, good("logs", "--scheduler", address, name)
+    assert job.worker is not None
+    assert job.worker.startswith("tls://")
+    assert "scaled residual" in good("logs", "--scheduler", address, name).lower()
+    assert name in good("status", "--scheduler", address)
+    assert "finished" in good("status", "--scheduler", address, name)
+
+    good("fetch", "--scheduler", address, name)
+    result = json.loads((folder / name / "out.json").read_text())
+    assert result["chunks"] == [2, 1, 1]
+    good("hpcg", *run[1:-1], "here.json")
+    assert result["residuals"] == json.loads((folder / "here.json").read_text())["residuals"]
+    again = call("fetch", "--scheduler", address, name)
+    assert again.exit_code == 2
+    assert "is not empty" in again.stderr
+    late = call("cancel", "--scheduler", address, name)
+    assert "nothing to cancel" in late.stderr
+
+
+@pytest.mark.timeout(240)
+def test_a_cancelled_job_leaves_no_process_and_no_rank(address: str) -> None:
+    long = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--time", "600")
+    name = good("submit", "--scheduler", address, "--", *long).strip()
+    wait_for(address, name, "running")
+    unfinished = call("fetch", "--scheduler", address, name)
+    assert unfinished.exit_code == 2
+    assert "is running" in unfinished.stderr
+    good("cancel", "--scheduler", address, name)
+    job = wait_for(address, name, "cancelled")
+    assert job.code not in (0, None)
+    assert job.ended is not None
+    assert job.started is not None
+    assert job.ended - job.started < 60
+    with Client(address, set_as_default=False) as client:
+        solution = dsolver.solve(
+            dsolver.problems.hpcg((32, 16, 16)), np.ones((32, 16, 16)), client=client, M=None, maxiter=2
+        )
+    assert solution.iterations == 2
+
+
+def test_a_failing_job_says_why(address: str) -> None:
+    name = good(
+        "submit", "--scheduler", address, "--", "solve", "--grid", "16", "16", "16", "--rhs", "none.npy"
+    ).strip()
+    job = wait_for(address, name, "finished", "failed")
+    assert (job.state, job.code) == ("failed", 2)
+    assert "there is no such file" in good("logs", "--scheduler", address, name)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("info",), "cannot be submitted"),
+        (("hpcg", "--grid", "16", "16"), "--grid"),
+        (("hpcg", "--workers", "2"), "leave out --workers"),
+        (("hpcg", "--scheduler", "tcp://h:1"), "leave out --scheduler"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_is_sent(command: tuple[str, ...], message: str) -> None:
+    result = call("submit", "--scheduler", "tcp://127.0.0.1:1", "--", *command)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_an_unknown_job(address: str) -> None:
+    result = call("status", "--scheduler", address, "nobody")
+    assert result.exit_code == 2
+    assert "knows no job nobody" in result.stderr
