@@ -1,4 +1,4 @@
-"""Compile every CUDA kernel with NVRTC for each supported architecture; neither a GPU nor a driver is needed.
+"""Compile every CUDA kernel with NVRTC for each supported architecture and value type, without a GPU or a driver.
 
 Usage: python .ci/compile_kernels.py [FOLDER]      (default: kernels/cuda)
 """
@@ -9,12 +9,14 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from cuda.bindings import nvrtc
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+VALUE_TYPES = ("double", "float")
 OPTIONS = ("--std=c++17", "--ptxas-options=-v")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 REGISTERS = re.compile(r"Used (\d+) registers")
@@ -55,10 +57,10 @@ def log_of(program: Any) -> str:
     return log.rstrip(b"\0 \n").decode()
 
 
-def compile_for(path: Path, architecture: str) -> str:
+def compile_for(path: Path, architecture: str, value_type: str) -> str:
     """The compiler's log of `path`; raises with it if `path` does not compile to machine code."""
     program = checked(nvrtc.nvrtcCreateProgram(path.read_bytes(), path.name.encode(), 0, [], []))
-    options = [f"--gpu-architecture={architecture}", *OPTIONS, *include_options(path)]
+    options = [f"--gpu-architecture={architecture}", f"-DREAL={value_type}", *OPTIONS, *include_options(path)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     log = log_of(program)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -80,15 +82,15 @@ def usages(log: str) -> Iterator[Usage]:
             yield Usage(kernel=kernel, registers=int(match[1]), spilled_bytes=spilled)
 
 
-def report(path: Path, architecture: str) -> bool:
-    """Compile one file for one architecture and print what came out; False if it did not compile."""
+def report(path: Path, architecture: str, value_type: str) -> bool:
+    """Compile one file for one architecture and value type and print what came out; False if it did not compile."""
     try:
-        log = compile_for(path, architecture)
+        log = compile_for(path, architecture, value_type)
     except CompilationError as error:
-        print(f"{path.name} does not compile for {architecture}:\n{error}")
+        print(f"{path.name} does not compile for {architecture}, {value_type}:\n{error}")
         return False
     found = sorted(usages(log), key=lambda usage: usage.kernel)
-    print(f"{path.name} {architecture}: {len(found)} kernels")
+    print(f"{path.name} {architecture} {value_type}: {len(found)} kernels")
     for usage in found:
         spills = f", spills {usage.spilled_bytes} bytes" if usage.spilled_bytes else ""
         print(f"    {usage.kernel}: {usage.registers} registers{spills}")
@@ -98,13 +100,13 @@ def report(path: Path, architecture: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """0 if every file of the folder compiles for every architecture."""
+    """0 if every file of the folder compiles for every architecture and value type."""
     folder = Path(arguments[0] if arguments else "kernels/cuda").resolve()
     paths = sorted(folder.rglob("*.cu"))
     if not paths:
         print(f"no *.cu file under {folder}")
         return 1
-    results = [report(path, architecture) for path in paths for architecture in ARCHITECTURES]
+    results = [report(*case) for case in product(paths, ARCHITECTURES, VALUE_TYPES)]
     print(f"{results.count(True)} of {len(results)} compilations succeeded")
     return 0 if all(results) else 1
 

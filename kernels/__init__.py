@@ -9,31 +9,37 @@ from functools import cache
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["Backend", "load"]
+__all__ = ["DTYPES", "Backend", "load"]
+
+DTYPES = ("float64", "float32")
+"""The value types for which there are kernels."""
 
 
 @cache
-def load(name: str, threads: int = 1) -> Backend:
-    """The backend of this name, one instance per process and number of threads.
+def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
+    """The backend of this name, one instance per process, number of threads and value type.
 
     Args:
         name: "numpy" (text-book, the specification), "cpu" (numba) or "cuda" (CuPy).
         threads: threads that share a chunk's loops; read by "cpu" alone.
+        dtype: the value type of vectors and matrices, "float64" or "float32".
 
     Raises:
-        ValueError: there is no such backend.
+        ValueError: there is no such backend or value type.
         ImportError: "cuda" without CuPy, or with CuPy that finds no driver.
     """
+    if dtype not in DTYPES:
+        raise ValueError(f"no kernels for {dtype!r}: choose {' or '.join(DTYPES)}")
     if name == "numpy":
         from dsolver.kernels.reference import NumpyBackend
 
-        return NumpyBackend()
+        return NumpyBackend(dtype)
     if name == "cpu":
         from dsolver.kernels.cpu import CpuBackend
 
-        return CpuBackend(threads)
+        return CpuBackend(threads, dtype)
     if name == "cuda":
         from dsolver.kernels.cuda import CudaBackend
 
-        return CudaBackend()
+        return CudaBackend(dtype)
     raise ValueError(f"no kernels called {name!r}: choose numpy, cpu or cuda")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,19 +53,40 @@ class Backend(ABC):
         name: "numpy", "cpu" or "cuda".
         guard: number of zero items before the first and after the last item of vectors in storage order.
         xp: the array module (numpy or cupy).
+        dtype: the value type of vectors and of what is stored of matrices. Scalars, partial dot products, weights and
+            blocks of values are float64 whatever it is.
+        threads: that share a chunk's loops.
+
+    Args:
+        dtype: the value type, "float64" or "float32".
     """
 
     name: str
     guard: int
     xp: Any
+    dtype: np.dtype[Any]
+    threads: int = 1
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.dtype = np.dtype(dtype)
+
+    def lowered(self, dtype: str) -> Backend:
+        """The same kernels for vectors and matrices of another value type."""
+        from dsolver.kernels import load
+
+        return load(self.name, self.threads, dtype)
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name."""
         return getattr(self, name)  # type: ignore[no-any-return]  # each is checked against the contract by a test
 
     def zeros(self, size: int) -> Array:
-        """float64 (size,) of zeros on the device."""
-        return self.xp.zeros(size)
+        """A vector (size,) of zeros on the device, in the value type."""
+        return self.xp.zeros(size, self.dtype)
+
+    def sums(self, count: int) -> Array:
+        """float64 (count,) of zeros on the device: room for scalars and partial dot products."""
+        return self.xp.zeros(count)
 
     def asarray(self, values: Any) -> Array:
         """The values as an array on the device; no copy when they are one already."""
@@ -167,6 +189,37 @@ def tree_sum(parts: list[float]) -> float:
     while len(parts) > 1:
         parts = [reduce(add, parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
     return parts[0]
+
+
+def scale_of(xx: npt.NDArray[np.float64]) -> float:
+    """What `narrow` multiplies by: a power of two near 1/√xx, or 1 where xx is zero or not finite.
+
+    Exact, so that narrowing rounds as it would without it; and so near that neither the vector nor what a
+    preconditioner makes of it leaves the range of float32 as long as the matrix does not.
+    """
+    square = float(xx[0])
+    if not (square > 0.0 and math.isfinite(square)):
+        return 1.0
+    return math.ldexp(1.0, -((math.frexp(square)[1] - 1) >> 1))
+
+
+def narrowed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Values in another type; what exceeds its range becomes infinite, and shows in whatever it multiplies."""
+    with np.errstate(over="ignore"):
+        return values.astype(dtype, copy=False)
+
+
+def in_range(diagonal: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A diagonal in another value type, moved to the nearest normal number where it leaves that type's range.
+
+    It is divided by, so it must neither vanish nor be infinite.
+    """
+    if diagonal.dtype == dtype:
+        return diagonal
+    limits = np.finfo(dtype)
+    sizes = np.clip(np.abs(diagonal), float(limits.tiny), float(limits.max))
+    signed: npt.NDArray[Any] = np.copysign(sizes, diagonal).astype(dtype)
+    return signed
 
 
 def ratio(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:

@@ -41,7 +41,8 @@ def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> 
 
 # Names used below: A matrix, H what multiplies a halo (boundary rows only), T transfer to the next coarser level,
 # h halo, r right-hand side or residual, x iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot
-# product (one float64 per chunk).
+# product (one float64 per chunk). Vectors are of the backend's value type unless told otherwise; scalars and partial
+# dot products are float64 always, and so is the arithmetic of dot products.
 
 LOAD = _kernel("load", reads="layout block", writes="x")
 """A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
@@ -83,6 +84,14 @@ PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="
 """`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbors."""
 
 DOT = _kernel("dot", reads="x y", writes="dot")
+NARROW = _kernel("narrow", reads="x xx", writes="y")
+"""y = s x from float64 to the backend's value type, with s = `dsolver.kernels.backend.scale_of` (xx = x . x)."""
+WIDEN = _kernel("widen", reads="x xx", writes="y")
+"""y = x / s from the backend's value type to float64: undoes the scale of `NARROW`."""
+DOT_NARROWED = _kernel("dot_narrowed", reads="x y", writes="dot")
+"""dot = x . y of x in float64 and y in the backend's value type."""
+UPDATE_P_NARROWED = _kernel("update_p_narrowed", reads="z rz rz_old", updates="p")
+"""`UPDATE_P` of z in the backend's value type and p in float64."""
 TOTAL = _kernel("total", reads="parts", writes="total")
 """total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first
 to last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""

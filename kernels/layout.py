@@ -65,7 +65,7 @@ class Slices:
         upper: int32 (S,), index of the first entry column of slice s that is upper (lower ones come first).
         coarse: int32 (S,), index of the first entry column of slice s that is upper and a coarse point.
         column_start: int64 (S + 1,), where the columns of slice s start in `columns`.
-        values: float64 (start[-1],), entry k of lane l of slice s at start[s] + k * SLICE + l.
+        values: (start[-1],) of the backend's value type, entry k of lane l of slice s at start[s] + k * SLICE + l.
         columns: int32; a run slice has one base per k, an explicit slice `SLICE` columns per k. A slice is a run
             exactly when column_start[s + 1] - column_start[s] is the number of its entry columns.
     """
@@ -84,7 +84,7 @@ class Matrix:
 
     Attributes:
         layout: the storage order.
-        diagonal: float64 (layout.size,), 1 on padding and guards.
+        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
         local: entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of
             `local` is the first slice of rows, storage slice 1.
     """

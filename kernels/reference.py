@@ -12,10 +12,12 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, StencilRows, ratio
+from dsolver.kernels.backend import Backend, StencilRows, in_range, narrowed, ratio, scale_of
 from dsolver.kernels.layout import HaloLayout, Layout, Transfer
 
 F64 = npt.NDArray[np.float64]
+Real = npt.NDArray[Any]
+"""Of the backend's value type."""
 I64 = npt.NDArray[np.int64]
 
 
@@ -25,15 +27,15 @@ class TextbookMatrix:
 
     Attributes:
         layout: the storage order, which is the lattice order.
-        diagonal: float64 (rows,).
+        diagonal: (rows,), in the value type, as all values.
         columns, values: (K, rows), entries off the diagonal in own columns.
         members: the rows of each color.
     """
 
     layout: Layout
-    diagonal: F64
+    diagonal: Real
     columns: I64
-    values: F64
+    values: Real
     members: tuple[I64, ...]
 
 
@@ -48,16 +50,16 @@ class TextbookHalo:
 
     boundary: I64
     columns: I64
-    values: F64
+    values: Real
 
     @property
     def size(self) -> int:
         """Number of boundary rows."""
         return len(self.boundary)
 
-    def times(self, h: F64) -> F64:
+    def times(self, h: Real) -> Real:
         """The products with a halo."""
-        products: F64 = (self.values * h[self.columns]).sum(axis=0)
+        products: Real = (self.values * h[self.columns]).sum(axis=0)
         return products
 
 
@@ -100,9 +102,9 @@ class NumpyBackend(Backend):
         off = own & ~on_diagonal
         return TextbookMatrix(
             layout=layout,
-            diagonal=diagonal,
+            diagonal=in_range(diagonal, self.dtype),
             columns=np.where(off, columns, 0),
-            values=np.where(off, values, 0.0),
+            values=narrowed(np.where(off, values, 0.0), self.dtype),
             members=tuple(np.flatnonzero(layout.color == c) for c in range(layout.colors)),
         )
 
@@ -113,11 +115,12 @@ class NumpyBackend(Backend):
         return TextbookHalo(
             boundary=boundary,
             columns=np.where(halo, columns - layout.rows, 0)[:, boundary],
-            values=np.where(halo, values, 0.0)[:, boundary],
+            values=narrowed(np.where(halo, values, 0.0)[:, boundary], self.dtype),
         )
 
     def scale_diagonal(self, matrix: TextbookMatrix, factors: F64) -> TextbookMatrix:
-        return replace(matrix, diagonal=matrix.diagonal * factors.reshape(-1, order="F"))
+        scaled = matrix.diagonal * factors.reshape(-1, order="F")
+        return replace(matrix, diagonal=in_range(scaled, self.dtype))
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
         coarse_of = np.full(fine.rows, -1, dtype=np.int32)
@@ -126,54 +129,54 @@ class NumpyBackend(Backend):
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
-    def spmv(self, a: TextbookMatrix, x: F64, y: F64) -> None:
+    def spmv(self, a: TextbookMatrix, x: Real, y: Real) -> None:
         y[:] = a.diagonal * x + (a.values * x[a.columns]).sum(axis=0)
 
-    def spmv_dot(self, a: TextbookMatrix, x: F64, y: F64, dot: F64) -> None:
+    def spmv_dot(self, a: TextbookMatrix, x: Real, y: Real, dot: F64) -> None:
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
-    def spmv_halo(self, a: TextbookHalo, h: F64, y: F64) -> None:
+    def spmv_halo(self, a: TextbookHalo, h: Real, y: Real) -> None:
         y[a.boundary] += a.times(h)
 
-    def spmv_halo_dot(self, a: TextbookHalo, h: F64, x: F64, y: F64, dot: F64) -> None:
+    def spmv_halo_dot(self, a: TextbookHalo, h: Real, x: Real, y: Real, dot: F64) -> None:
         y[a.boundary] += a.times(h)
-        dot[0] += x[a.boundary] @ a.times(h)
+        dot[0] += _dot(x[a.boundary], a.times(h))
 
-    def subtract_halo(self, a: TextbookHalo, h: F64, r: F64) -> None:
+    def subtract_halo(self, a: TextbookHalo, h: Real, r: Real) -> None:
         r[a.boundary] -= a.times(h)
 
-    def residual_halo(self, a: TextbookHalo, t: Transfer, h: F64, r: F64, rc: F64, kept: F64) -> None:
+    def residual_halo(self, a: TextbookHalo, t: Transfer, h: Real, r: Real, rc: Real, kept: Real) -> None:
         kept[:] = r[a.boundary]
         r[a.boundary] -= a.times(h)
-        products = np.zeros(len(r))
+        products = np.zeros_like(r)
         products[a.boundary] = a.times(h)
         rc -= products[t.fine_of]
 
-    def restore(self, a: TextbookHalo, kept: F64, r: F64) -> None:
+    def restore(self, a: TextbookHalo, kept: Real, r: Real) -> None:
         r[a.boundary] = kept
 
-    def symgs(self, a: TextbookMatrix, r: F64, x: F64) -> None:
+    def symgs(self, a: TextbookMatrix, r: Real, x: Real) -> None:
         x[:] = 0.0
         self._symmetric_sweep(a, r, x)
 
-    def presmooth(self, a: TextbookMatrix, r: F64, x: F64, e: F64) -> None:
+    def presmooth(self, a: TextbookMatrix, r: Real, x: Real, e: Real) -> None:
         self.symgs(a, r, x)
         e[:] = 0.0  # only the half sweeps of the other backends need it
 
-    def restrict(self, a: TextbookMatrix, t: Transfer, r: F64, x: F64, e: F64, rc: F64) -> None:
+    def restrict(self, a: TextbookMatrix, t: Transfer, r: Real, x: Real, e: Real, rc: Real) -> None:
         ax = np.empty_like(x)
         self.spmv(a, x, ax)
         rc[:] = (r - ax)[t.fine_of]
 
-    def prolong(self, t: Transfer, xc: F64, c: F64) -> None:
+    def prolong(self, t: Transfer, xc: Real, c: Real) -> None:
         c[t.fine_of] = xc
 
-    def postsmooth(self, a: TextbookMatrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
+    def postsmooth(self, a: TextbookMatrix, r: Real, c: Real, e: Real, x: Real, w: Real) -> None:
         x += c
         self._symmetric_sweep(a, r, x)
 
-    def _symmetric_sweep(self, a: TextbookMatrix, r: F64, x: F64) -> None:
+    def _symmetric_sweep(self, a: TextbookMatrix, r: Real, x: Real) -> None:
         """One Gauss-Seidel sweep over the colors in order, one in reverse (Saad, Iterative Methods, 4.1)."""
         for rows in (*a.members, *reversed(a.members)):
             others = (a.values[:, rows] * x[a.columns[:, rows]]).sum(axis=0)
@@ -181,36 +184,52 @@ class NumpyBackend(Backend):
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
-    def load(self, layout: Layout, block: npt.NDArray[Any], x: F64) -> None:
+    def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
         x[:] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
 
-    def unload(self, layout: Layout, x: F64) -> F64:
+    def unload(self, layout: Layout, x: Real) -> Real:
         return x.reshape(layout.shape, order="F").copy(order="K")
 
-    def copy(self, x: F64, y: F64) -> None:
+    def copy(self, x: Real, y: Real) -> None:
         y[:] = x
 
-    def fill(self, layout: Layout, value: float, x: F64) -> None:
+    def fill(self, layout: Layout, value: float, x: Real) -> None:
         x[:] = value
 
-    def pack(self, plan: HaloLayout, x: F64, buffer: F64) -> None:
+    def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
         buffer[:] = x[plan.send_rows]
 
-    def dot(self, x: F64, y: F64, dot: F64) -> None:
-        dot[0] = x @ y
+    def dot(self, x: Real, y: Real, dot: F64) -> None:
+        dot[0] = _dot(x, y)
 
-    def waxpby(self, a: float, x: F64, b: float, y: F64, w: F64) -> None:
+    def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
+        dot[0] = _dot(x, y)
+
+    def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         w[:] = a * x + b * y
 
-    def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
+    def update_p(self, z: Real, rz: F64, rz_old: F64, p: Real) -> None:
         p[:] = z + ratio(rz, rz_old) * p
 
-    def update_x_r(self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64) -> None:
+    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, p: F64) -> None:
+        p[:] = z + ratio(rz, rz_old) * p
+
+    def narrow(self, x: F64, xx: F64, y: Real) -> None:
+        y[:] = scale_of(xx) * x
+
+    def widen(self, x: Real, xx: F64, y: F64) -> None:
+        y[:] = x.astype(np.float64) / scale_of(xx)
+
+    def update_x_r(self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, x: Real, r: Real, dot: F64) -> None:
         if rr[0] > limit[0]:
             alpha = ratio(rz, pap)
             x += alpha * p
             r -= alpha * ap
-        dot[0] = r @ r
+        dot[0] = _dot(r, r)
+
+
+def _dot(x: Real, y: Real) -> float:
+    return float(x.astype(np.float64, copy=False) @ y.astype(np.float64, copy=False))
 
 
 def _entries(rows: StencilRows) -> tuple[I64, F64]:

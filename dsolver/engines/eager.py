@@ -118,9 +118,9 @@ class EagerEngine(Engine):
         return EagerHalo(plan.items, self.backend)
 
     def parts(self) -> EagerParts:
-        own = self.backend.zeros(len(self.partition))
+        own = self.backend.sums(len(self.partition))
         alone = len(self.owned) == len(self.partition)
-        return EagerParts(own, own if alone else self.backend.zeros(len(own)), self.owned)
+        return EagerParts(own, own if alone else self.backend.sums(len(own)), self.owned)
 
     def scalar(self, value: float) -> EagerScalar:
         return EagerScalar(self.backend.asarray([value]))

@@ -8,12 +8,14 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, StencilRows, ratio
+from dsolver.kernels.backend import Backend, StencilRows, in_range, ratio, scale_of
 from dsolver.kernels.cpu import assembly, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import SLICE, HaloLayout, HaloMatrix, Layout, Matrix, Slices, Transfer
 
 F64 = npt.NDArray[np.float64]
+Real = npt.NDArray[Any]
+"""Of the backend's value type."""
 BATCH = 8192
 """Slices assembled at a time: bounds the temporary entries of 27 points a row to 85 MB."""
 
@@ -24,13 +26,16 @@ class CpuBackend(Backend):
 
     Args:
         threads: threads that share the loops of one chunk.
+        dtype: the value type, "float64" or "float32".
     """
 
     name = "cpu"
     guard = SLICE
     xp = np
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, dtype: str = "float64") -> None:
+        super().__init__(dtype)
+        self.threads = threads
         self.team = Team(threads)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
@@ -57,7 +62,7 @@ class CpuBackend(Backend):
         diagonal = np.ones(layout.size)
         self._diagonal(rows, stored, diagonal[SLICE:-SLICE])
         local = self._slices(layout, rows, stored, coarse, halo=False)
-        return Matrix(layout=layout, diagonal=diagonal, local=local)
+        return Matrix(layout=layout, diagonal=in_range(diagonal, self.dtype), local=local)
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> HaloMatrix:
         boundary = self._boundary(layout, rows)
@@ -67,9 +72,9 @@ class CpuBackend(Backend):
         return HaloMatrix(boundary=boundary, slices=self._slices(layout, rows, wanted, none, halo=True))
 
     def scale_diagonal(self, matrix: Matrix, factors: F64) -> Matrix:
-        diagonal = matrix.diagonal.copy()
+        diagonal = matrix.diagonal.astype(np.float64)
         diagonal[matrix.layout.position] *= factors.reshape(-1, order="F")
-        return replace(matrix, diagonal=diagonal)
+        return replace(matrix, diagonal=in_range(diagonal, self.dtype))
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
         fine_of = np.full(coarse.size, -1, dtype=np.int32)
@@ -128,7 +133,7 @@ class CpuBackend(Backend):
         width = widths.sum(axis=1)
         start = _offsets(width * SLICE)
         column_start = _offsets(np.where(runs, width, width * SLICE))
-        values = np.zeros(int(start[-1]))
+        values = np.zeros(int(start[-1]), self.dtype)
         columns_out = np.zeros(int(column_start[-1]), dtype=np.int32)
         for batch in _batches(wanted):
             columns, entries = self._entries(rows, wanted[batch])
@@ -148,59 +153,59 @@ class CpuBackend(Backend):
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
-    def spmv(self, a: Matrix, x: F64, y: F64) -> None:
+    def spmv(self, a: Matrix, x: Real, y: Real) -> None:
         self.team.run(sweeps.spmv, 1, _last_slice(a.layout), _slices_of(a.local), a.diagonal, x, y)
 
-    def spmv_dot(self, a: Matrix, x: F64, y: F64, dot: F64) -> None:
+    def spmv_dot(self, a: Matrix, x: Real, y: Real, dot: F64) -> None:
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
-    def spmv_halo(self, a: HaloMatrix, h: F64, y: F64) -> None:
+    def spmv_halo(self, a: HaloMatrix, h: Real, y: Real) -> None:
         vectors.scatter_add(a.boundary, 1.0, self._products(a, h), y)
 
-    def spmv_halo_dot(self, a: HaloMatrix, h: F64, x: F64, y: F64, dot: F64) -> None:
+    def spmv_halo_dot(self, a: HaloMatrix, h: Real, x: Real, y: Real, dot: F64) -> None:
         t = self._products(a, h)
         vectors.scatter_add(a.boundary, 1.0, t, y)
         dot[0] += vectors.gathered_dot(a.boundary, x, t)
 
-    def subtract_halo(self, a: HaloMatrix, h: F64, r: F64) -> None:
+    def subtract_halo(self, a: HaloMatrix, h: Real, r: Real) -> None:
         vectors.scatter_add(a.boundary, -1.0, self._products(a, h), r)
 
-    def residual_halo(self, a: HaloMatrix, t: Transfer, h: F64, r: F64, rc: F64, kept: F64) -> None:
+    def residual_halo(self, a: HaloMatrix, t: Transfer, h: Real, r: Real, rc: Real, kept: Real) -> None:
         products = self._products(a, h)
         vectors.gather(a.boundary, r, kept)
         vectors.scatter_add(a.boundary, -1.0, products, r)
         vectors.mapped_subtract(a.boundary, t.coarse_of, products, rc)
 
-    def restore(self, a: HaloMatrix, kept: F64, r: F64) -> None:
+    def restore(self, a: HaloMatrix, kept: Real, r: Real) -> None:
         vectors.scatter(a.boundary, kept, r)
 
-    def symgs(self, a: Matrix, r: F64, x: F64) -> None:
+    def symgs(self, a: Matrix, r: Real, x: Real) -> None:
         m = _slices_of(a.local)
         self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
         self._by_color(a.layout, sweeps.backward, m, a.local.upper, a.diagonal, x, x, backward=True)
 
-    def presmooth(self, a: Matrix, r: F64, x: F64, e: F64) -> None:
+    def presmooth(self, a: Matrix, r: Real, x: Real, e: Real) -> None:
         m = _slices_of(a.local)
         self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
         self._by_color(a.layout, sweeps.backward_keep, m, a.local.upper, a.diagonal, x, e, backward=True)
 
-    def restrict(self, a: Matrix, t: Transfer, r: F64, x: F64, e: F64, rc: F64) -> None:
+    def restrict(self, a: Matrix, t: Transfer, r: Real, x: Real, e: Real, rc: Real) -> None:
         self.team.run(sweeps.restrict, *t.slices, _slices_of(a.local), a.local.upper, t.coarse_of, e, rc)
 
-    def prolong(self, t: Transfer, xc: F64, c: F64) -> None:
+    def prolong(self, t: Transfer, xc: Real, c: Real) -> None:
         vectors.prolong(t.fine_of, xc, c)
 
-    def postsmooth(self, a: Matrix, r: F64, c: F64, e: F64, x: F64, w: F64) -> None:
+    def postsmooth(self, a: Matrix, r: Real, c: Real, e: Real, x: Real, w: Real) -> None:
         m = _slices_of(a.local)
         s = a.local
         self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
         self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
 
-    def _products(self, a: HaloMatrix, h: F64) -> F64:
+    def _products(self, a: HaloMatrix, h: Real) -> Real:
         """H h, one item for each boundary row."""
         count = len(a.slices.start) - 1
-        out = np.empty(count * SLICE)
+        out = np.empty(count * SLICE, self.dtype)
         self.team.run(sweeps.halo_products, 0, count, _slices_of(a.slices), h, out)
         return out[: len(a.boundary)]
 
@@ -217,33 +222,45 @@ class CpuBackend(Backend):
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
-    def load(self, layout: Layout, block: npt.NDArray[Any], x: F64) -> None:
+    def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
         x[layout.position] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
 
-    def unload(self, layout: Layout, x: F64) -> F64:
+    def unload(self, layout: Layout, x: Real) -> Real:
         return x[layout.position].reshape(layout.shape, order="F")
 
-    def copy(self, x: F64, y: F64) -> None:
+    def copy(self, x: Real, y: Real) -> None:
         y[:] = x
 
-    def fill(self, layout: Layout, value: float, x: F64) -> None:
+    def fill(self, layout: Layout, value: float, x: Real) -> None:
         x[layout.position] = value
 
-    def pack(self, plan: HaloLayout, x: F64, buffer: F64) -> None:
+    def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
         vectors.gather(plan.send_rows, x, buffer)
 
-    def dot(self, x: F64, y: F64, dot: F64) -> None:
+    def dot(self, x: Real, y: Real, dot: F64) -> None:
         parts = np.empty(_blocks(x))
         self.team.run(vectors.block_dots, 0, len(parts), x, y, parts)
         dot[0] = vectors.in_order(parts)
 
-    def waxpby(self, a: float, x: F64, b: float, y: F64, w: F64) -> None:
+    def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
+        self.dot(x, y, dot)
+
+    def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         self.team.run(vectors.waxpby, 0, _blocks(x), a, x, b, y, w)
 
-    def update_p(self, z: F64, rz: F64, rz_old: F64, p: F64) -> None:
+    def update_p(self, z: Real, rz: F64, rz_old: F64, p: Real) -> None:
         self.team.run(vectors.update_p, 0, _blocks(p), z, ratio(rz, rz_old), p)
 
-    def update_x_r(self, p: F64, ap: F64, rz: F64, pap: F64, rr: F64, limit: F64, x: F64, r: F64, dot: F64) -> None:
+    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, p: F64) -> None:
+        self.update_p(z, rz, rz_old, p)
+
+    def narrow(self, x: F64, xx: F64, y: Real) -> None:
+        self.team.run(vectors.scaled, 0, _blocks(x), scale_of(xx), x, y)
+
+    def widen(self, x: Real, xx: F64, y: F64) -> None:
+        self.team.run(vectors.scaled, 0, _blocks(x), 1.0 / scale_of(xx), x, y)
+
+    def update_x_r(self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, x: Real, r: Real, dot: F64) -> None:
         active = bool(rr[0] > limit[0])
         alpha = ratio(rz, pap) if active else 0.0
         parts = np.empty(_blocks(x))
@@ -265,7 +282,7 @@ def _last_slice(layout: Layout) -> int:
     return int(layout.color_slices[-1])
 
 
-def _blocks(x: F64) -> int:
+def _blocks(x: Real) -> int:
     return -(-len(x) // vectors.BLOCK)
 
 

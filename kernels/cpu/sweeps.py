@@ -2,7 +2,8 @@
 
 All loops run over storage slices [first, last) and are independent between slices of one color, so a range may be cut
 anywhere without changing a bit. The matrix is read once, front to back (or back to front): 8.1 bytes for each entry of
-a run slice, which is all that bounds these loops.
+a run slice (4.1 where values are float32), which is all that bounds these loops. Sums over a row are formed in the
+value type, so that a vector register holds as many of them as of values.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _width(s: Any, m: Any) -> Any:
 @compiled(fastmath={"contract"})
 def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
     """y = A_local x on storage slices [first, last)."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for s in range(uint64(first), uint64(last)):
         p = s * SLICE
         for lane in range(SLICE):
@@ -64,7 +65,7 @@ def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
 @compiled(fastmath={"contract"})
 def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, r: Any, x: Any) -> None:
     """x = (r - L x)/d, color after color: the forward sweep from x = 0."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for s in range(uint64(first), uint64(last)):
         p = s * SLICE
         acc[:] = 0.0
@@ -76,7 +77,7 @@ def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, 
 @compiled(fastmath={"contract"})
 def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
     """x = w - (U x)/d, last slice first: the backward sweep. w may be x."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for i in range(uint64(last) - uint64(first)):
         s = uint64(last) - ONE - i
         p = s * SLICE
@@ -89,7 +90,7 @@ def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x
 @compiled(fastmath={"contract"})
 def backward_keep(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, x: Any, e: Any) -> None:
     """e = (U x)/d, x -= e, last slice first: the backward sweep that keeps what it subtracts."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for i in range(uint64(last) - uint64(first)):
         s = uint64(last) - ONE - i
         p = s * SLICE
@@ -108,8 +109,8 @@ def forward_corrected(
 
     The old upper sum U x is d e + U c, and c is zero but at coarse points: only the tail of each slice is read.
     """
-    acc = np.empty(_SLICE)
-    tail = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
+    tail = np.empty(_SLICE, m[2].dtype)
     for s in range(uint64(first), uint64(last)):
         p = s * SLICE
         acc[:] = 0.0
@@ -125,7 +126,7 @@ def forward_corrected(
 @compiled(fastmath={"contract"})
 def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, rc: Any) -> None:
     """rc = (L e) at the coarse points of storage slices [first, last)."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for s in range(uint64(first), uint64(last)):
         p = s * SLICE
         any_coarse = False
@@ -144,7 +145,7 @@ def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, 
 @compiled(fastmath={"contract"})
 def halo_products(first: Any, last: Any, m: Any, h: Any, out: Any) -> None:
     """out = A_halo h on slices [first, last) of the boundary list; out has one item for each boundary lane."""
-    acc = np.empty(_SLICE)
+    acc = np.empty(_SLICE, m[2].dtype)
     for s in range(uint64(first), uint64(last)):
         acc[:] = 0.0
         _add_products(acc, s, uint64(0), _width(s, m), m, h)

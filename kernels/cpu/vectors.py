@@ -1,7 +1,8 @@
 """Vector updates and dot products.
 
 Dot products are summed in blocks of `BLOCK` items and the blocks in order, so the bits depend neither on the number of
-threads nor on where a range was cut. Ranges are counted in blocks.
+threads nor on where a range was cut. Ranges are counted in blocks. Vectors may be of float32; dot products and products
+with scalars are formed in float64 all the same.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def _block_dot(b: Any, x: Any, y: Any, acc: Any) -> Any:
     whole = len(xs) // LANES
     for i in range(whole):
         for lane in range(LANES):
-            acc[lane] += xs[i * LANES + lane] * ys[i * LANES + lane]
+            acc[lane] += np.float64(xs[i * LANES + lane]) * np.float64(ys[i * LANES + lane])
     total = 0.0
     for lane in range(LANES):
         total += acc[lane]
     for i in range(whole * LANES, len(xs)):
-        total += xs[i] * ys[i]
+        total += np.float64(xs[i]) * np.float64(ys[i])
     return total
 
 
@@ -64,6 +65,13 @@ def update_p(first: Any, last: Any, z: Any, beta: Any, p: Any) -> None:
     """p = z + beta p on blocks [first, last)."""
     for i in range(first * BLOCK, min(last * BLOCK, len(p))):
         p[i] = z[i] + beta * p[i]
+
+
+@compiled()
+def scaled(first: Any, last: Any, s: Any, x: Any, y: Any) -> None:
+    """y = s x on blocks [first, last), which may narrow or widen."""
+    for i in range(first * BLOCK, min(last * BLOCK, len(x))):
+        y[i] = s * x[i]
 
 
 @compiled()
@@ -113,7 +121,7 @@ def gathered_dot(rows: Any, x: Any, t: Any) -> Any:
     """x[rows] . t, first to last."""
     total = 0.0
     for i in range(len(rows)):
-        total += x[rows[i]] * t[i]
+        total += np.float64(x[rows[i]]) * np.float64(t[i])
     return total
 
 

@@ -56,12 +56,18 @@ __device__ __forceinline__ int target_of(const Rows& rows, int column) {
     return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
 }
 
-// widths (slices, 3) and runs (slices): the shape of each slice.
+// The nearest normal number of type `real`: a diagonal is divided by, so it must neither vanish nor be infinite.
+__device__ __forceinline__ real in_range(double value) {
+    constexpr double LEAST = 1.1754943508222875e-38, MOST = 3.4028234663852886e38;   // of float
+    return sizeof(real) == sizeof(double) ? value : copysign(fmin(fmax(fabs(value), LEAST), MOST), value);
+}
+
+// widths (slices, 3) and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
 // For own columns also: the diagonal, and the first position with a zero diagonal in `bad`.
 template <bool HALO>
 __device__ __forceinline__ void measure(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs,
-    double* diagonal, int* bad
+    real* diagonal, int* bad, int runs_wanted
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -92,6 +98,7 @@ __device__ __forceinline__ void measure(
         count[part] = __reduce_max_sync(ALL_LANES, count[part]);
         explicit_width += count[part];
     }
+    run &= runs_wanted != 0;
     run &= (run_width[0] + run_width[1] + run_width[2]) * RUN_BYTES <= explicit_width * EXPLICIT_BYTES;
     if (lane == 0) {
         runs[s] = run;
@@ -100,7 +107,7 @@ __device__ __forceinline__ void measure(
     }
     if (!HALO && row >= 0) {
         const int p = (s + 1) * SLICE + lane;
-        diagonal[p] = own;
+        diagonal[p] = in_range(own);
         if (own == 0.0) atomicMin(bad, p);
     }
 }
@@ -109,7 +116,7 @@ __device__ __forceinline__ void measure(
 template <bool HALO>
 __device__ __forceinline__ void fill(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, const int* widths,
-    const unsigned char* runs, const long long* start, const long long* column_start, double* values, int* columns
+    const unsigned char* runs, const long long* start, const long long* column_start, real* values, int* columns
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -117,7 +124,7 @@ __device__ __forceinline__ void fill(
     const long long center = row < 0 ? 0 : stencil.center(row);
     const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
     const bool run = runs[s];
-    double* const out = values + start[s] + lane;
+    real* const out = values + start[s] + lane;
     int* const out_columns = columns + column_start[s];
     int next[KINDS], end[KINDS], total = 0;
 #pragma unroll
@@ -130,14 +137,14 @@ __device__ __forceinline__ void fill(
         const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
         const int kind = kind_of<HALO>(rows, row, own_color, column);
         const int target = kind == NONE ? 0 : target_of(rows, column);
-        const double value = kind == NONE ? 0.0 : stencil.weight(k, row);
+        const real value = kind == NONE ? 0.0 : stencil.weight(k, row);   // narrowed here, if at all
 #pragma unroll
         for (int part = 0; part < KINDS; ++part) {
             const unsigned members = __ballot_sync(ALL_LANES, kind == part);
             if (members == 0) continue;
             const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
             if (run) {   // all lanes share the entry column; those without an entry have a hole there
-                out[next[part] * SLICE] = kind == part ? value : 0.0;
+                out[next[part] * SLICE] = kind == part ? value : real(0);
                 if (lane == 0) out_columns[next[part]] = base;
                 next[part] += 1;
             } else if (kind == part) {
@@ -151,7 +158,7 @@ __device__ __forceinline__ void fill(
 #pragma unroll
     for (int part = 0; part < KINDS; ++part) {
         for (; next[part] < end[part]; ++next[part]) {
-            out[next[part] * SLICE] = 0.0;
+            out[next[part] * SLICE] = 0;
             out_columns[next[part] * SLICE + lane] = 0;
         }
     }
@@ -161,13 +168,15 @@ __device__ __forceinline__ void fill(
 #define ROWS_OF_ARGUMENTS {rows, color, position, coarse}
 
 extern "C" __global__ void measure_local(
-    STENCIL, ROWS, int* widths, unsigned char* runs, double* diagonal, int* bad
+    STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, real* diagonal, int* bad
 ) {
-    measure<false>(STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, diagonal, bad);
+    measure<false>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, diagonal, bad, runs_wanted);
 }
 
-extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs) {
-    measure<true>(STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr);
+extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted) {
+    measure<true>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr, runs_wanted);
 }
 
 // Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,
@@ -186,7 +195,7 @@ extern "C" __global__ void find_boundary(
 
 extern "C" __global__ void fill_local(
     STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
-    double* values, int* columns
+    real* values, int* columns
 ) {
     fill<false>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
@@ -194,7 +203,7 @@ extern "C" __global__ void fill_local(
 
 extern "C" __global__ void fill_halo(
     STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
-    double* values, int* columns
+    real* values, int* columns
 ) {
     fill<true>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
@@ -257,7 +266,7 @@ extern "C" __global__ void lattice_slabs(
 // walk (slice first + step * item) that has come to slab k. Entries read colors before this one, whose slabs are settled.
 // 8.1 bytes an entry once in set-up.
 extern "C" __global__ void reached_slabs(
-    const Entries* __restrict__ entries, const double* __restrict__ values, const int* __restrict__ columns,
+    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns,
     const int* __restrict__ slab, int* __restrict__ begins, int slices, int back, int first, int step, int count
 ) {
     const int item = warp_number(), lane = lane_number();
@@ -269,7 +278,7 @@ extern "C" __global__ void reached_slabs(
     for (int k = from; k < to; ++k) {
         const int position = slice.run ? slice.columns[k] + lane : slice.columns[k * SLICE + lane];
         const int other = position / SLICE - 1;
-        const bool hole = slice.values[k * SLICE] == 0.0;   // of a run: may point anywhere
+        const bool hole = slice.values[k * SLICE] == real(0);   // of a run: may point anywhere
         if (!hole && other >= 0 && other < slices) reached = max(reached, slab[other]);
     }
     reached = __reduce_max_sync(ALL_LANES, reached);

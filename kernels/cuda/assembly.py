@@ -15,6 +15,8 @@ from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
 KINDS = 3
 THREADS = 256
+ANY = "float64"
+"""The value type with which kernels are compiled that read and write none."""
 
 
 def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
@@ -29,37 +31,49 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     row = cupy.full(size, -1, dtype=np.int32)
     shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
     if rows:
-        kernel("assembly.cu", "storage_order")(
+        kernel("assembly.cu", "storage_order", ANY)(
             *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
         )
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
 
 
-def matrix(where: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
-    """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal."""
+def matrix(
+    where: Layout, rows: StencilRows, coarse: Array | None, dtype: np.dtype[Any], *, runs: bool = True
+) -> CudaMatrix:
+    """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
+
+    Args:
+        where: the storage order of the rows.
+        rows: where the entries come from.
+        coarse: bool (rows,), True at coarse points, or None.
+        dtype: of the values.
+        runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
+    """
     stencil = _stencil_arguments(rows)
     coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
     stored = where.row[SLICE:-SLICE]
-    diagonal = cupy.ones(where.size)
+    diagonal = cupy.ones(where.size, dtype)
     bad = cupy.full(1, where.size, dtype=np.int32)
     of_rows = _rows_arguments(where, stored, coarse)
-    shape = _measure("measure_local", stencil, of_rows, diagonal, bad)
+    shape = _measure("measure_local", dtype, stencil, of_rows, np.int32(runs), diagonal, bad)
     if (first_bad := int(bad[0])) < where.size:
         raise ZeroDivisionError(f"row {int(where.row[first_bad])} of a chunk has no diagonal entry")
-    return with_launches(Matrix(layout=where, diagonal=diagonal, local=_slices("fill_local", stencil, of_rows, shape)))
+    local = _slices("fill_local", dtype, stencil, of_rows, shape)
+    return with_launches(Matrix(layout=where, diagonal=diagonal, local=local))
 
 
-def halo_matrix(where: Layout, rows: StencilRows) -> CudaHaloMatrix:
-    """The slices of a chunk's boundary rows."""
+def halo_matrix(where: Layout, rows: StencilRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """The slices of a chunk's boundary rows, with values of this type."""
     stencil = _stencil_arguments(rows)
     stored = where.row[SLICE:-SLICE]
     reads_halo = cupy.zeros(where.size, dtype=np.uint8)
     if count := len(stored):
         arguments = (*stencil, stored, np.int32(count), np.int32(where.rows), reads_halo)
-        kernel("assembly.cu", "find_boundary")(*_threads(count), arguments)
+        kernel("assembly.cu", "find_boundary", ANY)(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
     of_boundary = _rows_arguments(where, _padded(where.row[boundary]), np.uintp(0))
-    slices = _slices("fill_halo", stencil, of_boundary, _measure("measure_halo", stencil, of_boundary))
+    shape = _measure("measure_halo", dtype, stencil, of_boundary, np.int32(1))
+    slices = _slices("fill_halo", dtype, stencil, of_boundary, shape)
     return CudaHaloMatrix(
         boundary=boundary,
         slices=slices,
@@ -94,7 +108,7 @@ def _packed(s: Slices, order: Array) -> Array:
     out = cupy.empty((len(order), 4), dtype=np.uint32)
     if len(order):
         arguments = (order, s.start, s.column_start, s.upper, s.coarse, np.int32(len(order)), out)
-        kernel("assembly.cu", "pack_entries")(*_threads(len(order)), arguments)
+        kernel("assembly.cu", "pack_entries", ANY)(*_threads(len(order)), arguments)
     return out
 
 
@@ -119,35 +133,39 @@ def _rows_arguments(where: Layout, wanted: Array, coarse: Any) -> tuple[Any, ...
     return wanted, np.int32(len(wanted) // SLICE), np.int32(where.rows), where.color, where.position, coarse
 
 
-def _measure(name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *outputs: Array) -> tuple[Array, Array]:
+def _measure(
+    name: str, dtype: np.dtype[Any], stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any
+) -> tuple[Array, Array]:
     """widths and runs of the slices."""
     count = int(of_rows[1])
     widths = cupy.zeros((count, KINDS), dtype=np.int32)
     runs = cupy.zeros(count, dtype=np.uint8)
     if count:
-        kernel("assembly.cu", name)(*warps(count), (*stencil, *of_rows, widths, runs, *outputs))
+        kernel("assembly.cu", name, dtype.name)(*warps(count), (*stencil, *of_rows, widths, runs, *more))
     return widths, runs
 
 
-def _slices(name: str, stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array]) -> Slices:
+def _slices(
+    name: str, dtype: np.dtype[Any], stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array]
+) -> Slices:
     """The filled slices."""
     widths, runs = shape
     count = len(runs)
     upper, coarse = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
     lengths, column_lengths = cupy.empty(count, dtype=np.int64), cupy.empty(count, dtype=np.int64)
     if count:
-        kernel("assembly.cu", "shapes")(
+        kernel("assembly.cu", "shapes", ANY)(
             *_threads(count), (widths, runs, np.int32(count), upper, coarse, lengths, column_lengths)
         )
     start, column_start = _running_sum(lengths), _running_sum(column_lengths)
     totals = cupy.stack([start[-1], column_start[-1]]).get()
     if int(totals[1]) >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
-    values = cupy.empty(int(totals[0]))
+    values = cupy.empty(int(totals[0]), dtype)
     columns = cupy.empty(int(totals[1]), dtype=np.int32)
     if count:
         arguments = (*stencil, *of_rows, widths, runs, start, column_start, values, columns)
-        kernel("assembly.cu", name)(*warps(count), arguments)
+        kernel("assembly.cu", name, dtype.name)(*warps(count), arguments)
     return Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
 
 

@@ -32,6 +32,9 @@ ITEMS_OF_BLOCK = THREADS * 4
 class CudaBackend(Backend):
     """Kernels compiled by NVRTC, for the current device of the calling thread. Dot products repeat to the last bit.
 
+    Args:
+        dtype: the value type, "float64" or "float32".
+
     Raises:
         ImportError: CuPy finds no driver or no device.
     """
@@ -40,15 +43,16 @@ class CudaBackend(Backend):
     guard = SLICE
     xp = cupy
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str = "float64") -> None:
+        super().__init__(dtype)
         try:
             cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise ImportError(f"the cuda kernels need a GPU: {error}") from error
         self._scratch = Scratch(MOST_BLOCKS)
         self._forks = Forks()
-        self._sweeps = {name: kernel("sweeps.cu", name) for name in _SWEEPS}
-        self._vectors = {name: kernel("vectors.cu", name) for name in _VECTORS}
+        self._sweeps = {name: kernel("sweeps.cu", name, dtype) for name in _SWEEPS}
+        self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         host: npt.NDArray[Any] = cupy.asnumpy(values)
@@ -63,10 +67,10 @@ class CudaBackend(Backend):
         return assembly.layout(cupy.asarray(color, dtype=np.int32), colors, shape)
 
     def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
-        return assembly.matrix(layout, rows, coarse)
+        return assembly.matrix(layout, rows, coarse, self.dtype)
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> CudaHaloMatrix:
-        return assembly.halo_matrix(layout, rows)
+        return assembly.halo_matrix(layout, rows, self.dtype)
 
     def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
         diagonal = matrix.diagonal.copy()
@@ -157,6 +161,10 @@ class CudaBackend(Backend):
         size = len(x)
         follow(self._vectors["dot"], *_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
 
+    def dot_narrowed(self, x: Array, y: Array, dot: Array) -> None:
+        size = len(x)
+        follow(self._vectors["dot_narrowed"], *_grid(size), (x, y, np.int64(size), *self._scratch.here(), dot))
+
     def total(self, parts: Array, total: Array) -> None:
         follow(self._vectors["total"], (1,), (1,), (parts, total, np.int32(len(parts))))
 
@@ -165,6 +173,15 @@ class CudaBackend(Backend):
 
     def update_p(self, z: Array, rz: Array, rz_old: Array, p: Array) -> None:
         self._items("update_p", len(p), z, rz, rz_old, p)
+
+    def update_p_narrowed(self, z: Array, rz: Array, rz_old: Array, p: Array) -> None:
+        self._items("update_p_narrowed", len(p), z, rz, rz_old, p)
+
+    def narrow(self, x: Array, xx: Array, y: Array) -> None:
+        self._items("narrow", len(x), x, xx, y)
+
+    def widen(self, x: Array, xx: Array, y: Array) -> None:
+        self._items("widen", len(x), x, xx, y)
 
     def update_x_r(
         self, p: Array, ap: Array, rz: Array, pap: Array, rr: Array, limit: Array, x: Array, r: Array, dot: Array
@@ -233,6 +250,10 @@ _SWEEPS = (
 )
 _VECTORS = (
     "dot",
+    "dot_narrowed",
+    "narrow",
+    "widen",
+    "update_p_narrowed",
     "sum",
     "waxpby",
     "update_p",

@@ -15,6 +15,9 @@ OPTIONS = ("--std=c++17",)
 
 SOURCES = ("assembly.cu", "sweeps.cu", "vectors.cu")
 
+VALUE_TYPES = {"float64": "double", "float32": "float"}
+"""What the sources call `real`, by the name of the NumPy type."""
+
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 
 
@@ -30,13 +33,18 @@ def source(name: str) -> str:
     return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8"), text)
 
 
-@cache
-def kernel(file: str, name: str) -> Any:
-    """A kernel of a source file, to be called as ``kernel(grid, block, arguments)``.
+def options_for(dtype: str) -> tuple[str, ...]:
+    """What NVRTC is told for a value type."""
+    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}")
 
-    CuPy compiles a text once per process and device, at the first launch, and keeps the result on disk between
-    processes.
+
+@cache
+def kernel(file: str, name: str, dtype: str) -> Any:
+    """A kernel of a source file for a value type, to be called as ``kernel(grid, block, arguments)``.
+
+    CuPy compiles a text once per process, device and value type, at the first launch, and keeps the result on disk
+    between processes.
     """
     import cupy
 
-    return cupy.RawKernel(source(file), name, options=OPTIONS)
+    return cupy.RawKernel(source(file), name, options=options_for(dtype))

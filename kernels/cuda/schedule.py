@@ -81,9 +81,14 @@ def color_launch(first: int, last: int, *, reverse: bool) -> Launch:
     return *warps(last - first), (np.int32(start), np.int32(step), np.int32(last - first))
 
 
-def slabs_of(layout: Layout) -> int:
-    """How many slabs a chunk is cut into: an even number, or one where x fits in L2 or colors are many."""
-    size, cache = layout.size * 8, _property("l2CacheSize")
+def slabs_of(layout: Layout, itemsize: int) -> int:
+    """How many slabs a chunk is cut into: an even number, or one where x fits in L2 or colors are many.
+
+    Args:
+        layout: the rows.
+        itemsize: bytes of an item of x.
+    """
+    size, cache = layout.size * itemsize, _property("l2CacheSize")
     if size <= cache or layout.colors > MOST_COLORS:
         return 1
     return max(1, CHAINS * round(size / (CHAINS * SLAB_SHARE * cache)))
@@ -103,7 +108,7 @@ def sweeps(layout: Layout, has_upper: npt.NDArray[np.bool_], entries: Array, loc
     ranges = [(int(first) - 1, int(last) - 1) for first, last in pairwise(layout.color_slices)]
     forward = [c for c, (first, last) in enumerate(ranges) if first < last]
     backward = [c for c in reversed(forward) if has_upper[c]]
-    slabs = slabs_of(layout)
+    slabs = slabs_of(layout, local.values.itemsize)
     if slabs == 1:
         return _plain(forward, ranges), _plain(backward, ranges)
     return (
@@ -160,7 +165,8 @@ def _cuts(
     count = len(entries)
     slab = cupy.empty(count, dtype=np.int32)
     begins = cupy.full((len(colors), slabs), count, dtype=np.int32)
-    kernel("assembly.cu", "lattice_slabs")(
+    dtype = local.values.dtype.name
+    kernel("assembly.cu", "lattice_slabs", dtype)(
         *warps(-(-count // SLICE)),
         (layout.row, slab, np.int32(count), np.int64(layout.rows), np.int32(slabs), np.int32(back)),
     )
@@ -168,11 +174,11 @@ def _cuts(
     for i, color in enumerate(colors):
         first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
         walk = (np.int32(last - 1 if back else first), np.int32(-1 if back else 1), np.int32(last - first))
-        kernel("assembly.cu", "reached_slabs")(
+        kernel("assembly.cu", "reached_slabs", dtype)(
             *warps(last - first),
             (entries, local.values, local.columns, slab, begins[i], np.int32(count), np.int32(back), *walk),
         )
-        kernel("assembly.cu", "settle_slabs")(
+        kernel("assembly.cu", "settle_slabs", dtype)(
             *warps(-(-(last - first) // SLICE)), (slab, begins[i], np.int32(slabs), *walk)
         )
         lengths.append(last - first)

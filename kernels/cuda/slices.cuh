@@ -2,6 +2,13 @@
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
+// The value type of matrices and vectors, chosen by the loader: one text, compiled once for each. Sums over a row's entries
+// are formed in it, dot products always in double.
+#ifndef REAL
+#define REAL double
+#endif
+using real = REAL;
+
 constexpr int SLICE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -15,7 +22,7 @@ struct __align__(16) Entries {
 
 // One slice as a warp sees it. All but `values` is the same in all lanes.
 struct Slice {
-    const double* values;   // this lane's value of entry column 0
+    const real* values;     // this lane's value of entry column 0
     const int* columns;     // the slice's first column index
     int upper, coarse, width;
     bool run;
@@ -30,7 +37,7 @@ __device__ __forceinline__ Entries load_entries(const Entries* where) {
     return {packed.x, packed.y, static_cast<int>(packed.z), packed.w};
 }
 
-__device__ __forceinline__ Slice slice_of(Entries e, const double* values, const int* columns, int lane) {
+__device__ __forceinline__ Slice slice_of(Entries e, const real* values, const int* columns, int lane) {
     return {
         values + static_cast<long long>(e.start) * SLICE + lane,
         columns + e.columns,
@@ -42,13 +49,16 @@ __device__ __forceinline__ Slice slice_of(Entries e, const double* values, const
 }
 
 // COUNT entry columns whose bases lie in lanes from .. from + COUNT - 1 of `base`. All COUNT values and all COUNT x are
-// requested before the first is used: loads in flight are what hides the memory's latency. Matrix values are read once
+// requested before the first is used: loads in flight are what hides the memory's latency, and they must be IN_FLIGHT
+// bytes' worth. Matrix values are read once
 // in a pass, so they go past the caches' best places (__ldcs); x is read up to 27 times and stays in L1 and L2.
+constexpr int IN_FLIGHT = 32 / sizeof(real);
+
 template <int COUNT>
-__device__ __forceinline__ double run_columns(
-    double sum, const double* values, int base, int from, const double* x, int lane
+__device__ __forceinline__ real run_columns(
+    real sum, const real* values, int base, int from, const real* x, int lane
 ) {
-    double a[COUNT], b[COUNT];
+    real a[COUNT], b[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
 #pragma unroll
@@ -58,11 +68,26 @@ __device__ __forceinline__ double run_columns(
     return sum;
 }
 
+// The last LEFT < 2 COUNT entry columns of a run, in powers of two.
 template <int COUNT>
-__device__ __forceinline__ double explicit_columns(
-    double sum, const double* values, const int* columns, const double* x
+__device__ __forceinline__ real run_rest(
+    real sum, const real*& values, int base, int from, int left, const real* x, int lane
 ) {
-    double a[COUNT], b[COUNT];
+    if (left >= COUNT) {
+        sum = run_columns<COUNT>(sum, values, base, from, x, lane);
+        from += COUNT;
+        left -= COUNT;
+        values += COUNT * SLICE;
+    }
+    if constexpr (COUNT > 1) sum = run_rest<COUNT / 2>(sum, values, base, from, left, x, lane);
+    return sum;
+}
+
+template <int COUNT>
+__device__ __forceinline__ real explicit_columns(
+    real sum, const real* values, const int* columns, const real* x
+) {
+    real a[COUNT], b[COUNT];
     int c[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) c[i] = __ldcs(columns + i * SLICE);
@@ -78,18 +103,18 @@ __device__ __forceinline__ double explicit_columns(
 // sum + entry columns [first, last) of the slice times x, added in column order whatever the blocking.
 // Run slices: 8.1 bytes an entry (32 bases arrive in one load and go round by shuffles); explicit ones: 12.
 // All lanes of the warp must call this with the same first and last.
-__device__ __forceinline__ double add_products(
-    double sum, const Slice& slice, int first, int last, const double* x, int lane
+__device__ __forceinline__ real add_products(
+    real sum, const Slice& slice, int first, int last, const real* x, int lane
 ) {
-    const double* values = slice.values + first * SLICE;
+    const real* values = slice.values + first * SLICE;
     if (slice.run) {
         for (int k = first; k < last; k += SLICE) {
             const int count = min(SLICE, last - k);
             const int base = lane < count ? __ldg(slice.columns + k + lane) : 0;
             int i = 0;
-            for (; i + 4 <= count; i += 4, values += 4 * SLICE) sum = run_columns<4>(sum, values, base, i, x, lane);
-            if (count & 2) { sum = run_columns<2>(sum, values, base, i, x, lane); i += 2; values += 2 * SLICE; }
-            if (count & 1) { sum = run_columns<1>(sum, values, base, i, x, lane); values += SLICE; }
+            for (; i + IN_FLIGHT <= count; i += IN_FLIGHT, values += IN_FLIGHT * SLICE)
+                sum = run_columns<IN_FLIGHT>(sum, values, base, i, x, lane);
+            sum = run_rest<IN_FLIGHT / 2>(sum, values, base, i, count - i, x, lane);
         }
     } else {
         const int* columns = slice.columns + first * SLICE + lane;
@@ -119,10 +144,10 @@ __device__ __forceinline__ void wait_for_last_launch() {
 
 // The first entry columns of a range, requested before `wait_for_last_launch`: 1 kB a warp, in flight while the last
 // blocks of the launch before finish. Eight columns need registers that large levels lack, and gave small ones 3 us.
-constexpr int AHEAD = 4;
+constexpr int AHEAD = IN_FLIGHT;
 
 struct Ahead {
-    double a[AHEAD];
+    real a[AHEAD];
     int base;   // the bases of a run's first SLICE entry columns, one a lane
 };
 
@@ -130,27 +155,27 @@ __device__ __forceinline__ Ahead request(const Slice& slice, int first, int last
     Ahead ahead;
     ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : 0.0;
+    for (int i = 0; i < AHEAD; ++i) ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : real(0);
     return ahead;
 }
 
 // `add_products` from 0 with the first entry columns at hand. Explicit slices, which need their columns first, begin anew.
-__device__ __forceinline__ double products(
-    const Slice& slice, const Ahead& ahead, int first, int last, const double* x, int lane
+__device__ __forceinline__ real products(
+    const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane
 ) {
-    if (!slice.run) return add_products(0.0, slice, first, last, x, lane);
-    double sum = 0.0, b[AHEAD];
+    if (!slice.run) return add_products(0, slice, first, last, x, lane);
+    real sum = 0, b[AHEAD];
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) if (i < last - first) b[i] = x[__shfl_sync(ALL_LANES, ahead.base, i) + lane];
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) if (i < last - first) sum = fma(ahead.a[i], b[i], sum);
-    const double* values = slice.values + (first + AHEAD) * SLICE;
+    const real* values = slice.values + (first + AHEAD) * SLICE;
     int i = AHEAD, base = ahead.base;
     for (int k = first; ; i = 0) {
         const int count = min(SLICE, last - k);
-        for (; i + 4 <= count; i += 4, values += 4 * SLICE) sum = run_columns<4>(sum, values, base, i, x, lane);
-        if (count - i >= 2) { sum = run_columns<2>(sum, values, base, i, x, lane); i += 2; values += 2 * SLICE; }
-        if (count - i >= 1) { sum = run_columns<1>(sum, values, base, i, x, lane); values += SLICE; }
+        for (; i + IN_FLIGHT <= count; i += IN_FLIGHT, values += IN_FLIGHT * SLICE)
+            sum = run_columns<IN_FLIGHT>(sum, values, base, i, x, lane);
+        sum = run_rest<IN_FLIGHT / 2>(sum, values, base, i, count - i, x, lane);
         k += SLICE;
         if (k >= last) return sum;
         base = lane < last - k ? __ldg(slice.columns + k + lane) : 0;

@@ -1,6 +1,6 @@
 // Matrix passes. Every kernel runs one warp a slice of 32 rows and one thread a row, so that vectors in storage order
 // and matrix values are read in whole 256-byte lines. The matrix is what moves: counted below are the bytes a row of a
-// 27-point matrix in run slices (8.125 bytes an entry); the vectors add 8 each.
+// 27-point matrix of doubles in run slices (8.125 bytes an entry); the vectors add 8 each.
 //
 // A launch of a sweep is a part of a color (schedule.py): rows of one color do not read each other, and all of them read
 // only what earlier launches wrote. x is written in the launch that reads it (at other rows), so it is never read through
@@ -20,7 +20,7 @@
     const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
 
 #define MATRIX \
-    const Entries* __restrict__ entries, const double* __restrict__ values, const int* __restrict__ columns
+    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
 
 #define RANGE int first, int step, int count
 
@@ -34,7 +34,7 @@
 // other, so x comes from memory once; color after color it would come eight times.
 template <bool WITH_DOT>
 __device__ __forceinline__ void multiply(
-    MATRIX, const double* diagonal, const double* x, double* y, double* partials, int count
+    MATRIX, const real* diagonal, const real* x, real* y, double* partials, int count
 ) {
     next_may_start();
     const int number = warp_number();
@@ -44,17 +44,18 @@ __device__ __forceinline__ void multiply(
     const int p = (found.slice + 1) * SLICE + lane;
     const Slice slice = slice_of(found, values, columns, lane);
     wait_for_last_launch();
-    const double sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
+    const real sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
     if (WITH_DOT) {
-        const double part = warp_sum(x[p] * sum);   // x[p] again: two registers less in the loop, a hit in L2
+        // x[p] again: two registers less in the loop, a hit in L2.
+        const double part = warp_sum(static_cast<double>(x[p]) * sum);
         if (lane == 0) partials[found.slice] = part;
     }
 }
 
 extern "C" __global__ void spmv(
-    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ x,
-    double* __restrict__ y, int count
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x,
+    real* __restrict__ y, int count
 ) {
     multiply<false>(entries, values, columns, diagonal, x, y, nullptr, count);
 }
@@ -62,8 +63,8 @@ extern "C" __global__ void spmv(
 // The same with x . y of each slice in `partials` (a quarter of a byte a row), which the kernel `sum` adds in slice
 // order: both vectors are in registers here, a dot product of its own would read them again (16 bytes a row).
 KERNEL(12) spmv_dot(
-    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ x,
-    double* __restrict__ y, double* __restrict__ partials, int count
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x,
+    real* __restrict__ y, double* __restrict__ partials, int count
 ) {
     multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
 }
@@ -71,43 +72,43 @@ KERNEL(12) spmv_dot(
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
 // slabs the earlier colors' x again in each launch (28).
 KERNEL(10) forward_from_zero(
-    MATRIX, const double* __restrict__ diagonal, const double* __restrict__ r,
-    double* x, RANGE
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
+    real* x, RANGE
 ) {
     OWN_SLICE()
-    const double d = __ldcs(diagonal + p);
+    const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     wait_for_last_launch();
-    const double right = __ldcs(r + p);
-    const double sum = products(slice, ahead, 0, slice.upper, x, lane);
+    const real right = __ldcs(r + p);
+    const real sum = products(slice, ahead, 0, slice.upper, x, lane);
     x[p] = (right - sum) / d;
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
 KERNEL(10) backward(
-    MATRIX, const double* __restrict__ diagonal, const double* w, double* x, RANGE
+    MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
 ) {
     OWN_SLICE()
-    const double d = __ldcs(diagonal + p);
+    const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
-    const double old = w[p];
-    const double sum = products(slice, ahead, slice.upper, slice.width, x, lane);
+    const real old = w[p];
+    const real sum = products(slice, ahead, slice.upper, slice.width, x, lane);
     x[p] = old - sum / d;
 }
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
 // The residual and the post-smoother then need no second product with U.
 KERNEL(10) backward_keep(
-    MATRIX, const double* __restrict__ diagonal, double* x, double* __restrict__ e,
+    MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
     RANGE
 ) {
     OWN_SLICE()
-    const double d = __ldcs(diagonal + p);
+    const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
-    const double old = x[p];
-    const double change = products(slice, ahead, slice.upper, slice.width, x, lane) / d;
+    const real old = x[p];
+    const real change = products(slice, ahead, slice.upper, slice.width, x, lane) / d;
     __stcs(e + p, change);
     x[p] = old - change;
 }
@@ -115,17 +116,17 @@ KERNEL(10) backward_keep(
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
 // points: the tail of the slice alone is read: 13 + 3.25 entries (132) + d, r, e, w, x, c/8 (41).
 KERNEL(10) forward_corrected(
-    MATRIX, const double* __restrict__ diagonal,
-    const double* __restrict__ r, const double* __restrict__ c, const double* __restrict__ e, double* x,
-    double* __restrict__ w, RANGE
+    MATRIX, const real* __restrict__ diagonal,
+    const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
+    real* __restrict__ w, RANGE
 ) {
     OWN_SLICE()
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     wait_for_last_launch();
-    const double sum = products(slice, ahead, 0, slice.upper, x, lane);
-    const double tail = add_products(0.0, slice, slice.coarse, slice.width, c, lane);
-    const double right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
-    const double fresh = (right - sum) / d;
+    const real sum = products(slice, ahead, 0, slice.upper, x, lane);
+    const real tail = add_products(0, slice, slice.coarse, slice.width, c, lane);
+    const real right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
+    const real fresh = (right - sum) / d;
     __stcs(w + p, fresh);
     x[p] = fresh - kept - tail / d;
 }
@@ -133,14 +134,14 @@ KERNEL(10) forward_corrected(
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with
 // 26 lower entries each: 26 + e (8) + the map and rc (1.5) bytes for each fine row.
 extern "C" __global__ void restrict_residual(
-    MATRIX, const int* __restrict__ coarse_of, const double* __restrict__ e,
-    double* __restrict__ rc, RANGE
+    MATRIX, const int* __restrict__ coarse_of, const real* __restrict__ e,
+    real* __restrict__ rc, RANGE
 ) {
     OWN_SLICE()
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
     if (!__any_sync(ALL_LANES, target >= 0)) return;
-    const double sum = add_products(0.0, slice, 0, slice.upper, e, lane);
+    const real sum = add_products(0, slice, 0, slice.upper, e, lane);
     if (target >= 0) rc[target] = sum;
 }
 
@@ -156,43 +157,43 @@ extern "C" __global__ void restrict_residual(
 
 // y += A_halo h.
 extern "C" __global__ void spmv_halo(
-    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, double* __restrict__ y, int count
+    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, real* __restrict__ y, int count
 ) {
     OWN_BOUNDARY()
-    const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    const real sum = add_products(0, slice, 0, slice.width, h, lane);
     if (valid) y[p] += sum;
 }
 
 // y += A_halo h and x . (A_halo h) of each slice in `partials`.
 extern "C" __global__ void spmv_halo_dot(
-    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, const double* __restrict__ x,
-    double* __restrict__ y, double* __restrict__ partials, int count
+    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, const real* __restrict__ x,
+    real* __restrict__ y, double* __restrict__ partials, int count
 ) {
     OWN_BOUNDARY()
-    const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    const real sum = add_products(0, slice, 0, slice.width, h, lane);
     if (valid) y[p] += sum;
-    const double part = warp_sum(valid ? x[p] * sum : 0.0);
+    const double part = warp_sum(valid ? static_cast<double>(x[p]) * sum : 0.0);
     if (lane == 0) partials[s] = part;
 }
 
 // r -= H h.
 extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const double* __restrict__ h, double* __restrict__ r, int count
+    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, real* __restrict__ r, int count
 ) {
     OWN_BOUNDARY()
-    const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    const real sum = add_products(0, slice, 0, slice.width, h, lane);
     if (valid) r[p] -= sum;
 }
 
 // kept = r, r -= H h, and rc -= H h at the coarse points of the boundary: one pass for all that a halo changes between
 // the two smoothers.
 extern "C" __global__ void residual_halo(
-    MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const double* __restrict__ h,
-    double* __restrict__ r, double* __restrict__ rc, double* __restrict__ kept, int count
+    MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* __restrict__ h,
+    real* __restrict__ r, real* __restrict__ rc, real* __restrict__ kept, int count
 ) {
     OWN_BOUNDARY()
     const int target = valid ? __ldg(coarse_of + p) : -1;
-    const double sum = add_products(0.0, slice, 0, slice.width, h, lane);
+    const real sum = add_products(0, slice, 0, slice.width, h, lane);
     if (!valid) return;
     kept[s * SLICE + lane] = r[p];
     r[p] -= sum;

@@ -1,4 +1,5 @@
-// Vector updates and dot products. Items are read once: every kernel names its bytes an item.
+// Vector updates and dot products. Items are read once: every kernel names its bytes an item, for a `real` of 8 bytes.
+// Scalars and the arithmetic with them are double whatever `real` is: these kernels wait for memory, not for arithmetic.
 //
 // Dot products repeat to the last bit: the grid follows from the length alone, every thread adds its items in order,
 // a block adds its threads in a fixed tree, and the block that finishes last adds the blocks' partial sums in a fixed
@@ -11,6 +12,7 @@
 
 constexpr int THREADS = 256;
 constexpr int UNROLL = 4;   // loads in flight for each thread and array
+constexpr double LARGEST = 1.7976931348623157e308;
 
 // The sum over the block's threads, in thread 0.
 __device__ double block_sum(double value) {
@@ -60,12 +62,25 @@ __device__ __forceinline__ void for_items(long long size, Load load, Use use) {
     for (; i < size; i += stride) use(i, load(i));
 }
 
-struct Two { double x, y; };
+struct Two { double x, y; };   // real is widened as it is read
 struct Four { double p, ap, x, r; };
 
 // x . y: 16 bytes.
 extern "C" __global__ void dot(
-    const double* __restrict__ x, const double* __restrict__ y, long long size, double* partials, unsigned* ticket,
+    const real* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
+    double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum(sum, partials, ticket, out, false);
+}
+
+// The same of a double vector and a real one.
+extern "C" __global__ void dot_narrowed(
+    const double* __restrict__ x, const real* __restrict__ y, long long size, double* partials, unsigned* ticket,
     double* out
 ) {
     FOLLOW_LAST()
@@ -87,7 +102,7 @@ extern "C" __global__ void sum(
 }
 
 // w = a x + b y: 24 bytes. w may be x or y.
-extern "C" __global__ void waxpby(double a, const double* x, double b, const double* y, double* w, long long size) {
+extern "C" __global__ void waxpby(double a, const real* x, double b, const real* y, real* w, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return Two{x[i], y[i]}; },
@@ -96,7 +111,7 @@ extern "C" __global__ void waxpby(double a, const double* x, double b, const dou
 
 // p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
 extern "C" __global__ void update_p(
-    const double* __restrict__ z, const double* rz, const double* rz_old, double* __restrict__ p, long long size
+    const real* __restrict__ z, const double* rz, const double* rz_old, real* __restrict__ p, long long size
 ) {
     FOLLOW_LAST()
     const double beta = *rz / *rz_old;
@@ -105,11 +120,47 @@ extern "C" __global__ void update_p(
         [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
 }
 
+// The same of a real z and a double p.
+extern "C" __global__ void update_p_narrowed(
+    const real* __restrict__ z, const double* rz, const double* rz_old, double* __restrict__ p, long long size
+) {
+    FOLLOW_LAST()
+    const double beta = *rz / *rz_old;
+    for_items(
+        size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
+        [=](long long i, Two t) { p[i] = fma(beta, t.y, t.x); });
+}
+
+// A power of two near 1/sqrt(xx), or 1 where that is none: multiplying by it is exact.
+__device__ __forceinline__ double scale_of(double xx) {
+    return xx > 0.0 && xx <= LARGEST ? scalbn(1.0, -(ilogb(xx) >> 1)) : 1.0;
+}
+
+// y = scale x: double to real, 16 bytes.
+extern "C" __global__ void narrow(
+    const double* __restrict__ x, const double* xx, real* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    const double scale = scale_of(*xx);
+    for_items(
+        size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, double value) { y[i] = scale * value; });
+}
+
+// y = x / scale: real to double, 16 bytes.
+extern "C" __global__ void widen(
+    const real* __restrict__ x, const double* xx, double* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    const double scale = 1.0 / scale_of(*xx);
+    for_items(
+        size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, real value) { y[i] = scale * value; });
+}
+
 // While rr > limit: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r: 48 bytes, where three kernels
 // would move 56. A NaN in rr fails the test, so x and r stay what they were.
 extern "C" __global__ void update_x_r(
-    const double* __restrict__ p, const double* __restrict__ ap, const double* rz, const double* pap,
-    const double* rr, const double* limit, double* __restrict__ x, double* __restrict__ r, double* out,
+    const real* __restrict__ p, const real* __restrict__ ap, const double* rz, const double* pap,
+    const double* rr, const double* limit, real* __restrict__ x, real* __restrict__ r, double* out,
     long long size, double* partials, unsigned* ticket
 ) {
     FOLLOW_LAST()
@@ -119,10 +170,10 @@ extern "C" __global__ void update_x_r(
         for_items(
             size, [=](long long i) { return Four{p[i], __ldcs(ap + i), x[i], r[i]}; },
             [&](long long i, Four t) {
-                const double rest = fma(-alpha, t.ap, t.r);
+                const real rest = fma(-alpha, t.ap, t.r);
                 x[i] = fma(alpha, t.p, t.x);
                 r[i] = rest;
-                sum = fma(rest, rest, sum);
+                sum = fma(static_cast<double>(rest), static_cast<double>(rest), sum);
             });
     } else {
         for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
@@ -131,35 +182,35 @@ extern "C" __global__ void update_x_r(
 }
 
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
-extern "C" __global__ void copy(const double* __restrict__ x, double* __restrict__ y, long long size) {
+extern "C" __global__ void copy(const real* __restrict__ x, real* __restrict__ y, long long size) {
     FOLLOW_LAST()
-    for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, double value) { y[i] = value; });
+    for_items(size, [=](long long i) { return __ldg(x + i); }, [=](long long i, real value) { y[i] = value; });
 }
 
 // buffer = x[rows]: 4 bytes of index, 8 scattered, 8 written.
 extern "C" __global__ void gather(
-    const int* __restrict__ rows, const double* __restrict__ x, double* __restrict__ buffer, long long size
+    const int* __restrict__ rows, const real* __restrict__ x, real* __restrict__ buffer, long long size
 ) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(x + __ldg(rows + i)); },
-        [=](long long i, double value) { buffer[i] = value; });
+        [=](long long i, real value) { buffer[i] = value; });
 }
 
 // y[rows] = values: the opposite.
 extern "C" __global__ void scatter(
-    const int* __restrict__ rows, const double* __restrict__ values, double* __restrict__ y, long long size
+    const int* __restrict__ rows, const real* __restrict__ values, real* __restrict__ y, long long size
 ) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
-        [=](long long i, double value) { y[__ldg(rows + i)] = value; });
+        [=](long long i, real value) { y[__ldg(rows + i)] = value; });
 }
 
 // c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they
 // are of one color.
 extern "C" __global__ void prolong(
-    const int* __restrict__ fine_of, const double* __restrict__ xc, double* __restrict__ c, long long size
+    const int* __restrict__ fine_of, const real* __restrict__ xc, real* __restrict__ c, long long size
 ) {
     FOLLOW_LAST()
     for_items(
@@ -168,7 +219,7 @@ extern "C" __global__ void prolong(
 }
 
 // x = value on every row, padding untouched: 4 bytes read, 8 written.
-extern "C" __global__ void fill(const int* __restrict__ row, double value, double* __restrict__ x, long long size) {
+extern "C" __global__ void fill(const int* __restrict__ row, double value, real* __restrict__ x, long long size) {
     FOLLOW_LAST()
     for_items(
         size, [=](long long i) { return __ldg(row + i); },
@@ -178,7 +229,7 @@ extern "C" __global__ void fill(const int* __restrict__ row, double value, doubl
 // x = block on every row, for a block of any strides (counted in items): 4 bytes of row, 8 read, 8 written.
 extern "C" __global__ void load(
     const int* __restrict__ row, const double* __restrict__ block, long long nx, long long ny, long long stride_x,
-    long long stride_y, long long stride_z, double* __restrict__ x, long long size
+    long long stride_y, long long stride_z, real* __restrict__ x, long long size
 ) {
     FOLLOW_LAST()
     for_items(

@@ -19,8 +19,13 @@ from dsolver.kernels.layout import SLICE, HaloLayout, Matrix, Slices
 F64 = npt.NDArray[np.float64]
 Shape = tuple[int, int, int]
 
-BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-TOLERANCE = 1e-13
+BACKENDS = [
+    "cpu",
+    "cpu float32",
+    pytest.param("cuda", marks=pytest.mark.gpu),
+    pytest.param("cuda float32", marks=pytest.mark.gpu),
+]
+TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
 PLACE_OF_PARITY = np.array([7, 3, 4, 5, 6, 1, 2, 0])
 STEPS = (-1, 0, 1)
 AROUND: tuple[Shape, ...] = tuple((x, y, z) for z, y, x in itertools.product(STEPS, repeat=3) if (x, y, z) != (0, 0, 0))
@@ -60,6 +65,7 @@ CASES = [
     Case(shape=(64, 64, 32), points=27, order="parity", neighbors=SOME_NEIGHBORS),
     Case(shape=(1, 1, 1), points=27, order="parity"),
 ]
+LARGE = Case(shape=(64, 64, 32), points=27, order="parity", neighbors=SOME_NEIGHBORS)
 
 
 def lattice(shape: Shape) -> tuple[npt.NDArray[np.int64], ...]:
@@ -99,6 +105,12 @@ def stencil_of(case: Case) -> tuple[tuple[Shape, ...], F64]:
     return offsets, weights
 
 
+def loaded(name: str) -> Backend:
+    """The backend of a name and, after a space, a value type."""
+    backend, _, dtype = name.partition(" ")
+    return load(backend, dtype=dtype or "float64")
+
+
 class Box:
     """A case on one backend, with its coarse level."""
 
@@ -134,7 +146,7 @@ class Box:
 
     def halo(self, seed: int) -> Any:
         values = np.random.default_rng(seed).standard_normal(self.halo_size)
-        return self.backend.asarray(np.pad(values, self.backend.guard))
+        return self.backend.asarray(np.pad(values, self.backend.guard).astype(self.backend.dtype))
 
     def kept(self) -> Any:
         """Room for one item a boundary row."""
@@ -156,7 +168,7 @@ class Box:
 
 @cache
 def box(case: Case, name: str) -> Box:
-    return Box(case, load(name))
+    return Box(case, loaded(name))
 
 
 @pytest.fixture(params=BACKENDS)
@@ -176,7 +188,7 @@ def pair(case: Case, name: str) -> tuple[Box, Box]:
     return box(case, name), box(case, "numpy")
 
 
-def close(found: F64, expected: F64, tolerance: float = TOLERANCE) -> None:
+def close(found: F64, expected: F64, tolerance: float) -> None:
     assert np.isfinite(found).all()
     scale = max(float(np.abs(expected).max(initial=0.0)), 0.1)  # a residual may vanish; what it came from is about 1
     assert float(np.abs(found - expected).max(initial=0.0)) <= tolerance * scale
@@ -185,13 +197,13 @@ def close(found: F64, expected: F64, tolerance: float = TOLERANCE) -> None:
 def both(pair: tuple[Box, Box], run: Any) -> None:
     """`run(box)` gives the same blocks and scalars on both."""
     for found, expected in zip(run(pair[0]), run(pair[1]), strict=True):
-        close(np.asarray(found), np.asarray(expected))
+        close(np.asarray(found), np.asarray(expected), TOLERANCE[pair[0].backend.dtype.name])
 
 
 # -- set-up ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
+@pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_every_kernel_of_the_contract_exists(backend: str) -> None:
     described = [k for k in vars(contract).values() if isinstance(k, contract.Kernel)]
     assert described
@@ -229,17 +241,17 @@ def test_load_and_unload(pair: tuple[Box, Box]) -> None:
     for values in (block, np.asfortranarray(block), block[::-1], block.astype(np.float32)):
         x = one.zeros()
         one.kernel("load")(one.layout, values, x)
-        assert (one.block(x) == values).all()
+        assert (one.block(x) == values.astype(one.backend.dtype)).all()
         x = one.zeros()
         one.kernel("load")(one.layout, one.backend.asarray(values), x)
-        assert (one.block(x) == values).all()
+        assert (one.block(x) == values.astype(one.backend.dtype)).all()
 
 
 def test_diagonal_and_boundary(pair: tuple[Box, Box]) -> None:
     one, textbook = pair
     where = one.backend.to_host(one.layout.position)
     diagonal = one.backend.to_host(one.matrix.diagonal)
-    assert (diagonal[where] == textbook.matrix.diagonal).all()
+    assert (diagonal[where] == textbook.matrix.diagonal.astype(one.backend.dtype)).all()
     assert (diagonal[one.backend.to_host(one.layout.row) < 0] == 1.0).all()
     row = one.backend.to_host(one.layout.row)
     boundary = one.backend.to_host(one.outer.boundary)
@@ -375,7 +387,7 @@ def test_a_box_without_coarse_points(name: str) -> None:
     x, expected = b.zeros(), textbook.zeros()
     b.kernel("symgs")(last, b.vector(1), x)
     textbook.kernel("symgs")(textbook.matrix, textbook.vector(1), expected)
-    close(b.block(x), textbook.block(expected))
+    close(b.block(x), textbook.block(expected), TOLERANCE[b.backend.dtype.name])
 
 
 # -- run and explicit slices -------------------------------------------------------------------------------------------
@@ -431,14 +443,83 @@ def test_cube_of_even_size_is_made_of_runs(name: str) -> None:
 
 
 @pytest.mark.gpu
-def test_both_assemblies_write_the_same_slices(case: Case) -> None:
-    cpu, cuda = box(case, "cpu"), box(case, "cuda")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_both_assemblies_write_the_same_slices(case: Case, dtype: str) -> None:
+    cpu, cuda = box(case, f"cpu {dtype}"), box(case, f"cuda {dtype}")
     for ours, theirs in ((cpu.matrix.local, cuda.matrix.local), (cpu.outer.slices, cuda.outer.slices)):
         for field in fields(Slices):
             expected = getattr(ours, field.name)
             found = cuda.backend.to_host(getattr(theirs, field.name))
             assert found.dtype == expected.dtype, field.name
             assert (found == expected).all(), field.name
+
+
+@pytest.mark.gpu
+def test_assembly_makes_no_runs_unless_they_are_wanted(case: Case) -> None:
+    from dsolver.kernels.cuda import assembly
+
+    b = box(case, "cuda")
+    coarse = b.backend.zeros(b.case.rows).astype(bool)
+    coarse[b.layout.row[b.transfer.fine_of[b.coarse.position]]] = True
+    made = assembly.matrix(b.layout, b.stencil, coarse, b.backend.dtype, runs=False)
+    assert not is_run(made.local, b.backend).any()
+    x, y, y_too = b.vector(1), b.zeros(), b.zeros()
+    b.kernel("spmv")(made, x, y)
+    b.kernel("spmv")(b.matrix, x, y_too)
+    close(b.block(y), b.block(y_too), TOLERANCE["float64"])
+
+
+# -- value types -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["numpy", "numpy float32", *BACKENDS])
+@pytest.mark.parametrize("size", [1e-150, 3e-20, 1.0, 2.0**70, 1e150])
+def test_narrowed_vectors_are_about_1_and_widen_to_what_they_were(name: str, size: float) -> None:
+    b, wide = box(LARGE, name), box(LARGE, name.partition(" ")[0])
+    x, back, narrow = wide.vector(1), wide.zeros(), b.zeros()
+    wide.kernel("waxpby")(size, x, 0.0, x, x)
+    xx = wide.scalar()
+    wide.kernel("dot")(x, x, xx)
+    b.kernel("narrow")(x, xx, narrow)
+    assert 0.5 < np.linalg.norm(b.block(narrow).ravel()) < 2.1
+    b.kernel("widen")(narrow, xx, back)
+    rounded = 2.0**-24 if b.backend.dtype == np.float32 else 0.0
+    assert (np.abs(wide.block(back) - wide.block(x)) <= rounded * np.abs(wide.block(x)) + 1e-38 * size).all()
+    dots = [b.scalar(), b.scalar()]
+    wide.kernel("dot")(wide.vector(2), wide.vector(3), dots[0])
+    b.kernel("dot_narrowed")(wide.vector(2), b.vector(3), dots[1])
+    difference = np.abs(np.diff([b.backend.to_host(dot)[0] for dot in dots]))
+    assert (difference <= rounded * b.case.rows).all()
+
+
+@pytest.mark.parametrize("name", ["numpy", "numpy float32", *BACKENDS])
+@pytest.mark.parametrize("xx", [0.0, np.nan, np.inf])
+def test_a_norm_that_is_no_number_scales_nothing(name: str, xx: float) -> None:
+    b, wide = box(CASES[0], name), box(CASES[0], name.partition(" ")[0])
+    narrow = b.zeros()
+    b.kernel("narrow")(wide.vector(1), b.scalar(xx), narrow)
+    assert (b.block(narrow) == wide.block(wide.vector(1)).astype(b.backend.dtype)).all()
+
+
+@pytest.mark.parametrize("name", ["numpy float32", "cpu float32", pytest.param("cuda float32", marks=pytest.mark.gpu)])
+def test_directions_are_updated_in_double_from_a_narrow_vector(name: str) -> None:
+    b, wide = box(LARGE, name), box(LARGE, name.partition(" ")[0])
+    z, p, expected = b.vector(1), wide.vector(2), wide.vector(2)
+    b.kernel("update_p_narrowed")(z, b.scalar(1.0), b.scalar(3.0), p)
+    exact = wide.zeros()
+    exact[:] = z
+    wide.kernel("update_p")(exact, b.scalar(1.0), b.scalar(3.0), expected)
+    close(wide.block(p), wide.block(expected), 1e-15)
+
+
+@pytest.mark.parametrize("name", ["numpy float32", "cpu float32", pytest.param("cuda float32", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("factor", "expected"), [(1e-60, np.finfo(np.float32).tiny), (1e60, np.finfo(np.float32).max)])
+def test_a_diagonal_stays_in_the_range_of_its_type(name: str, factor: float, expected: float) -> None:
+    b = box(CASES[0], name)
+    weights = b.backend.to_host(b.stencil.weights) * factor
+    made = b.backend.matrix(b.layout, replace(b.stencil, weights=b.backend.asarray(weights)), None)
+    diagonal = b.backend.to_host(made.diagonal)[b.backend.to_host(b.layout.position)]
+    assert (diagonal == np.float32(expected)).all()
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -496,8 +577,6 @@ def test_a_breakdown_is_seen_in_the_numbers(name: str) -> None:
 
 # -- the same bits -----------------------------------------------------------------------------------------------------
 
-LARGE = Case(shape=(64, 64, 32), points=27, order="parity", neighbors=SOME_NEIGHBORS)
-
 
 def everything(b: Box) -> list[F64]:
     """Results of all kernels that could depend on who computes what when."""
@@ -519,8 +598,9 @@ def test_bits_repeat(name: str) -> None:
         assert all((a == z).all() for a, z in zip(first, everything(b), strict=True))
 
 
-def test_bits_do_not_depend_on_the_number_of_threads() -> None:
-    one, two = Box(LARGE, load("cpu", threads=1)), Box(LARGE, load("cpu", threads=2))
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bits_do_not_depend_on_the_number_of_threads(dtype: str) -> None:
+    one, two = (Box(LARGE, load("cpu", threads, dtype)) for threads in (1, 2))
     assert all((a == z).all() for a, z in zip(everything(one), everything(two), strict=True))
 
 
