@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from dsolver import devices
+from dsolver import devices, versions
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job, LocalJob
-from dsolver.errors import InputError
+from dsolver.errors import ClusterError, InputError
 from dsolver.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.placement import balanced_cut, cut_for, owners_of
 
@@ -122,7 +122,7 @@ def connect(
     Raises:
         InputError: a name is unknown, or the choices exclude each other.
         DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers.
-        ClusterError: the cluster cannot be reached or has no workers.
+        ClusterError: the cluster cannot be reached, has no workers, or has other versions of what must agree.
     """
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
     _check("device", device, ("auto", "cpu", "cuda"))
@@ -137,6 +137,8 @@ def connect(
     chosen = "resident" if engine == "auto" else engine
     wanted = "cpu" if kernels == "numpy" else device
     workers, found = devices.of_cluster(client, wanted) if client else ((), devices.of_process(wanted))
+    if client is not None:
+        _check_versions(client, workers, gpus=found == "cuda")
     return Runtime(
         engine=chosen,
         device=found,
@@ -160,6 +162,13 @@ def _check_client(client: Any) -> None:
         )
     if client.asynchronous:
         raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
+
+
+def _check_versions(client: Client, workers: tuple[str, ...], *, gpus: bool) -> None:
+    there = client.run(versions.installed, workers=list(workers))
+    reason = versions.disagreement(versions.installed(), there, gpus=gpus)
+    if reason is not None:
+        raise ClusterError(reason)
 
 
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:

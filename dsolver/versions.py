@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 import platform
+import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 CUPY: Final = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 """The names under which CuPy is distributed."""
 
+NCCL: Final = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+
 PACKAGES: Final[dict[str, tuple[str, ...]]] = {
-    "dsolver": ("dsolver",),
     "numpy": ("numpy",),
     "numba": ("numba",),
     "dask": ("dask",),
     "distributed": ("distributed",),
     "cupy": CUPY,
     "dask-cuda": ("dask-cuda",),
+    "nccl": NCCL,
 }
+
+MUST_AGREE: Final = ("dsolver", "dask", "distributed")
+"""What client and workers must have in the same version: they send each other its objects."""
+MUST_AGREE_ON_GPUS: Final = ("cupy", "nccl")
+"""What GPU workers must have in the same version, and the client if it has it at all."""
 
 
 def installed() -> dict[str, str | None]:
     """Version of Python and of each package that matters here; None where it is not installed."""
-    return {"python": platform.python_version()} | {name: _first(names) for name, names in PACKAGES.items()}
+    dsolver = sys.modules[__package__].__version__  # of the code that runs, installed or not
+    return {"dsolver": dsolver, "python": platform.python_version()} | {
+        name: _first(names) for name, names in PACKAGES.items()
+    }
+
+
+def disagreement(
+    here: Mapping[str, str | None], there: Mapping[str, Mapping[str, str | None]], *, gpus: bool
+) -> str | None:
+    """What stands against a job of this process on these workers; None if nothing does.
+
+    Args:
+        here: versions of this process, as `installed` tells them.
+        there: the same of each worker by address.
+        gpus: whether the workers will use GPUs.
+    """
+    first = next(iter(there), "")
+    for name in MUST_AGREE + (MUST_AGREE_ON_GPUS if gpus else ()):
+        known, holder = here.get(name), "this process"
+        if known is None and first:  # a client without CuPy can use GPU workers; they must agree among themselves
+            known, holder = there[first].get(name), f"worker {first}"
+        for address, found in there.items():
+            if found.get(name) != known:
+                return (
+                    f"{holder} has {name} {known or '(none)'} and worker {address} {found.get(name) or '(none)'}: "
+                    f"install the same version on all machines"
+                )
+    return None
 
 
 def _first(names: tuple[str, ...]) -> str | None:
@@ -31,8 +67,4 @@ def _first(names: tuple[str, ...]) -> str | None:
             return version(name)
         except PackageNotFoundError:
             continue
-    if names == ("dsolver",):  # run from a checkout that is not installed
-        import dsolver
-
-        return getattr(dsolver, "__version__", None)
     return None

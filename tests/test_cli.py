@@ -231,22 +231,23 @@ def load(path: Path) -> Any:
 def test_info_tells_versions_and_what_gpus_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: NO_GPU)
     out = good("info")
-    for name in ("dsolver", "python", "numpy", "numba", "dask", "distributed", "cupy", "dask-cuda", "NCCL"):
+    for name in ("dsolver", "python", "numpy", "numba", "dask", "distributed", "cupy", "dask-cuda", "nccl"):
         assert name in out
     assert f"missing for GPUs: {NO_GPU}" in out
 
 
 def test_info_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34))
-    monkeypatch.setattr("dsolver.cli.info.nccl", lambda: "2.27")
-    monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10"})
+    monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10", "nccl": "2.27"})
     out = good("info")
     assert "GPU: A GPU, 16 GiB" in out
     assert "Everything for GPUs is there" in out
 
 
 def test_what_is_missing_comes_with_how_to_get_it() -> None:
-    missing = missing_for_gpus({"dask-cuda": None}, "CuPy is not installed; pip install 'dsolver[cuda13]'")
+    missing = missing_for_gpus(
+        {"dask-cuda": None, "nccl": None}, "CuPy is not installed; pip install 'dsolver[cuda13]'"
+    )
     assert len(missing) >= 2
     assert all("pip install 'dsolver[cuda13]'" in line for line in missing)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dsolver import devices, problems, runtime
+from dsolver import devices, problems, runtime, versions
 from dsolver.api import solve
 from dsolver.devices import Gpu
 from dsolver.errors import ClusterError, DeviceError, InputError
@@ -34,7 +34,9 @@ class FakeClient:
     def nthreads(self) -> dict[str, int]:
         return dict.fromkeys(self.workers, 1)
 
-    def run(self, _: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
+    def run(self, function: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
+        if function is versions.installed:
+            return dict.fromkeys(workers, versions.installed())
         return {worker: self.workers[worker] for worker in workers}
 
     def submit(self, *_: Any) -> Any:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-from typing import Final
-
 import click
 from rich.console import Console
 from rich.table import Table
@@ -12,8 +9,6 @@ from rich.table import Table
 from dsolver import versions
 from dsolver.devices import INSTALL, Gpu, find_gpu
 from dsolver.runtime import usable_cpus
-
-NCCL: Final = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 
 
 @click.command("info", short_help="Show versions and devices.")
@@ -24,7 +19,6 @@ def command() -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, number in found.items():
         table.add_row(name, number or "not installed")
-    table.add_row("NCCL", nccl() or "not installed")
     console.print(table)
     console.print(f"CPUs that this process may use: {usable_cpus()}")
     gpu = find_gpu()
@@ -37,21 +31,11 @@ def command() -> None:
         console.print(f"missing for GPUs: {line}", markup=False)
 
 
-def nccl() -> str | None:
-    """The version of NCCL's wheel; None if there is none."""
-    for name in NCCL:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return None
-
-
 def missing_for_gpus(found: dict[str, str | None], gpu: Gpu | str) -> list[str]:
     """What GPUs need and is not there, and how to get it."""
     missing = [] if isinstance(gpu, Gpu) else [gpu]
     if found["dask-cuda"] is None:
         missing.append(f"dask-cuda, which starts one worker for each GPU; {INSTALL}")
-    if nccl() is None:
+    if found["nccl"] is None:
         missing.append(f"NCCL, which exchanges halos between GPUs; {INSTALL}")
     return missing
