@@ -1,0 +1,217 @@
+"""What ran when: the spans of an iteration, and how much communication they leave exposed.
+
+A span is one operation on one chunk, or a wait. Every engine measures a sample of its iterations (one a superstep, not
+each) and gives the same kind of spans; see `Span`. As a file they are JSON lines, one span a line with the fields of
+`Span` as keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Final, Literal, final, get_args
+
+Kind = Literal["inner", "boundary", "coarse", "pack", "exchange", "reduce", "wait"]
+"""inner: work that reads no halo. boundary: rows that read the halo. coarse: the solve on the coarsest level.
+pack: collecting what neighbors read. exchange: halo values under way. reduce: sums over chunks and ranks.
+wait: a lane with nothing to do until something has arrived."""
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+WORK: Final = frozenset({"inner", "boundary", "coarse"})
+"""Kinds that compute rows; the others move numbers or wait for them."""
+
+MAIN: Final = "main"
+HALO: Final = "halo"
+"""The lane of what runs beside the main lane: on a GPU the stream of the exchanges. All other lanes are main lanes."""
+
+SUMS: Final = "sums"
+"""What stands in the place of a level for reductions, which belong to none."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """A measured interval.
+
+    Attributes:
+        kind: what it was spent on.
+        name: the kernel's or the operation's name, for people.
+        level: the multigrid level, 0 the finest; None for what belongs to none.
+        chunk: the chunk's number; None for what a rank does for all its chunks.
+        rank: who ran it: the rank's number, in the graph engine the place of the worker among the chunks' owners.
+        lane: "main", "halo", or a worker thread of the graph engine. One lane does one thing at a time.
+        start, stop: seconds since 1970 on a clock that the ranks of one machine share.
+        bytes: values sent, packed or summed, where known.
+        iteration: of the solve, from 1.
+    """
+
+    kind: Kind
+    name: str
+    level: int | None = None
+    chunk: int | None = None
+    rank: int = 0
+    lane: str = MAIN
+    start: float
+    stop: float
+    bytes: int | None = None
+    iteration: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.stop - self.start
+
+    @property
+    def beside(self) -> bool:
+        """Whether it ran beside the main lane, and so held nobody up by itself."""
+        return self.lane == HALO
+
+
+# -- files and messages -----------------------------------------------------------------------------------------------
+
+
+def write_jsonl(spans: Iterable[Span], path: Path) -> None:
+    """One JSON object a line."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(span)) + "\n" for span in spans)
+
+
+def read_jsonl(path: Path) -> list[Span]:
+    """The opposite of `write_jsonl`."""
+    with path.open(encoding="utf-8") as file:
+        return [Span(**json.loads(line)) for line in file if line.strip()]
+
+
+def to_columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
+    """A list for each field: what is short as a message, and what a plot wants."""
+    return {field.name: [getattr(span, field.name) for span in spans] for field in fields(Span)}
+
+
+def from_columns(columns: dict[str, list[Any]]) -> list[Span]:
+    """The opposite of `to_columns`."""
+    return [Span(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+
+
+# -- exposed communication --------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exposed:
+    """Time in which ranks exchanged, summed or waited for others and did no work on rows.
+
+    Attributes:
+        ms: milliseconds of an iteration, on the rank with most.
+        mean_ms: the same, mean over the ranks.
+        percent: `ms` as a part of the iteration.
+    """
+
+    ms: float
+    mean_ms: float
+    percent: float
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exposure:
+    """The exposed communication of an iteration, or the medians over several.
+
+    Attributes:
+        total: of everything.
+        levels: by level, "0" the finest, and `SUMS`. Each is the maximum over ranks, so they need not add up.
+        iteration_ms: how long the measured iteration took, on the slowest rank. Measuring makes it a little longer.
+        iterations: how many were measured.
+    """
+
+    total: Exposed
+    levels: dict[str, Exposed]
+    iteration_ms: float
+    iterations: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and dicts."""
+        return {
+            "exposed_ms": self.total.ms,
+            "exposed_percent": self.total.percent,
+            "exposed_mean_ms": self.total.mean_ms,
+            "iteration_ms": self.iteration_ms,
+            "iterations": self.iterations,
+            "levels": {name: asdict(level) for name, level in self.levels.items()},
+        }
+
+
+def exposure(spans: Iterable[Span]) -> Exposure | None:
+    """The exposed communication of spans of one or several iterations; None if there are none.
+
+    Exposed is the time in which a main lane of a rank packed, exchanged, summed or waited, and no main lane of that
+    rank worked on rows. What two such spans share counts for the one that began first.
+    """
+    by_iteration: dict[int, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    for span in spans:
+        by_iteration[span.iteration][span.rank].append(span)
+    each = [_of_iteration(list(ranks.values())) for ranks in by_iteration.values()]
+    return _median(each) if each else None
+
+
+def _of_iteration(ranks: list[list[Span]]) -> Exposure:
+    took = 1e3 * max(max(s.stop for s in spans) - min(s.start for s in spans) for spans in ranks)
+    found = [_of_rank(spans) for spans in ranks]
+    names = sorted({name for rank in found for name in rank})
+    return Exposure(
+        total=_over_ranks([sum(rank.values()) for rank in found], took),
+        levels={name: _over_ranks([rank.get(name, 0.0) for rank in found], took) for name in names},
+        iteration_ms=took,
+    )
+
+
+def _of_rank(spans: list[Span]) -> dict[str, float]:
+    """Exposed milliseconds of one rank by level."""
+    exposed: dict[str, float] = defaultdict(float)
+    for seconds, active in _intervals([span for span in spans if not span.beside]):
+        if active and not any(span.kind in WORK for span in active):
+            first = min(active, key=lambda span: span.start)
+            exposed[SUMS if first.level is None else str(first.level)] += 1e3 * seconds
+    return exposed
+
+
+def _intervals(spans: list[Span]) -> Iterator[tuple[float, list[Span]]]:
+    """The lengths of the intervals between beginnings and ends, with the spans that are active in each."""
+    edges = sorted(
+        [(span.start, True, i) for i, span in enumerate(spans)]
+        + [(span.stop, False, i) for i, span in enumerate(spans)]
+    )
+    active: set[int] = set()
+    last = edges[0][0] if edges else 0.0
+    for time, begins, i in edges:
+        if time > last:
+            yield time - last, [spans[k] for k in active]
+            last = time
+        if begins:
+            active.add(i)
+        else:
+            active.discard(i)
+
+
+def _over_ranks(ms: list[float], took: float) -> Exposed:
+    return Exposed(ms=max(ms), mean_ms=fmean(ms), percent=100.0 * max(ms) / took if took else 0.0)
+
+
+def _median(each: list[Exposure]) -> Exposure:
+    if len(each) == 1:
+        return each[0]
+    names = sorted({name for one in each for name in one.levels})
+    none = Exposed(ms=0.0, mean_ms=0.0, percent=0.0)
+    return Exposure(
+        total=_middle([one.total for one in each]),
+        levels={name: _middle([one.levels.get(name, none) for one in each]) for name in names},
+        iteration_ms=median(one.iteration_ms for one in each),
+        iterations=len(each),
+    )
+
+
+def _middle(each: list[Exposed]) -> Exposed:
+    return Exposed(**{field.name: median(getattr(one, field.name) for one in each) for field in fields(Exposed)})
