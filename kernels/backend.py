@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.contract import FAN_IN
-from dsolver.kernels.layout import Array, HaloLayout, Layout
+from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,20 @@ class StencilRows:
         nx, ny, _ = self.shape
         stride = (1, nx + 2, (nx + 2) * (ny + 2))
         return np.array([sum(d * s for d, s in zip(o, stride, strict=True)) for o in self.offsets], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """Candidate entries of matrix rows: the same number K of them in every row. Nothing here knows of a grid.
+
+    Attributes:
+        columns: int32 (K, rows), the number of each entry's column: an own one, own columns + s for halo slot s, or
+            -1 for none.
+        values: float64 (K, rows).
+    """
+
+    columns: Array
+    values: Array
 
 
 class Backend(ABC):
@@ -134,6 +148,36 @@ class Backend(ABC):
     def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Any:
         """Injection between two levels; fine_row: int32 (coarse rows,), the fine row of each coarse row."""
 
+    @abstractmethod
+    def product(self, rows: Layout, columns: Layout, entries: Entries, *, in_order: bool) -> Any:
+        """A rectangular matrix in this backend's own form: its entries in own columns.
+
+        Args:
+            rows: the storage order of the vector that is written.
+            columns: the storage order of the vector that is read.
+            entries: where the entries come from.
+            in_order: visit the rows in the order of their numbers instead of that of their vector. Slices are runs only
+                where the rows that follow each other read items that follow each other.
+        """
+
+    @abstractmethod
+    def halo_product(self, rows: Layout, columns: Layout, entries: Entries) -> Any:
+        """The entries of the same matrix in columns that are halo slots; the form is that of `halo_matrix`."""
+
+    def route(self, source: Array, target: Array) -> Route:
+        """Items that go from places of one vector to places of another; see `Route`."""
+        return Route(source=self.asarray(source).astype(np.int32), target=self.asarray(target).astype(np.int32))
+
+    def dense_inverse(self, layout: Layout, matrix: npt.NDArray[np.float64]) -> DenseInverse:
+        """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order, on the host.
+
+        Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
+        (see `semidefinite_inverse`).
+        """
+        return DenseInverse(
+            position=layout.position, values=self.asarray(narrowed(semidefinite_inverse(matrix), self.dtype))
+        )
+
     def halo_layout(
         self, layout: Layout, sends: list[tuple[int, npt.NDArray[np.int64]]], receives: list[tuple[int, int]]
     ) -> HaloLayout:
@@ -179,6 +223,41 @@ def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, 
         out.append((chunk, first, first + count))
         first += count
     return tuple(out)
+
+
+RANK_TOLERANCE = 1e-12
+"""A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
+(about 1/rows), far above what rounding leaves of a zero (1e-15 or so)."""
+
+
+def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
+
+    Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
+    interchanges it is stable for such matrices). A row whose pivot vanishes depends on those before it: its unknown is
+    set to zero. Made of additions and products of whole rows alone, so that the bits do not depend on a library's
+    threads, as every rank computes this anew.
+
+    Args:
+        matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
+    """
+    a = np.array(matrix, dtype=np.float64)
+    diagonal = a.diagonal().copy()
+    kept = np.zeros(len(a), dtype=np.bool_)
+    for i in range(len(a)):
+        pivot = a[i, i]
+        if not pivot > RANK_TOLERANCE * diagonal[i]:
+            continue
+        kept[i] = True
+        row, column = a[i] / pivot, a[:, i].copy()
+        column[i] = 0.0
+        a -= column[:, None] * row
+        a[:, i] = -column / pivot
+        a[i] = row
+        a[i, i] = 1.0 / pivot
+    a[~kept] = 0.0
+    a[:, ~kept] = 0.0
+    return (a + a.T) / 2
 
 
 def tree_sum(parts: list[float]) -> float:

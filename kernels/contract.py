@@ -40,9 +40,9 @@ def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> 
 
 
 # Names used below: A matrix, H what multiplies a halo (boundary rows only), T transfer to the next coarser level,
-# h halo, r right-hand side or residual, x iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot
-# product (one float64 per chunk). Vectors are of the backend's value type unless told otherwise; scalars and partial
-# dot products are float64 always, and so is the arithmetic of dot products.
+# R, P rectangular matrices between two levels, h halo, r right-hand side or residual, x iterate, e = (U x)/d of the
+# pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk). Vectors are of the backend's value type
+# unless told otherwise; scalars and partial dot products are float64 always, and so is the arithmetic of dot products.
 
 LOAD = _kernel("load", reads="layout block", writes="x")
 """A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
@@ -82,6 +82,24 @@ POSTSMOOTH = _kernel("postsmooth", reads="A r c e", updates="x", writes="w")
 """SymGS from x + c, where x and e are what `PRESMOOTH` left. Destroys w (work space)."""
 PROLONG_POSTSMOOTH = _kernel("prolong_postsmooth", reads="A T r xc e", updates="x", writes="c w")
 """`PROLONG` then `POSTSMOOTH`, for a chunk with no neighbors."""
+
+FORWARD = _kernel("forward", reads="A r", writes="x")
+"""x = (D + L)⁻¹ r: one forward Gauss-Seidel sweep from x = 0, on the local part alone."""
+UPPER_RESIDUAL = _kernel("upper_residual", reads="A x", writes="y")
+"""y = -(U x), which after `FORWARD` is r - A_local x."""
+LOWER_RESIDUAL = _kernel("lower_residual", reads="A r x", writes="w")
+"""w = r - L x: the right-hand side of `BACKWARD` that makes the two one backward Gauss-Seidel sweep from x. What a halo
+adds is subtracted from w, so it may travel meanwhile."""
+BACKWARD = _kernel("backward", reads="A w", writes="x")
+"""x = (D + U)⁻¹ w."""
+RESTRICT_FULL = _kernel("restrict_full", reads="R y", writes="rc")
+"""rc = R y, with rc in the storage order of the coarser level."""
+PROLONG_ADD = _kernel("prolong_add", reads="P xc", updates="x")
+"""x += P xc, with xc in lattice order: neighboring rows then read neighboring items."""
+MOVE = _kernel("move", reads="route x", updates="y")
+"""y[target] = x[source] for each pair of a `Route`; the other items of y stay as they are."""
+DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
+"""x = A⁻¹ r by a stored inverse of the whole matrix (a `DenseInverse`)."""
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 NARROW = _kernel("narrow", reads="x xx", writes="y")

@@ -129,6 +129,45 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Product:
+    """A rectangular matrix: rows of one vector, columns of another.
+
+    Attributes:
+        slices: the entries of `SLICE` consecutive rows each; all are lower ones, columns index the vector that is read.
+        target: int32 (slices x SLICE,), where each row's result belongs in the vector that is written, or -1.
+    """
+
+    slices: Slices
+    target: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """Items that go from one vector to another.
+
+    Attributes:
+        source: int32, their places in the vector that is read.
+        target: int32, as many different places in the vector that is written.
+    """
+
+    source: Array
+    target: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseInverse:
+    """The inverse of a small matrix, or what takes its place where there is none.
+
+    Attributes:
+        position: int32 (rows,), storage positions of the rows, in lattice order.
+        values: float64 (rows, rows), in lattice order.
+    """
+
+    position: Array
+    values: Array
+
+
+@dataclass(frozen=True, kw_only=True)
 class HaloLayout:
     """Where a chunk's exchanged values lie: in the buffer that it packs and in the halo vector that it receives.
 

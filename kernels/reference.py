@@ -12,8 +12,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, StencilRows, in_range, narrowed, ratio, scale_of
-from dsolver.kernels.layout import HaloLayout, Layout, Transfer
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of
+from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -63,6 +63,18 @@ class TextbookHalo:
         return products
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextbookProduct:
+    """A rectangular matrix in ELL form; holes have column 0 and value 0.
+
+    Attributes:
+        columns, values: (K, rows).
+    """
+
+    columns: I64
+    values: Real
+
+
 @final
 class NumpyBackend(Backend):
     """The NumPy text-book kernels."""
@@ -109,14 +121,7 @@ class NumpyBackend(Backend):
         )
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> TextbookHalo:
-        columns, values = _entries(rows)
-        halo = columns >= layout.rows
-        boundary = np.flatnonzero(halo.any(axis=0))
-        return TextbookHalo(
-            boundary=boundary,
-            columns=np.where(halo, columns - layout.rows, 0)[:, boundary],
-            values=narrowed(np.where(halo, values, 0.0)[:, boundary], self.dtype),
-        )
+        return self._halo_part(*_entries(rows), layout.rows)
 
     def scale_diagonal(self, matrix: TextbookMatrix, factors: F64) -> TextbookMatrix:
         scaled = matrix.diagonal * factors.reshape(-1, order="F")
@@ -126,6 +131,26 @@ class NumpyBackend(Backend):
         coarse_of = np.full(fine.rows, -1, dtype=np.int32)
         coarse_of[fine_row] = np.arange(coarse.rows)
         return Transfer(coarse_of=coarse_of, fine_of=fine_row, slices=(0, 0))
+
+    def product(self, rows: Layout, columns: Layout, entries: Entries, *, in_order: bool) -> TextbookProduct:
+        own = (entries.columns >= 0) & (entries.columns < columns.rows)
+        return TextbookProduct(
+            columns=np.where(own, entries.columns, 0).astype(np.int64),
+            values=narrowed(np.where(own, entries.values, 0.0), self.dtype),
+        )
+
+    def halo_product(self, rows: Layout, columns: Layout, entries: Entries) -> TextbookHalo:
+        return self._halo_part(entries.columns.astype(np.int64), entries.values, columns.rows)
+
+    def _halo_part(self, columns: I64, values: F64, own: int) -> TextbookHalo:
+        """The entries in columns from `own` on."""
+        halo = columns >= own
+        boundary = np.flatnonzero(halo.any(axis=0))
+        return TextbookHalo(
+            boundary=boundary,
+            columns=np.where(halo, columns - own, 0)[:, boundary],
+            values=narrowed(np.where(halo, values, 0.0)[:, boundary], self.dtype),
+        )
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
@@ -178,9 +203,45 @@ class NumpyBackend(Backend):
 
     def _symmetric_sweep(self, a: TextbookMatrix, r: Real, x: Real) -> None:
         """One Gauss-Seidel sweep over the colors in order, one in reverse (Saad, Iterative Methods, 4.1)."""
-        for rows in (*a.members, *reversed(a.members)):
+        self._sweep(a, (*a.members, *reversed(a.members)), r, x)
+
+    def _sweep(self, a: TextbookMatrix, order: tuple[I64, ...], r: Real, x: Real) -> None:
+        """Each group of rows in its turn: x_i = (r_i - the sum over the others) / d_i."""
+        for rows in order:
             others = (a.values[:, rows] * x[a.columns[:, rows]]).sum(axis=0)
             x[rows] = (r[rows] - others) / a.diagonal[rows]
+
+    def forward(self, a: TextbookMatrix, r: Real, x: Real) -> None:
+        x[:] = 0.0
+        self._sweep(a, a.members, r, x)
+
+    def upper_residual(self, a: TextbookMatrix, x: Real, y: Real) -> None:
+        y[:] = -self._sum(a, x, upper=True)
+
+    def lower_residual(self, a: TextbookMatrix, r: Real, x: Real, w: Real) -> None:
+        w[:] = r - self._sum(a, x, upper=False)
+
+    def backward(self, a: TextbookMatrix, w: Real, x: Real) -> None:
+        x[:] = 0.0
+        self._sweep(a, a.members[::-1], w, x)
+
+    def restrict_full(self, a: TextbookProduct, y: Real, rc: Real) -> None:
+        rc[:] = (a.values * y[a.columns]).sum(axis=0)
+
+    def prolong_add(self, a: TextbookProduct, xc: Real, x: Real) -> None:
+        x += (a.values * xc[a.columns]).sum(axis=0)
+
+    def move(self, route: Route, x: Real, y: Real) -> None:
+        y[route.target] = x[route.source]
+
+    def dense_solve(self, inverse: DenseInverse, r: Real, x: Real) -> None:
+        x[inverse.position] = inverse.values @ r[inverse.position]
+
+    def _sum(self, a: TextbookMatrix, x: Real, *, upper: bool) -> Real:
+        """U x or L x: the entries whose column is of a later, or an earlier, color."""
+        later = a.layout.color[a.columns] > a.layout.color[None, :]
+        products: Real = (np.where(later == upper, a.values, 0.0) * x[a.columns]).sum(axis=0)
+        return products
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Set-up of a chunk's slices from its rows' entries.
 
-Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. A first
+Every candidate entry of a row is lower, upper or coarse (upper, at a coarse point), or belongs to the halo. Rows of a
+rectangular matrix have lower ones alone. A first
 pass finds each slice's shape, a second one fills it. Entries of one offset whose columns rise with the lane make a run.
 """
 
@@ -15,6 +16,8 @@ from dsolver.kernels.cpu.compiled import compiled
 from dsolver.kernels.layout import SLICE
 
 NONE, LOWER, UPPER, COARSE = -1, 0, 1, 2
+SQUARE, HALO, RECTANGLE = 0, 1, 2
+"""Which entries are wanted: own columns sorted by color, halo columns, or own columns as they are."""
 RUN_BYTES = SLICE * 8 + 4
 EXPLICIT_BYTES = SLICE * 12
 
@@ -39,13 +42,15 @@ def stencil_entries(rows: Any, shape: Any, numbering: Any, steps: Any, weights: 
 
 
 @njit(inline="always")
-def _kind(row: Any, column: Any, color: Any, coarse: Any, halo: Any) -> Any:
-    """Which part of the slice an entry belongs to. With halo, everything else is left out."""
+def _kind(row: Any, column: Any, color: Any, coarse: Any, own: Any, wanted: Any) -> Any:
+    """Which part of the slice an entry belongs to; `own` is the number of own columns."""
     if column < 0 or row < 0:
         return NONE
-    if column >= len(color):
-        return LOWER if halo else NONE
-    if halo or column == row:
+    if column >= own:
+        return LOWER if wanted == HALO else NONE
+    if wanted == RECTANGLE:
+        return LOWER
+    if wanted == HALO or column == row:
         return NONE
     if color[column] < color[row]:
         return LOWER
@@ -59,6 +64,16 @@ def _target(column: Any, position: Any, guard: Any) -> Any:
 
 
 @compiled()
+def take_entries(rows: Any, all_columns: Any, all_values: Any, columns: Any, values: Any) -> None:
+    """columns, values (K, m): the entries of m rows of a table (K, rows); column -1 and value 0 where there is none."""
+    for k in range(len(columns)):
+        for i in range(len(rows)):
+            row = rows[i]
+            columns[k, i] = -1 if row < 0 else all_columns[k, row]
+            values[k, i] = 0.0 if columns[k, i] < 0 else all_values[k, row]
+
+
+@compiled()
 def measure(
     first: Any,
     last: Any,
@@ -67,11 +82,11 @@ def measure(
     color: Any,
     coarse: Any,
     position: Any,
-    halo: Any,
+    part: Any,
     widths: Any,
     runs: Any,
 ) -> None:
-    """widths (m / SLICE, 3) and runs (m / SLICE,): the shape of each slice of the m rows."""
+    """widths (m / SLICE, 3) and runs (m / SLICE,): the shape of each slice of the m rows; part says what is wanted."""
     offsets = columns.shape[0]
     base = np.empty(3, np.int64)
     for s in range(first, last):
@@ -82,7 +97,7 @@ def measure(
             seen = np.zeros(3, np.bool_)
             for lane in range(SLICE):
                 i = s * SLICE + lane
-                kind = _kind(rows[i], columns[k, i], color, coarse, halo)
+                kind = _kind(rows[i], columns[k, i], color, coarse, len(position), part)
                 if kind == NONE:
                     continue
                 count[kind, lane] += 1
@@ -112,7 +127,7 @@ def fill(
     color: Any,
     coarse: Any,
     position: Any,
-    halo: Any,
+    part: Any,
     widths: Any,
     runs: Any,
     start: Any,
@@ -132,7 +147,7 @@ def fill(
             seen = np.zeros(3, np.bool_)
             for lane in range(SLICE):
                 i = s * SLICE + lane
-                kind = _kind(rows[i], columns[k, i], color, coarse, halo)
+                kind = _kind(rows[i], columns[k, i], color, coarse, len(position), part)
                 if kind == NONE:
                     continue
                 here = _target(columns[k, i], position, SLICE)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, StencilRows, in_range, ratio, scale_of
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of
 from dsolver.kernels.cpu import assembly, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
-from dsolver.kernels.layout import SLICE, HaloLayout, HaloMatrix, Layout, Matrix, Slices, Transfer
+from dsolver.kernels.layout import (
+    SLICE,
+    DenseInverse,
+    HaloLayout,
+    HaloMatrix,
+    Layout,
+    Matrix,
+    Product,
+    Route,
+    Slices,
+    Transfer,
+)
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
 """Of the backend's value type."""
+Source = Callable[[npt.NDArray[np.int32]], tuple[npt.NDArray[np.int32], F64]]
+"""Columns and values (K, m) of the candidate entries of m rows."""
 BATCH = 8192
 """Slices assembled at a time: bounds the temporary entries of 27 points a row to 85 MB."""
 
@@ -61,15 +76,25 @@ class CpuBackend(Backend):
         stored = layout.row[SLICE:-SLICE]
         diagonal = np.ones(layout.size)
         self._diagonal(rows, stored, diagonal[SLICE:-SLICE])
-        local = self._slices(layout, rows, stored, coarse, halo=False)
+        order = (layout.color, coarse, layout.position)
+        local = self._slices(partial(self._entries, rows), stored, order, assembly.SQUARE)
         return Matrix(layout=layout, diagonal=in_range(diagonal, self.dtype), local=local)
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> HaloMatrix:
-        boundary = self._boundary(layout, rows)
-        wanted = np.full(-(-len(boundary) // SLICE) * SLICE, -1, dtype=np.int32)
-        wanted[: len(boundary)] = layout.row[boundary]
-        none = np.zeros(layout.rows, dtype=np.bool_)
-        return HaloMatrix(boundary=boundary, slices=self._slices(layout, rows, wanted, none, halo=True))
+        if int(rows.numbering.max()) < layout.rows:  # a chunk alone: no row needs to be looked at
+            return self._halo_matrix(layout, layout, None)
+        return self._halo_matrix(layout, layout, partial(self._entries, rows))
+
+    def product(self, rows: Layout, columns: Layout, entries: Entries, *, in_order: bool) -> Product:
+        stored = rows.row[SLICE:-SLICE]
+        if in_order:
+            stored = _padded(np.arange(rows.rows, dtype=np.int32))
+        target = np.where(stored >= 0, rows.position[stored], -1).astype(np.int32)
+        source = partial(self._candidates, entries)
+        return Product(slices=self._slices(source, stored, _unsorted(columns), assembly.RECTANGLE), target=target)
+
+    def halo_product(self, rows: Layout, columns: Layout, entries: Entries) -> HaloMatrix:
+        return self._halo_matrix(rows, columns, partial(self._candidates, entries))
 
     def scale_diagonal(self, matrix: Matrix, factors: F64) -> Matrix:
         diagonal = matrix.diagonal.astype(np.float64)
@@ -91,14 +116,25 @@ class CpuBackend(Backend):
         assembly.stencil_entries(wanted, np.array(rows.shape), rows.numbering, rows.steps(), weights, columns, values)
         return columns, values
 
-    def _boundary(self, layout: Layout, rows: StencilRows) -> npt.NDArray[np.int32]:
-        if int(rows.numbering.max()) < layout.rows:  # a chunk alone: no row needs to be looked at
-            return np.empty(0, dtype=np.int32)
+    def _candidates(self, entries: Entries, wanted: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], F64]:
+        columns = np.empty((len(entries.columns), len(wanted)), dtype=np.int32)
+        values = np.empty(columns.shape)
+        assembly.take_entries(wanted, entries.columns, entries.values, columns, values)
+        return columns, values
+
+    def _halo_matrix(self, rows: Layout, columns: Layout, source: Source | None) -> HaloMatrix:
+        """The entries in the halo, sought in all rows; without a source there are none."""
+        boundary = np.empty(0, dtype=np.int32) if source is None else self._boundary(rows, columns.rows, source)
+        wanted = _padded(rows.row[boundary])
+        slices = self._slices(source or _nothing, wanted, _unsorted(columns), assembly.HALO)
+        return HaloMatrix(boundary=boundary, slices=slices)
+
+    def _boundary(self, layout: Layout, own: int, source: Source) -> npt.NDArray[np.int32]:
         out = []
         for batch in _batches(layout.row):
-            columns, _ = self._entries(rows, layout.row[batch])
+            columns, _ = source(layout.row[batch])
             reads = np.empty(columns.shape[1], dtype=np.bool_)
-            assembly.reads_halo(columns, layout.row[batch], layout.rows, reads)
+            assembly.reads_halo(columns, layout.row[batch], own, reads)
             out.append(np.flatnonzero(reads).astype(np.int32) + np.int32(batch.start))
         return np.concatenate(out)
 
@@ -111,24 +147,16 @@ class CpuBackend(Backend):
             row = stored[np.flatnonzero(diagonal == 0.0)[0]]
             raise ZeroDivisionError(f"row {row} of a chunk has no diagonal entry")
 
-    def _slices(
-        self,
-        layout: Layout,
-        rows: StencilRows,
-        wanted: npt.NDArray[np.int32],
-        coarse: npt.NDArray[np.bool_],
-        *,
-        halo: bool,
-    ) -> Slices:
+    def _slices(self, source: Source, wanted: npt.NDArray[np.int32], order: tuple[Any, Any, Any], part: int) -> Slices:
+        """The wanted entries of wanted rows; order is (color, coarse, position) of the columns."""
         count = len(wanted) // SLICE
-        order = (layout.color, coarse, layout.position)
         widths = np.zeros((count, 3), dtype=np.int64)
         runs = np.zeros(count, dtype=np.bool_)
         for batch in _batches(wanted):
-            columns, _ = self._entries(rows, wanted[batch])
+            columns, _ = source(wanted[batch])
             s = slice(batch.start // SLICE, batch.stop // SLICE)
             self.team.run(
-                assembly.measure, 0, s.stop - s.start, wanted[batch], columns, *order, halo, widths[s], runs[s]
+                assembly.measure, 0, s.stop - s.start, wanted[batch], columns, *order, part, widths[s], runs[s]
             )
         width = widths.sum(axis=1)
         start = _offsets(width * SLICE)
@@ -136,9 +164,9 @@ class CpuBackend(Backend):
         values = np.zeros(int(start[-1]), self.dtype)
         columns_out = np.zeros(int(column_start[-1]), dtype=np.int32)
         for batch in _batches(wanted):
-            columns, entries = self._entries(rows, wanted[batch])
+            columns, entries = source(wanted[batch])
             s = slice(batch.start // SLICE, batch.stop // SLICE)
-            shape = (halo, widths[s], runs[s], start[s], column_start[s])
+            shape = (part, widths[s], runs[s], start[s], column_start[s])
             rows_in = (wanted[batch], columns, entries)
             self.team.run(assembly.fill, 0, s.stop - s.start, *rows_in, *order, *shape, values, columns_out)
         upper = widths[:, 0].astype(np.int32)
@@ -201,6 +229,33 @@ class CpuBackend(Backend):
         s = a.local
         self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
         self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
+
+    def forward(self, a: Matrix, r: Real, x: Real) -> None:
+        self._by_color(a.layout, sweeps.forward_from_zero, _slices_of(a.local), a.local.upper, a.diagonal, r, x)
+
+    def upper_residual(self, a: Matrix, x: Real, y: Real) -> None:
+        m = _slices_of(a.local)
+        self.team.run(sweeps.upper_residual, 1, _last_slice(a.layout), m, a.local.upper, x, y)
+
+    def lower_residual(self, a: Matrix, r: Real, x: Real, w: Real) -> None:
+        m = _slices_of(a.local)
+        self.team.run(sweeps.lower_residual, 1, _last_slice(a.layout), m, a.local.upper, r, x, w)
+
+    def backward(self, a: Matrix, w: Real, x: Real) -> None:
+        m = _slices_of(a.local)
+        self._by_color(a.layout, sweeps.backward_solve, m, a.local.upper, a.diagonal, w, x, backward=True)
+
+    def restrict_full(self, a: Product, y: Real, rc: Real) -> None:
+        self.team.run(sweeps.product, 0, len(a.slices.upper), _slices_of(a.slices), a.target, y, 0.0, rc)
+
+    def prolong_add(self, a: Product, xc: Real, x: Real) -> None:
+        self.team.run(sweeps.product, 0, len(a.slices.upper), _slices_of(a.slices), a.target, xc, 1.0, x)
+
+    def move(self, route: Route, x: Real, y: Real) -> None:
+        vectors.move(route.source, route.target, x, y)
+
+    def dense_solve(self, inverse: DenseInverse, r: Real, x: Real) -> None:
+        vectors.dense_product(inverse.position, inverse.values, r, x)
 
     def _products(self, a: HaloMatrix, h: Real) -> Real:
         """H h, one item for each boundary row."""
@@ -288,6 +343,22 @@ def _blocks(x: Real) -> int:
 
 def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _padded(rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The rows, with -1 up to whole slices."""
+    out = np.full(-(-len(rows) // SLICE) * SLICE, -1, dtype=np.int32)
+    out[: len(rows)] = rows
+    return out
+
+
+def _unsorted(columns: Layout) -> tuple[Any, Any, Any]:
+    """(color, coarse, position) where entries are not sorted by color."""
+    return columns.color, np.zeros(columns.rows, dtype=np.bool_), columns.position
+
+
+def _nothing(rows: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], F64]:
+    return np.empty((0, len(rows)), dtype=np.int32), np.empty((0, len(rows)))
 
 
 def _batches(rows: npt.NDArray[np.int32]) -> list[slice]:

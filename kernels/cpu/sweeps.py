@@ -124,6 +124,56 @@ def forward_corrected(
 
 
 @compiled(fastmath={"contract"})
+def upper_residual(first: Any, last: Any, m: Any, upper: Any, x: Any, y: Any) -> None:
+    """y = -(U x): the residual after a forward sweep from zero."""
+    acc = np.empty(_SLICE, m[2].dtype)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
+        for lane in range(SLICE):
+            y[p + lane] = -acc[lane]
+
+
+@compiled(fastmath={"contract"})
+def lower_residual(first: Any, last: Any, m: Any, upper: Any, r: Any, x: Any, w: Any) -> None:
+    """w = r - L x."""
+    acc = np.empty(_SLICE, m[2].dtype)
+    for s in range(uint64(first), uint64(last)):
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
+        for lane in range(SLICE):
+            w[p + lane] = r[p + lane] - acc[lane]
+
+
+@compiled(fastmath={"contract"})
+def backward_solve(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
+    """x = (w - U x)/d, last slice first."""
+    acc = np.empty(_SLICE, m[2].dtype)
+    for i in range(uint64(last) - uint64(first)):
+        s = uint64(last) - ONE - i
+        p = s * SLICE
+        acc[:] = 0.0
+        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
+        for lane in range(SLICE):
+            x[p + lane] = (w[p + lane] - acc[lane]) / diagonal[p + lane]
+
+
+@compiled(fastmath={"contract"})
+def product(first: Any, last: Any, m: Any, target: Any, x: Any, keep: Any, y: Any) -> None:
+    """y[target] = keep y[target] + (A x) on slices [first, last) of a rectangular matrix; keep is 0 or 1."""
+    acc = np.empty(_SLICE, m[2].dtype)
+    for s in range(uint64(first), uint64(last)):
+        acc[:] = 0.0
+        _add_products(acc, s, uint64(0), _width(s, m), m, x)
+        for lane in range(SLICE):
+            q = target[s * SLICE + lane]
+            if q >= 0:
+                y[q] = acc[lane] if keep == 0.0 else y[q] + acc[lane]
+
+
+@compiled(fastmath={"contract"})
 def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, rc: Any) -> None:
     """rc = (L e) at the coarse points of storage slices [first, last)."""
     acc = np.empty(_SLICE, m[2].dtype)

@@ -7,8 +7,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.backend import StencilRows
-from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.backend import Entries, StencilRows
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
@@ -64,14 +64,41 @@ def matrix(
 
 def halo_matrix(where: Layout, rows: StencilRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
     """The slices of a chunk's boundary rows, with values of this type."""
-    stencil = _stencil_arguments(rows)
+    return _halo_part(where, where, _stencil_arguments(rows), dtype)
+
+
+def halo_product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """The slices of the rows that have entries in the halo of another vector, with values of this type."""
+    return _halo_part(where, columns, _table_arguments(entries.columns, entries.values), dtype)
+
+
+def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[Any], *, in_order: bool) -> CudaProduct:
+    """The slices of a rectangular matrix, with values of this type."""
+    stored = where.row[SLICE:-SLICE]
+    if in_order:
+        stored = _padded(cupy.arange(where.rows, dtype=np.int32))
+    target = cupy.where(stored >= 0, where.position[stored], np.int32(-1))
+    own = (entries.columns >= 0) & (entries.columns < columns.rows)
+    # As the halo part of a matrix without own columns: there a column number is a place behind the guard.
+    places = cupy.where(own, columns.position[cupy.where(own, entries.columns, 0)] - np.int32(SLICE), np.int32(-1))
+    table = _table_arguments(places, entries.values)
+    of_rows = (stored, np.int32(len(stored) // SLICE), np.int32(0), where.color, where.position, np.uintp(0))
+    shape = _measure("measure_halo", dtype, table, of_rows, np.int32(1))
+    slices = _slices("fill_halo", dtype, table, of_rows, shape)
+    return CudaProduct(
+        slices=slices, target=target, in_order=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32))
+    )
+
+
+def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """The slices of the rows that have candidates in the halo of a vector with these own columns."""
     stored = where.row[SLICE:-SLICE]
     reads_halo = cupy.zeros(where.size, dtype=np.uint8)
     if count := len(stored):
-        arguments = (*stencil, stored, np.int32(count), np.int32(where.rows), reads_halo)
+        arguments = (*stencil, stored, np.int32(count), np.int32(columns.rows), reads_halo)
         kernel("assembly.cu", "find_boundary", ANY)(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
-    of_boundary = _rows_arguments(where, _padded(where.row[boundary]), np.uintp(0))
+    of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), np.uintp(0), where.color)
     shape = _measure("measure_halo", dtype, stencil, of_boundary, np.int32(1))
     slices = _slices("fill_halo", dtype, stencil, of_boundary, shape)
     return CudaHaloMatrix(
@@ -128,9 +155,32 @@ def _stencil_arguments(rows: StencilRows) -> tuple[Any, ...]:
     )
 
 
-def _rows_arguments(where: Layout, wanted: Array, coarse: Any) -> tuple[Any, ...]:
-    """The arguments called ROWS in assembly.cu."""
-    return wanted, np.int32(len(wanted) // SLICE), np.int32(where.rows), where.color, where.position, coarse
+def _table_arguments(columns: Array, values: Array) -> tuple[Any, ...]:
+    """The arguments called STENCIL for a table (K, rows): one line of rows, in which step k leads to line k of it.
+
+    The kernels look for row i of a line of `rows` points at place i + rows + 3, behind the layers around a box. With
+    ny = -2 the layers along y and z have no extent.
+    """
+    count, rows = columns.shape
+    steps = np.arange(count, dtype=np.int64) * rows - (rows + 3)
+    table = cupy.ascontiguousarray(cupy.asarray(columns, dtype=np.int32))
+    weights = cupy.ascontiguousarray(cupy.asarray(values, dtype=np.float64))
+    return (
+        np.int32(rows),
+        np.int32(-2),
+        np.int32(count),
+        table,
+        cupy.asarray(steps),
+        weights,
+        np.int64(rows),
+        np.int32(1),
+    )
+
+
+def _rows_arguments(columns: Layout, wanted: Array, coarse: Any, color: Array | None = None) -> tuple[Any, ...]:
+    """The arguments called ROWS in assembly.cu: wanted rows, whose colors may be those of another layout."""
+    color = columns.color if color is None else color
+    return wanted, np.int32(len(wanted) // SLICE), np.int32(columns.rows), color, columns.position, coarse
 
 
 def _measure(

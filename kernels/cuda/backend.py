@@ -13,14 +13,14 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, StencilRows
+from dsolver.kernels.backend import Backend, Entries, StencilRows
 from dsolver.kernels.cuda import assembly
-from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
-from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch
+from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch, warps
 from dsolver.kernels.cuda.scratch import Scratch
-from dsolver.kernels.layout import SLICE, Array, HaloLayout, Layout, Transfer
+from dsolver.kernels.layout import SLICE, Array, DenseInverse, HaloLayout, Layout, Route, Transfer
 
 THREADS = 256
 MOST_BLOCKS = 2048
@@ -52,6 +52,7 @@ class CudaBackend(Backend):
         self._scratch = Scratch(MOST_BLOCKS)
         self._forks = Forks()
         self._sweeps = {name: kernel("sweeps.cu", name, dtype) for name in _SWEEPS}
+        self._cycle = {name: kernel("cycle.cu", name, dtype) for name in _CYCLE}
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
@@ -71,6 +72,12 @@ class CudaBackend(Backend):
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> CudaHaloMatrix:
         return assembly.halo_matrix(layout, rows, self.dtype)
+
+    def product(self, rows: Layout, columns: Layout, entries: Entries, *, in_order: bool) -> CudaProduct:
+        return assembly.product(rows, columns, entries, self.dtype, in_order=in_order)
+
+    def halo_product(self, rows: Layout, columns: Layout, entries: Entries) -> CudaHaloMatrix:
+        return assembly.halo_product(rows, columns, entries, self.dtype)
 
     def scale_diagonal(self, matrix: CudaMatrix, factors: Array) -> CudaMatrix:
         diagonal = matrix.diagonal.copy()
@@ -116,26 +123,53 @@ class CudaBackend(Backend):
         self._items("scatter", a.size, a.boundary, kept, r)
 
     def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
-        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
-        self._half_sweep("backward", a.backward, a, a.diagonal, x, x)
+        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
+        self._half_sweep(self._sweeps["backward"], a.backward, a, a.diagonal, x, x)
 
     def presmooth(self, a: CudaMatrix, r: Array, x: Array, e: Array) -> None:
-        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
-        self._half_sweep("backward_keep", a.backward, a, a.diagonal, x, e)
+        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
+        self._half_sweep(self._sweeps["backward_keep"], a.backward, a, a.diagonal, x, e)
 
     def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
             only = Unit(launch=color_launch(first - 1, last - 1, reverse=False))
-            self._half_sweep("restrict_residual", Sweep(units=(only,)), a, t.coarse_of, e, rc)
+            self._half_sweep(self._sweeps["restrict_residual"], Sweep(units=(only,)), a, t.coarse_of, e, rc)
 
     def prolong(self, t: Transfer, xc: Array, c: Array) -> None:
         self._items("prolong", len(t.fine_of), t.fine_of, xc, c)
 
     def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.
-        self._half_sweep("forward_corrected", a.forward, a, a.diagonal, r, c, e, x, w)
-        self._half_sweep("backward", a.backward, a, a.diagonal, w, x)
+        self._half_sweep(self._sweeps["forward_corrected"], a.forward, a, a.diagonal, r, c, e, x, w)
+        self._half_sweep(self._sweeps["backward"], a.backward, a, a.diagonal, w, x)
+
+    def forward(self, a: CudaMatrix, r: Array, x: Array) -> None:
+        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
+
+    def upper_residual(self, a: CudaMatrix, x: Array, y: Array) -> None:
+        self._listed("upper_residual", a, x, y)
+
+    def lower_residual(self, a: CudaMatrix, r: Array, x: Array, w: Array) -> None:
+        self._listed("lower_residual", a, r, x, w)
+
+    def backward(self, a: CudaMatrix, w: Array, x: Array) -> None:
+        self._half_sweep(self._cycle["backward_solve"], a.backward_all, a, a.diagonal, w, x)
+
+    def restrict_full(self, a: CudaProduct, y: Array, rc: Array) -> None:
+        self._product("product", a, y, rc)
+
+    def prolong_add(self, a: CudaProduct, xc: Array, x: Array) -> None:
+        self._product("product_add", a, xc, x)
+
+    def move(self, route: Route, x: Array, y: Array) -> None:
+        if size := len(route.source):
+            grid = (-(-size // THREADS),)
+            follow(self._cycle["move"], grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
+
+    def dense_solve(self, inverse: DenseInverse, r: Array, x: Array) -> None:
+        rows = len(inverse.position)
+        follow(self._cycle["dense_product"], *warps(rows), (inverse.position, inverse.values, r, x, np.int32(rows)))
 
     # -- vectors -----------------------------------------------------------------------------------------------------
 
@@ -192,8 +226,7 @@ class CudaBackend(Backend):
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
-    def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
-        function = self._sweeps[name]
+    def _half_sweep(self, function: Any, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
         head = (*a.color_arguments, *arguments)
         if sweep.chains > 1:
             self._in_chains(function, head, sweep)
@@ -201,6 +234,16 @@ class CudaBackend(Backend):
         for unit in sweep.units:
             grid, block, tail = unit.launch
             follow(function, grid, block, head + tail)
+
+    def _listed(self, name: str, a: CudaMatrix, *vectors: Array) -> None:
+        """A pass over all slices, plane by plane."""
+        grid, block, tail = a.all_slices
+        follow(self._cycle[name], grid, block, (a.by_plane, a.local.values, a.local.columns, *vectors, *tail))
+
+    def _product(self, name: str, a: CudaProduct, x: Array, y: Array) -> None:
+        if a.launch:
+            grid, block, tail = a.launch
+            follow(self._cycle[name], grid, block, (*a.arguments, x, y, *tail))
 
     def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: Sweep) -> None:
         """The chains of a sweep on the current stream and one beside it; both have run when the stream goes on."""
@@ -247,6 +290,15 @@ _SWEEPS = (
     "backward_keep",
     "forward_corrected",
     "restrict_residual",
+)
+_CYCLE = (
+    "upper_residual",
+    "lower_residual",
+    "backward_solve",
+    "product",
+    "product_add",
+    "move",
+    "dense_product",
 )
 _VECTORS = (
     "dot",

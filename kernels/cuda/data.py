@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.cuda.schedule import Launch, Sweep, warps
-from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix
+from dsolver.kernels.cuda.schedule import Launch, Sweep, sweeps, warps
+from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix, Product
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class CudaMatrix(Matrix):
         by_plane: the same in the order in which SpMV visits them.
         partials: float64, room for one partial dot product a slice.
         forward: the launches of a forward half sweep.
-        backward: the launches of a backward half sweep.
+        backward: the launches of a backward half sweep that changes x; colors without upper entries are left out.
     """
 
     by_color: Array
@@ -45,6 +45,34 @@ class CudaMatrix(Matrix):
         """One warp for each slice of `local`."""
         count = len(self.by_plane)
         return *warps(count), (np.int32(count),)
+
+    @cached_property
+    def backward_all(self) -> Sweep:
+        """The launches of a backward half sweep that fills x, made when first asked for."""
+        every = np.ones(self.layout.colors, dtype=np.bool_)
+        return sweeps(self.layout, every, self.by_color, self.local)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaProduct(Product):
+    """A rectangular matrix with its launch.
+
+    Attributes:
+        in_order: uint32 (slices, 4), where the slices are: `Entries` in slices.cuh.
+    """
+
+    in_order: Array
+
+    @cached_property
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of its kernels."""
+        return self.in_order, self.slices.values, self.slices.columns, self.target
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        """One warp for each slice; None if there is none."""
+        count = len(self.in_order)
+        return (*warps(count), (np.int32(count),)) if count else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import Backend, contract, load
-from dsolver.kernels.backend import StencilRows
+from dsolver.kernels.backend import Entries, StencilRows, semidefinite_inverse
 from dsolver.kernels.layout import SLICE, HaloLayout, Matrix, Slices
 
 F64 = npt.NDArray[np.float64]
@@ -352,6 +352,123 @@ def test_a_whole_level_of_a_cycle(pair: tuple[Box, Box]) -> None:
         return b.block(s), first, b.block(rc, coarse=True), correction, b.block(x)
 
     both(pair, run)
+
+
+def test_half_sweeps_of_a_cycle(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        r, x, y, ax, z, w = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.vector(3), b.zeros()
+        b.kernel("forward")(b.matrix, r, x)
+        b.kernel("upper_residual")(b.matrix, x, y)
+        b.kernel("spmv")(b.matrix, x, ax)
+        close(b.block(y), b.block(r) - b.block(ax), TOLERANCE[b.backend.dtype.name])
+        b.kernel("lower_residual")(b.matrix, r, z, w)
+        b.kernel("backward")(b.matrix, w, z)
+        return b.block(x), b.block(y), b.block(w), b.block(z)
+
+    both(pair, run)
+
+
+def test_backward_from_zero_and_forward_make_symgs(pair: tuple[Box, Box]) -> None:
+    one, _ = pair
+    r, x, w, s = one.vector(1), one.zeros(), one.zeros(), one.zeros()
+    one.kernel("forward")(one.matrix, r, x)
+    one.kernel("lower_residual")(one.matrix, r, x, w)
+    one.kernel("backward")(one.matrix, w, x)
+    one.kernel("symgs")(one.matrix, r, s)
+    close(one.block(x), one.block(s), TOLERANCE[one.backend.dtype.name])
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_rectangular_products(pair: tuple[Box, Box], *, in_order: bool) -> None:
+    slots = 40
+
+    def run(b: Box) -> Any:
+        rng = np.random.default_rng(8)
+        rows, own = b.layout.rows, b.coarse.rows
+        columns = rng.integers(-1, own + slots, (5, rows)).astype(np.int32)
+        columns[3] = np.minimum(np.arange(rows), own - 1)  # neighbors in lattice order
+        columns[4, ::3] = -1
+        put = b.backend.asarray
+        entries = Entries(columns=put(columns), values=put(rng.standard_normal(columns.shape)))
+        lattice = b.backend.layout(put(np.zeros(own, dtype=np.int32)), 1, b.coarse.shape)
+        inner = b.backend.product(b.layout, lattice, entries, in_order=in_order)
+        outer = b.backend.halo_product(b.layout, lattice, entries)
+        xc = b.backend.zeros(lattice.size)
+        b.kernel("load")(lattice, rng.standard_normal(b.coarse.shape), xc)
+        x, y = b.vector(1), b.zeros()
+        b.kernel("prolong_add")(inner, xc, x)
+        b.kernel("restrict_full")(inner, xc, y)
+        h = put(np.pad(rng.standard_normal(slots), b.backend.guard))
+        both_parts = b.zeros()
+        b.kernel("copy")(y, both_parts)
+        b.kernel("spmv_halo")(outer, h, both_parts)
+        return b.block(x), b.block(y), b.block(both_parts)
+
+    both(pair, run)
+
+
+def test_products_in_lattice_order_are_runs(name: str) -> None:
+    """Restriction to a lattice of coarse points from rows in eight colors: 27 entries a row, all of them runs."""
+    if name == "numpy":
+        return
+    b = box(Case(shape=(128, 4, 4), points=27, order="parity"), name)
+    nx, ny, nz = b.coarse.shape
+    i, j, k = lattice(b.coarse.shape)
+    columns = np.stack([(2 * i + 1) + dx + 128 * (2 * j + 1 + 4 * (2 * k + 1)) for dx in (-1, 0)]).astype(np.int32)
+    entries = Entries(columns=b.backend.asarray(columns), values=b.backend.asarray(np.ones(columns.shape)))
+    inner = b.backend.product(b.coarse, b.layout, entries, in_order=True)
+    host = {field: b.backend.to_host(getattr(inner.slices, field)) for field in ("start", "column_start")}
+    assert (np.diff(host["column_start"]) * SLICE == np.diff(host["start"])).all()
+    assert (np.diff(host["start"]) == 2 * SLICE).all()
+    assert nx * ny * nz == len(columns[0])
+
+
+def test_move(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        lattice_order = b.backend.layout(b.backend.asarray(np.zeros(b.case.rows, dtype=np.int32)), 1, b.case.shape)
+        x, y, z = b.vector(1), b.backend.zeros(lattice_order.size), b.vector(2)
+        b.kernel("move")(b.backend.route(b.layout.position, lattice_order.position), x, y)
+        some = b.backend.to_host(lattice_order.position)[::3]
+        there = b.backend.to_host(b.layout.position)[1::3]
+        count = min(len(some), len(there))
+        b.kernel("move")(b.backend.route(some[:count], there[:count]), y, z)
+        host = b.backend.to_host(y)
+        assert not np.delete(host, b.backend.to_host(lattice_order.position)).any()
+        return host[b.backend.to_host(lattice_order.position)], b.block(z)
+
+    both(pair, run)
+
+
+@pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
+@pytest.mark.parametrize("singular", [False, True])
+def test_dense_solve(backend: str, *, singular: bool) -> None:
+    b = box(Case(shape=(7, 5, 3), points=27, order="parity"), backend)
+    rng = np.random.default_rng(4)
+    a = -rng.uniform(0.1, 1.0, (105, 105))
+    a += a.T
+    np.fill_diagonal(a, 0.0)
+    np.fill_diagonal(a, -a.sum(axis=1) + (0.0 if singular else 1.0))
+    r = rng.standard_normal(105)
+    r -= r.mean() if singular else 0.0
+    inverse = b.backend.dense_inverse(b.layout, a)
+    right, x = b.zeros(), b.zeros()
+    b.kernel("load")(b.layout, r.reshape(b.case.shape, order="F"), right)
+    b.kernel("dense_solve")(inverse, right, x)
+    close(a @ b.block(x).reshape(-1, order="F"), r, 100 * TOLERANCE[b.backend.dtype.name])
+
+
+def test_semidefinite_inverse() -> None:
+    rng = np.random.default_rng(5)
+    factor = rng.standard_normal((30, 30))
+    full = factor @ factor.T
+    close(semidefinite_inverse(full) @ full, np.eye(30), 1e-8)
+    thin = factor[:, :11] @ factor[:, :11].T
+    found = semidefinite_inverse(thin)
+    assert (found == found.T).all()
+    close(thin @ found @ thin, thin, 1e-8)
+    assert np.linalg.eigvalsh(found).min() > -1e-9 * np.abs(found).max()
+    blocks = np.kron(np.eye(3), np.array([[1.0, -1.0], [-1.0, 1.0]]))  # three constants in the null space
+    assert np.linalg.matrix_rank(semidefinite_inverse(blocks)) == 3
 
 
 def test_fused_steps_are_their_parts(pair: tuple[Box, Box]) -> None:

@@ -1,0 +1,117 @@
+// The passes of a multigrid cycle with half sweeps and rectangular transfers. One warp a slice and one thread a row, as
+// in sweeps.cu; bytes are those of a 27-point matrix (8.125 an entry in run slices), a row.
+
+#include "slices.cuh"
+
+#define MATRIX \
+    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
+
+// Blocks of at most 128 threads, so few registers each that BLOCKS of them share a multiprocessor.
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
+
+// The slice of this warp in the order of `entries`, or return: all lanes of a warp leave together.
+#define LISTED_SLICE()                                                     \
+    next_may_start();                                                      \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const Entries found = load_entries(entries + number);                  \
+    const int p = (found.slice + 1) * SLICE + lane;                        \
+    const Slice slice = slice_of(found, values, columns, lane);
+
+// y = -(U x), the residual after a forward sweep from zero: 13 entries (106) + x, y (16). Rows do not depend on each
+// other, so `entries` lists the slices plane by plane, as SpMV has them.
+KERNEL(12) upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__ y, int count) {
+    LISTED_SLICE()
+    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    wait_for_last_launch();
+    __stcs(y + p, -products(slice, ahead, slice.upper, slice.width, x, lane));
+}
+
+// w = r - L x: 13 entries (106) + r, x, w (24).
+KERNEL(12) lower_residual(
+    MATRIX, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ w, int count
+) {
+    LISTED_SLICE()
+    const Ahead ahead = request(slice, 0, slice.upper, lane);
+    wait_for_last_launch();
+    const real right = __ldcs(r + p);
+    __stcs(w + p, right - products(slice, ahead, 0, slice.upper, x, lane));
+}
+
+// x = (w - U x)/d, color after color (schedule.py): 13 entries (106) + d, w, x (24). x is written in the launch that
+// reads it, at other rows.
+KERNEL(10) backward_solve(
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ w, real* x, int first, int step, int count
+) {
+    next_may_start();
+    const int number = warp_number();
+    if (number >= count) return;
+    const int lane = lane_number();
+    const int s = first + step * number;
+    const int p = (s + 1) * SLICE + lane;
+    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
+    const real d = __ldcs(diagonal + p);
+    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    wait_for_last_launch();
+    const real right = __ldcs(w + p);
+    x[p] = (right - products(slice, ahead, slice.upper, slice.width, x, lane)) / d;
+}
+
+// y[target] = A x, or += A x, with a rectangular A. Of trilinear interpolation: 27/8 entries (27) a fine row, once for
+// each direction, and the vectors.
+template <bool ADD>
+__device__ __forceinline__ void multiply(
+    MATRIX, const int* target, const real* x, real* y, int count
+) {
+    next_may_start();
+    const int s = warp_number();
+    if (s >= count) return;
+    const int lane = lane_number();
+    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
+    const int q = __ldg(target + s * SLICE + lane);
+    const Ahead ahead = request(slice, 0, slice.width, lane);
+    wait_for_last_launch();
+    const real old = ADD && q >= 0 ? y[q] : real(0);
+    const real sum = products(slice, ahead, 0, slice.width, x, lane);
+    if (q >= 0) y[q] = ADD ? old + sum : sum;
+}
+
+KERNEL(12) product(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count) {
+    multiply<false>(entries, values, columns, target, x, y, count);
+}
+
+KERNEL(12) product_add(
+    MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, int count
+) {
+    multiply<true>(entries, values, columns, target, x, y, count);
+}
+
+// y[target] = x[source]: 8 bytes of indices and 16 of values an item.
+extern "C" __global__ void move(
+    const int* __restrict__ source, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y,
+    long long size
+) {
+    next_may_start();
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
+    wait_for_last_launch();
+    if (i < size) y[to] = __ldg(x + from);
+}
+
+// x = values r, both at `position`: one warp a row, added in a fixed tree. rows² values, which come from L2.
+extern "C" __global__ void dense_product(
+    const int* __restrict__ position, const real* __restrict__ values, const real* __restrict__ r,
+    real* __restrict__ x, int rows
+) {
+    next_may_start();
+    const int row = warp_number();
+    if (row >= rows) return;
+    const int lane = lane_number();
+    const real* const own = values + static_cast<long long>(row) * rows;
+    wait_for_last_launch();
+    double sum = 0.0;
+    for (int j = lane; j < rows; j += SLICE) sum += static_cast<double>(__ldg(own + j)) * __ldg(r + __ldg(position + j));
+    sum = warp_sum(sum);
+    if (lane == 0) x[__ldg(position + row)] = static_cast<real>(sum);
+}
