@@ -1,0 +1,177 @@
+"""Saves iterates of a running solve in a Zarr store, so that it can go on from there.
+
+A save is an array of its own; it counts once a small file that names it has taken the place of the one before, which
+a file system does at once or not at all. So a store holds a whole iterate after any crash. Every chunk of an array
+carries a checksum, and the last save but one is kept: a damaged save is noticed, and the one before takes its place.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import math
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.errors import InputError
+from dsolver.partition import Partition, Triple
+
+logger = logging.getLogger(__name__)
+
+EVERY: Final = 30.0
+"""Seconds between two saves, unless another time is asked for."""
+_INDEX: Final = "saves.json"
+_KEPT: Final = 2
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """One iterate of a store.
+
+    Attributes:
+        array: its name in the store.
+        grid: points along x, y, z.
+        iteration: how many iterations had been made.
+        residual: ‖b - A x‖₂ by the recursion.
+        b_norm: ‖b‖₂ of the system that it belongs to.
+    """
+
+    array: str
+    grid: Triple
+    iteration: int
+    residual: float
+    b_norm: float
+
+
+@final
+class Checkpoint:
+    """A store of iterates, and how often they are saved.
+
+    The process that called `solve` writes it, block after block; workers need not see the file system.
+
+    Args:
+        path: a folder; made when the first iterate is saved. One that holds something else is refused.
+        every: seconds between two saves; 0 saves after every superstep.
+
+    Raises:
+        InputError: every is negative or not finite, zarr is not installed, or the folder holds something else.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, every: float = EVERY) -> None:
+        if not (math.isfinite(every) and every >= 0.0):
+            raise InputError(f"a checkpoint's every must be seconds >= 0, not {every!r}")
+        self.path = Path(path)
+        self.every = every
+        self._last = time.monotonic()
+        load_zarr()
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
+        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _INDEX).exists():
+            raise InputError(f"{self.path} holds something that is no checkpoint: name an empty folder or a new one")
+        if not self.path.absolute().parent.is_dir():
+            raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(
+        self, partition: Partition, blocks: Mapping[int, Any], iteration: int, residual: float, b_norm: float
+    ) -> None:
+        """Save an iterate, given as NumPy blocks (or Dask futures of such) by chunk number.
+
+        A save that fails, as on a full disk, leaves the ones before it as they were.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        known = self._index()
+        serial = 1 + max((int(saved.array.partition("-")[2]) for saved in known), default=0)
+        saved = Saved(array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm)
+        try:
+            self._write(saved, partition, blocks)
+        except BaseException:
+            shutil.rmtree(self.path / saved.array, ignore_errors=True)
+            raise
+        finally:
+            self._last = time.monotonic()
+        self._commit([*known, saved][-_KEPT:])
+        for old in known[: 1 - _KEPT]:
+            shutil.rmtree(self.path / old.array, ignore_errors=True)
+
+    def newest(self, grid: Triple) -> tuple[Saved, np.ndarray[Any, np.dtype[np.float64]]] | None:
+        """The newest iterate that can be read, shape `grid`; None where nothing was saved.
+
+        Raises:
+            InputError: it belongs to another grid, or nothing that was saved can be read any more.
+        """
+        damaged = []
+        for saved in reversed(self._index()):
+            if saved.grid != grid:
+                raise InputError(f"the checkpoint {self.path} is of the grid {saved.grid}, but the problem's is {grid}")
+            try:
+                values = np.asarray(load_zarr().open_array(str(self.path / saved.array), mode="r")[...])
+            except Exception as error:  # zarr's codecs raise errors of many kinds
+                logger.warning("the save %s of the checkpoint %s is damaged: %s", saved.array, self.path, error)
+                damaged.append(f"{saved.array} ({error})")
+                continue
+            return saved, values
+        if damaged:
+            raise InputError(f"the checkpoint {self.path} is damaged: {'; '.join(damaged)}. Begin without it")
+        return None
+
+    def _index(self) -> list[Saved]:
+        """What was saved, oldest first."""
+        try:
+            text = (self.path / _INDEX).read_text(encoding="utf-8")
+            return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in json.loads(text)]
+        except FileNotFoundError:
+            return []
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"the checkpoint {self.path} is damaged: {_INDEX} cannot be read ({error})") from error
+
+    def _write(self, saved: Saved, partition: Partition, blocks: Mapping[int, Any]) -> None:
+        zarr = load_zarr()
+        codecs = importlib.import_module("zarr.codecs")
+        self.path.mkdir(exist_ok=True)
+        shutil.rmtree(self.path / saved.array, ignore_errors=True)  # what a crash may have left
+        target = zarr.create_array(
+            str(self.path / saved.array),
+            shape=partition.grid,
+            chunks=tuple(max(extents) for extents in partition.sizes),
+            dtype="float64",
+            compressors=[codecs.Crc32cCodec()],  # iterates hardly compress; what matters is to notice damage
+        )
+        for chunk in partition:
+            block = blocks[chunk.number]
+            target[chunk.box.slices] = block.result() if hasattr(block, "key") else block
+
+    def _commit(self, saves: list[Saved]) -> None:
+        new = self.path / f".{_INDEX}.new"
+        with new.open("w", encoding="utf-8") as file:
+            json.dump([asdict(saved) for saved in saves], file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path / _INDEX)
+
+
+def load_zarr() -> Any:
+    """The zarr package.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return importlib.import_module("zarr")
+    except ImportError as error:
+        raise InputError("zarr is not installed: pip install 'dsolver[zarr]'") from error

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.checkpoint import Checkpoint
+from dsolver.errors import InputError
+from dsolver.partition import Partition
+
+GRID = (6, 5, 4)
+PARTITION = Partition(GRID, (2, 1, 2))
+
+
+def blocks(values: Any, partition: Partition = PARTITION) -> dict[int, Any]:
+    return {chunk.number: values[chunk.box.slices] for chunk in partition}
+
+
+def iterate(seed: int) -> Any:
+    return np.random.default_rng(seed).random(GRID)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "store", every=0.0)
+
+
+def save(store: Checkpoint, seed: int) -> None:
+    store.save(PARTITION, blocks(iterate(seed)), iteration=seed, residual=1.0 / seed, b_norm=2.0)
+
+
+def test_nothing_saved_is_no_iterate(store: Checkpoint) -> None:
+    assert store.newest(GRID) is None
+    assert not store.path.exists()
+
+
+def test_the_newest_iterate_comes_back_to_the_bit(store: Checkpoint) -> None:
+    for seed in (1, 2, 3):
+        save(store, seed)
+    found = Checkpoint(store.path).newest(GRID)
+    assert found is not None
+    saved, values = found
+    assert (saved.iteration, saved.residual, saved.b_norm) == (3, 1.0 / 3.0, 2.0)
+    np.testing.assert_array_equal(values, iterate(3))
+    assert len([path for path in store.path.iterdir() if path.is_dir()]) == 2
+
+
+def test_another_cut_continues(store: Checkpoint) -> None:
+    save(store, 1)
+    other = Partition(GRID, (1, 2, 1))
+    store.save(other, blocks(iterate(2), other), iteration=2, residual=0.5, b_norm=2.0)
+    found = store.newest(GRID)
+    assert found is not None
+    np.testing.assert_array_equal(found[1], iterate(2))
+
+
+def damage(store: Checkpoint, array: str) -> None:
+    """Turn over one byte of one chunk, as a failing disk does."""
+    chunk = next(path for path in sorted((store.path / array / "c").rglob("*")) if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    chunk.write_bytes(content)
+
+
+def test_a_damaged_save_is_noticed_and_the_one_before_takes_its_place(store: Checkpoint) -> None:
+    save(store, 1)
+    save(store, 2)
+    damage(store, "x-2")
+    found = store.newest(GRID)
+    assert found is not None
+    assert found[0].iteration == 1
+    np.testing.assert_array_equal(found[1], iterate(1))
+    damage(store, "x-1")
+    with pytest.raises(InputError, match=r"is damaged: x-2 \(.*; x-1 .*Begin without it"):
+        store.newest(GRID)
+
+
+def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
+    store: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(store, 1)
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "_commit", crash)
+        with pytest.raises(KeyboardInterrupt):
+            save(store, 2)
+    assert (store.path / "x-2").exists()
+    found = Checkpoint(store.path).newest(GRID)
+    assert found is not None
+    assert found[0].iteration == 1
+    save(store, 3)
+    found = Checkpoint(store.path).newest(GRID)
+    assert found is not None
+    assert found[0].iteration == 3
+
+
+def test_a_full_disk_leaves_nothing_behind(store: Checkpoint) -> None:
+    save(store, 1)
+    bad = blocks(iterate(2))
+
+    class Unreadable:
+        key = "block"
+
+        def result(self) -> Any:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    bad[3] = Unreadable()
+    with pytest.raises(OSError, match="No space left"):
+        store.save(PARTITION, bad, iteration=2, residual=0.5, b_norm=2.0)
+    assert not (store.path / "x-2").exists()
+    found = store.newest(GRID)
+    assert found is not None
+    assert found[0].iteration == 1
+
+
+def test_another_grid_is_refused(store: Checkpoint) -> None:
+    save(store, 1)
+    with pytest.raises(InputError, match=r"is of the grid \(6, 5, 4\), but the problem's is \(8, 5, 4\)"):
+        store.newest((8, 5, 4))
+
+
+def test_a_damaged_index_is_told(store: Checkpoint) -> None:
+    save(store, 1)
+    (store.path / "saves.json").write_text("[{")
+    with pytest.raises(InputError, match=r"saves\.json cannot be read"):
+        store.newest(GRID)
+
+
+def test_folders_of_others_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something that is no checkpoint"):
+        Checkpoint(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        Checkpoint(tmp_path / "notes.txt")
+    with pytest.raises(InputError, match="does not exist"):
+        Checkpoint(tmp_path / "a" / "b")
+    with pytest.raises(InputError, match="seconds >= 0"):
+        Checkpoint(tmp_path / "new", every=-1.0)
+
+
+def test_it_is_due_when_the_time_has_come(tmp_path: Path) -> None:
+    assert Checkpoint(tmp_path / "a", every=0.0).due
+    assert not Checkpoint(tmp_path / "a", every=1e6).due
+
+
+def test_the_index_is_plain(store: Checkpoint) -> None:
+    save(store, 1)
+    assert json.loads((store.path / "saves.json").read_text())[0]["array"] == "x-1"
