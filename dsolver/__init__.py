@@ -2,7 +2,15 @@
 
 from dsolver import problems
 from dsolver.api import solve
-from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError, OutputExistsError, RankError
+from dsolver.errors import (
+    ClusterError,
+    DeviceError,
+    DsolverError,
+    InputError,
+    OutputExistsError,
+    RankError,
+    WorkerLostError,
+)
 from dsolver.iteration import State
 from dsolver.problems import Problem
 from dsolver.solution import Solution, Status
@@ -20,6 +28,7 @@ __all__ = [
     "Solution",
     "State",
     "Status",
+    "WorkerLostError",
     "problems",
     "solve",
 ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+from dsolver import rollcall
 from dsolver.errors import ClusterError, DeviceError
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":
             return tuple(sorted(workers, key=_by_host)), "cpu"
-        gpus = _look(client, workers)
+        gpus = ask_all(client, find_gpu, workers)
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     reason = _why_not(gpus)
@@ -97,16 +99,25 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
     return tuple(sorted(workers, key=_by_host)), "cpu"
 
 
-def _look(client: Client, workers: list[str]) -> dict[str, Gpu | str]:
-    """The GPU of each worker."""
+def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str]) -> dict[str, Any]:
+    """What each worker answers, by address.
+
+    Raises:
+        ClusterError: a worker does not answer, or cannot run this package.
+    """
     try:
-        found: dict[str, Gpu | str] = client.run(find_gpu, workers=workers)
+        found, silent = rollcall.ask(client, question, workers)
     except (OSError, TimeoutError):
         raise
     except Exception as error:  # whatever a worker without this package makes of the call
         raise ClusterError(
             f"a worker cannot run dsolver: {error}; install the same versions of it and of its dependencies there"
         ) from error
+    if silent:
+        raise ClusterError(
+            f"worker {', '.join(silent)} does not answer within {rollcall.SECONDS:g} s: it hangs, or its host is cut "
+            f"off; end it, or wait until the scheduler has dropped it"
+        )
     return found
 
 

@@ -7,6 +7,7 @@
     ├── DeviceError (RuntimeError)     a device or its software is missing
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
     │   └── RankError                  a rank of a running solve failed; every rank has stopped
+    │       └── WorkerLostError        because its worker died, left or hangs
     └── OutputExistsError (FileExistsError)
 
 A solve that does not converge is no exception: see `dsolver.Status`.
@@ -33,6 +34,10 @@ class ClusterError(DsolverError, RuntimeError):
 
 class RankError(ClusterError):
     """A rank of a running solve failed. Every rank has stopped."""
+
+
+class WorkerLostError(RankError):
+    """A worker with a rank of a running solve died, left or hangs. Every other rank has stopped."""
 
 
 class OutputExistsError(DsolverError, FileExistsError):

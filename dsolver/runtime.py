@@ -165,7 +165,10 @@ def _check_client(client: Any) -> None:
 
 
 def _check_versions(client: Client, workers: tuple[str, ...], *, gpus: bool) -> None:
-    there = client.run(versions.installed, workers=list(workers))
+    try:
+        there = devices.ask_all(client, versions.installed, workers)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     reason = versions.disagreement(versions.installed(), there, gpus=gpus)
     if reason is not None:
         raise ClusterError(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -34,10 +35,13 @@ class FakeClient:
     def nthreads(self) -> dict[str, int]:
         return dict.fromkeys(self.workers, 1)
 
-    def run(self, function: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
+    async def run(self, function: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
         if function is versions.installed:
             return dict.fromkeys(workers, versions.installed())
         return {worker: self.workers[worker] for worker in workers}
+
+    def sync(self, function: Callable[..., Any], *args: Any) -> Any:
+        return asyncio.run(function(*args))
 
     def submit(self, *_: Any) -> Any:
         raise NotImplementedError
@@ -142,7 +146,7 @@ def test_a_cluster_without_workers_is_refused_with_what_to_do() -> None:
 
 
 def test_workers_without_this_package_are_told_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> Any:
+    async def fail(*_: Any, **__: Any) -> Any:
         raise Exception("No module named 'dsolver'")  # noqa: TRY002  # what distributed raises
 
     monkeypatch.setattr(FakeClient, "run", fail)
@@ -152,7 +156,7 @@ def test_workers_without_this_package_are_told_what_they_lack(monkeypatch: pytes
 
 @pytest.mark.parametrize("error", [OSError("gone"), TimeoutError("gone")])
 def test_a_cluster_that_does_not_answer_is_a_cluster_error(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(*_: Any, **__: Any) -> Any:
+    async def fail(*_: Any, **__: Any) -> Any:
         raise error
 
     monkeypatch.setattr(FakeClient, "run", fail)

@@ -20,9 +20,10 @@ from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
 from dsolver.engines.mesh import TOKEN_BYTES
+from dsolver.engines.pulse import DEAF, Pulses
 from dsolver.engines.rank import Failure, GangSpec
 from dsolver.engines.ranks import Busy
-from dsolver.errors import ClusterError, DsolverError, InputError, RankError
+from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
 from dsolver.partition import Partition
 
 if TYPE_CHECKING:
@@ -165,47 +166,57 @@ class GangJob(Job):
 
     async def _gather(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]]) -> list[Any]:
         calls = [asyncio.ensure_future(self._one(rank, function, args)) for rank, args in each.items()]
+        pulses = Pulses(self._pulse, [self._workers[rank] for rank in each], DEAF)
         try:
-            lost = await self._finished(calls)
+            loss = await self._finished(calls, pulses)
             replies = [call.result() for call in calls if call.done()]
         finally:
+            pulses.stop()
             for call in calls:
                 call.cancel()
         failures = [reply for reply in replies if isinstance(reply, Failure)]
-        if failures or lost:
-            raise _cause(failures, lost)
+        if failures or loss:
+            raise _cause(failures, loss)
         return replies
+
+    async def _pulse(self, worker: str) -> object:
+        return await self._client.run(ranks.pulse, workers=[worker])
 
     async def _one(self, rank: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         worker = self._workers[rank]
         try:
             return (await self._client.run(function, *args, workers=[worker]))[worker]
         except Exception as error:  # of the connection; what fails in the function is returned
-            made = RankError(f"rank {rank} on worker {worker} was lost or could not be called: {error!r}")
+            made = WorkerLostError(f"rank {rank} on worker {worker} was lost or could not be called: {error!r}")
             made.__cause__ = error
             return Failure(error=made)
 
-    async def _finished(self, calls: Sequence[asyncio.Future[Any]]) -> list[str]:
-        """Wait until every call is done or the cause of a failure is known. Returns the workers that have left."""
+    async def _finished(self, calls: Sequence[asyncio.Future[Any]], pulses: Pulses) -> str | None:
+        """Wait until every call is done or the cause of a failure is known. Returns how workers were lost, or None."""
         pending: set[asyncio.Future[Any]] = set(calls)
-        lost: list[str] = []
+        loss: str | None = None
         until = float("inf")
         while pending and time.monotonic() < until:
             done, pending = await asyncio.wait(pending, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
             failures = [reply for call in done if isinstance(reply := call.result(), Failure)]
             if not all(failure.secondary for failure in failures):
                 break
-            lost = await self._lost() if not done else lost
-            if failures or lost:
+            loss = await self._loss(pulses) if not done else loss
+            if failures or loss:
                 until = min(until, time.monotonic() + GRACE)
-            if lost:
+            if loss:
                 break
-        return lost
+        return loss
 
-    async def _lost(self) -> list[str]:
-        """Workers of this job that have left the cluster."""
+    async def _loss(self, pulses: Pulses) -> str | None:
+        """Which workers of this job are lost, and how; None where all are well."""
         present = await self._present()
-        return [worker for worker in self._workers if worker not in present]
+        lost = [worker for worker in self._workers if worker not in present]
+        if lost:
+            return f"worker {', '.join(lost)} left the cluster while a rank of this job was on it"
+        if silent := pulses.silent():
+            return f"worker {', '.join(silent)} has not answered for {DEAF:g} s: it hangs, or its host is cut off"
+        return None
 
     async def _present(self) -> Mapping[str, int]:
         """The workers of this job that the scheduler knows."""
@@ -303,14 +314,12 @@ def _answered() -> Iterator[None]:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
 
-def _cause(failures: Sequence[Failure], lost: Sequence[str]) -> DsolverError:
+def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
     """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
     first = next((failure for failure in failures if not failure.secondary), None)
     if first is not None:
         return first.error
-    if lost:
-        return RankError(f"worker {', '.join(lost)} left the cluster while a rank of this job was on it")
-    return failures[0].error
+    return WorkerLostError(loss) if loss else failures[0].error
 
 
 def _packed(what: str, value: Any) -> bytes:

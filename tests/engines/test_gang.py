@@ -29,7 +29,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.job import Job
 from dsolver.engines.rank import GangSpec
-from dsolver.errors import InputError, RankError
+from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
@@ -304,6 +304,26 @@ def kill_during_a_superstep(client: Client, chunk: int) -> None:
             call.result(2 * SOON)
         assert time.monotonic() - began < SOON
     assert_nothing_remains(client)
+
+
+def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again() -> None:
+    with workers_without_nanny(3) as (client, _):
+        address = worker_of(client, 7)
+        pid = client.run(os.getpid)[address]
+        with launch(client) as job, in_background(lambda: job.call("spin")) as call:
+            time.sleep(1.0)
+            began = time.monotonic()
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(WorkerLostError, match=f"{address} has not answered"):
+                    call.result(60)
+                assert time.monotonic() - began < 30.0
+                with pytest.raises(ClusterError, match=f"worker {address} does not answer"):
+                    connect(client, device="cpu")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+        assert_nothing_remains(client)
+        assert_solves(client)
 
 
 def test_a_worker_that_is_closed_during_a_superstep() -> None:

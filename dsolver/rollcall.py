@@ -1,0 +1,38 @@
+"""Asks every worker of a cluster the same question, and bears with those that do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SECONDS: Final = 15.0
+"""How long a worker may take. Its event loop answers whatever its tasks and ranks compute."""
+
+
+def ask(
+    client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = SECONDS
+) -> tuple[dict[str, Any], list[str]]:
+    """What each worker answers, by address, and the workers that did not answer in time.
+
+    Raises:
+        Exception: what the question raised on a worker, or what the connection to the scheduler did.
+    """
+    answers, silent = client.sync(_asked, client, question, tuple(workers), seconds)
+    return answers, silent
+
+
+async def _asked(
+    client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
+) -> tuple[dict[str, Any], list[str]]:
+    calls = {worker: asyncio.ensure_future(client.run(question, workers=[worker])) for worker in workers}
+    if not calls:
+        return {}, []
+    await asyncio.wait(calls.values(), timeout=seconds)
+    silent = [worker for worker, call in calls.items() if not call.done()]
+    for worker in silent:
+        calls[worker].cancel()
+    return {worker: call.result()[worker] for worker, call in calls.items() if worker not in silent}, silent
