@@ -20,7 +20,7 @@ from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
 from dsolver.engines.mesh import TOKEN_BYTES
-from dsolver.engines.pulse import DEAF, Pulses
+from dsolver.engines.pulse import DEAF, Pulses, pulse
 from dsolver.engines.rank import Failure, GangSpec
 from dsolver.engines.ranks import Busy
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
@@ -180,7 +180,7 @@ class GangJob(Job):
         return replies
 
     async def _pulse(self, worker: str) -> object:
-        return await self._client.run(ranks.pulse, workers=[worker])
+        return await self._client.run(pulse, workers=[worker])
 
     async def _one(self, rank: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         worker = self._workers[rank]

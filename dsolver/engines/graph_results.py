@@ -15,11 +15,12 @@ from distributed.client import _wait
 from dsolver.engines.adoption import adopted
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
-from dsolver.errors import ClusterError, DsolverError, RankError
+from dsolver.engines.pulse import DEAF, Pulses, pulse
+from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
 POLL: Final = 0.5
 """Seconds between two looks at whether the owners are still there."""
-PATIENCE: Final = 30.0
+PATIENCE: Final = 20.0
 """Seconds for the cluster to answer what needs no computing."""
 GRACE: Final = 5.0
 """Seconds for a graph that nobody wants any more to be read, so that it can be taken back."""
@@ -55,6 +56,7 @@ class Results:
         self._newest: list[Future[Any]] = []
         self._retired: list[Future[Any]] = []
         self._closed = False
+        self._pulses = Pulses(self._pulse, tuple(dict.fromkeys(owners)), DEAF)
 
     def submit(self, tasks: Mapping[Key, Task], wanted: set[Key]) -> None:
         """Compute the wanted keys that are among the tasks; of what is held, keep only what is wanted."""
@@ -98,7 +100,8 @@ class Results:
 
         Raises:
             RankError: a task raised an exception.
-            ClusterError: a worker that owns chunks has left; its tasks may run nowhere else and would wait for ever.
+            WorkerLostError: a worker that owns chunks has left or hangs; its tasks may run nowhere else and would wait
+                for ever.
         """
         futures = [self.futures[key] for key in keys]
         while not self._arrived(futures):
@@ -131,6 +134,8 @@ class Results:
         with suppress(ClusterError, RuntimeError):  # of a cluster or a client that is closed already
             while not self._understood() and monotonic() < deadline:
                 sleep(0.01)
+        with suppress(ClusterError, RuntimeError):
+            self._ask(self._quiet)
         _release([*self.futures.values(), *self._retired])
         self.futures.clear()
         self._retired.clear()
@@ -186,13 +191,23 @@ class Results:
     def _check_owners(self) -> None:
         present = self._ask(self._scheduler.ncores)
         lost = [owner for owner in dict.fromkeys(self.owners) if owner not in present]
+        how = "has left the cluster"
+        if not lost:
+            lost, how = self._ask(self._silent), f"has not answered for {DEAF:g} s (it hangs, or its host is cut off)"
         if not lost:
             return
         chunks = [str(chunk) for chunk, owner in enumerate(self.owners) if owner in lost]
         self.close()
-        raise ClusterError(
-            f"{_list('worker', lost)} has left the cluster with {_list('chunk', chunks)}: start the solve again"
-        )
+        raise WorkerLostError(f"{_list('worker', lost)} {how} with {_list('chunk', chunks)}: start the solve again")
+
+    async def _silent(self) -> list[str]:
+        return self._pulses.silent()
+
+    async def _quiet(self) -> None:
+        self._pulses.stop()
+
+    async def _pulse(self, worker: str) -> object:
+        return await self._client.run(pulse, workers=[worker])
 
     def _ask(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Ask the cluster something that it answers at once."""

@@ -11,6 +11,10 @@ DEAF: Final = 15.0
 """Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""
 
 
+async def pulse() -> None:
+    """What a worker runs as a sign of life."""
+
+
 @final
 class Pulses:
     """Asks each worker for a sign of life, again and again, one question at a time.

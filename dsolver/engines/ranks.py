@@ -111,10 +111,6 @@ async def unload_rank(job: str, name: str, host: bool, *, dask_worker: Worker) -
     return {number: (key, sizeof(data[key])) for number, key in zip(blocks, data, strict=True)}
 
 
-async def pulse() -> None:
-    """A sign of life."""
-
-
 async def close_rank(job: str, reason: str | None, *, dask_worker: Worker) -> None:
     """End a rank; with a reason, whoever waits for it fails with that."""
     await _end((job, dask_worker.address), reason)

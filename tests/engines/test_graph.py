@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -419,6 +420,25 @@ def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, p
         with pytest.raises(ClusterError, match=f"worker {lost} has left the cluster with chunk 1"):
             program.advance(2000)
         assert time.monotonic() - began < 5
+
+
+def test_a_worker_that_hangs_is_told_within_half_a_minute() -> None:
+    hierarchy = plan((2, 1, 1))
+    with cluster_of(2, processes=True) as client, graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        program.fill("b", 1.0)
+        program.start()
+        program.advance(2)
+        lost = owners(client, hierarchy.partitions[0])[1]
+        pid = client.run(os.getpid)[lost]
+        began = time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(ClusterError, match=f"worker {lost} has not answered|the cluster does not answer"):
+                program.advance(2000)
+            assert time.monotonic() - began < 30
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
