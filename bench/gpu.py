@@ -62,23 +62,29 @@ def tail_bytes(matrix: Any) -> int:
     """Bytes of the entries whose column is an upper coarse point."""
     s = matrix.local
     width = (s.start[1:] - s.start[:-1]) // 32
-    return int((width - s.coarse).sum()) * 32 * 8
+    return int((width - s.coarse).sum()) * 32 * int(s.values.itemsize)
 
 
 def coarse_row_bytes(matrix: Any, transfer: Any) -> int:
     """Bytes of the lower entries of the slices that hold coarse points."""
     first, last = transfer.slices
-    return int(matrix.local.upper[first - 1 : last - 1].sum()) * 32 * 8
+    return int(matrix.local.upper[first - 1 : last - 1].sum()) * 32 * int(matrix.local.values.itemsize)
+
+
+def vector_bytes(level: Any) -> int:
+    """Bytes of a vector, without padding."""
+    return int(level.layout.rows) * int(level.matrix.diagonal.itemsize)
 
 
 def level_bytes(level: Any) -> int:
     """Bytes that a V-cycle must move on one level: smoothers, residual and correction, or one SymGS."""
-    a, t, n8 = level.matrix, level.transfer, int(level.layout.rows) * 8
+    a, t, n8 = level.matrix, level.transfer, vector_bytes(level)
     entries = int(a.local.values.nbytes + a.local.columns.nbytes)
     if t is None:
         return entries + 6 * n8  # r, d, x forward; d, x, x backward
     smoothers: int = entries + 7 * n8 + entries + tail_bytes(a) + 8 * n8 + n8 // 8
-    return smoothers + restrict_bytes(level) + n8 // 8 * 5 // 2  # an index, xc and c for each coarse point
+    coarse_points = int(level.layout.rows) // 8
+    return smoothers + restrict_bytes(level) + coarse_points * 4 + n8 // 8 * 2  # an index, xc and c for each
 
 
 def iteration_bytes(level: Any) -> int:
@@ -89,17 +95,17 @@ def iteration_bytes(level: Any) -> int:
 
 def restrict_bytes(level: Any) -> int:
     """Lower entries of the coarse rows, e, the map and rc."""
-    n8 = int(level.layout.rows) * 8
-    return coarse_row_bytes(level.matrix, level.transfer) + n8 + n8 // 8 + n8 // 16
+    n8, rows = vector_bytes(level), int(level.layout.rows)
+    return coarse_row_bytes(level.matrix, level.transfer) + n8 + n8 // 8 + rows // 8 * 4
 
 
 def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callable[[], object], int]]:
     """Each kernel of one level: the call and the bytes that it must move."""
-    a, t, size, n8 = level.matrix, level.transfer, level.layout.size, level.layout.rows * 8
+    a, t, size, n8 = level.matrix, level.transfer, level.layout.size, vector_bytes(level)
     r, x, e, c, w, y = (backend.zeros(size) for _ in range(6))
     r[level.layout.position] = cupy.random.default_rng(1).random(level.layout.rows)
     rc = backend.zeros(coarse.layout.size)
-    dot, zero, one = backend.zeros(1), backend.zeros(1), cupy.ones(1)
+    dot, zero, one = backend.sums(1), backend.sums(1), cupy.ones(1)
     entries = a.local.values.nbytes + a.local.columns.nbytes
     return {
         "spmv": (lambda: backend.spmv(a, r, y), entries + 3 * n8),

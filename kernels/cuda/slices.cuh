@@ -142,27 +142,139 @@ __device__ __forceinline__ void wait_for_last_launch() {
 #endif
 }
 
-// The first entry columns of a range, requested before `wait_for_last_launch`: 1 kB a warp, in flight while the last
-// blocks of the launch before finish. Eight columns need registers that large levels lack, and gave small ones 3 us.
+#ifndef T_BATCH
+#define T_BATCH 16
+#endif
+#ifndef T_STAGED
+#define T_STAGED 26
+#endif
+#ifndef T_BLOCKS
+#define T_BLOCKS 10
+#endif
+// What is requested of a range of entry columns before `wait_for_last_launch`, so that it is in flight while the last
+// blocks of the launch before finish.
+//
+// Of doubles, the first entry columns, in registers: 1 kB a warp. Eight columns need registers that large levels lack,
+// and gave small ones 3 us. Of floats, half the bytes in as many registers would be in flight, which is too few: all
+// columns go to shared memory, 16 bytes a lane and past the registers.
+constexpr bool STAGING = sizeof(real) == 4;
 constexpr int AHEAD = IN_FLIGHT;
+constexpr int STAGED = T_STAGED;    // entry columns that a warp can have in shared memory: those of a row of 27 points
+constexpr int WIDEST = 4;     // most warps of a block that sweeps (schedule.py)
+constexpr int BATCH = T_BATCH;
 
 struct Ahead {
     real a[AHEAD];
+    const real* staged;   // this lane's value of the first column, in shared memory
+    int count;            // of columns there
     int base;   // the bases of a run's first SLICE entry columns, one a lane
 };
 
-__device__ __forceinline__ Ahead request(const Slice& slice, int first, int last, int lane) {
+__device__ __forceinline__ real* staging_room() {
+    __shared__ __align__(16) real room[WIDEST * STAGED * SLICE];
+    return room + threadIdx.x / SLICE * (STAGED * SLICE);
+}
+
+// `taken` columns of the room are in use by another range of the same slice.
+__device__ __forceinline__ Ahead request(const Slice& slice, int first, int last, int lane, int taken = 0) {
     Ahead ahead;
     ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
+    if constexpr (STAGING) {
+        constexpr int OF_PIECE = 16 / sizeof(real), PIECES = SLICE / OF_PIECE;   // pieces of 16 bytes, and of a column
+        real* const room = staging_room() + taken * SLICE;
+        const real* const from = slice.values - lane + first * SLICE;
+        unsigned long long once;
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+        ahead.count = min(last - first, STAGED - taken);
+        ahead.staged = room + lane;
+        for (int i = lane; i < ahead.count * PIECES; i += SLICE) {
+            const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(room + i * OF_PIECE));
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                :: "r"(to), "l"(from + i * OF_PIECE), "l"(once) : "memory");
+        }
+    } else {
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : real(0);
+        for (int i = 0; i < AHEAD; ++i)
+            ahead.a[i] = i < last - first ? __ldcs(slice.values + (first + i) * SLICE) : real(0);
+    }
     return ahead;
 }
 
-// `add_products` from 0 with the first entry columns at hand. Explicit slices, which need their columns first, begin anew.
+__device__ __forceinline__ void wait_for_staged() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncwarp();
+}
+
+template <int COUNT>
+__device__ __forceinline__ real staged_rest(
+    real sum, const real* staged, int base, int from, int left, const real* x, int lane
+) {
+    if (left >= COUNT) {
+        real b[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) sum = fma(staged[(from + i) * SLICE], b[i], sum);
+        from += COUNT;
+        left -= COUNT;
+    }
+    if constexpr (COUNT > 1) sum = staged_rest<COUNT / 2>(sum, staged, base, from, left, x, lane);
+    return sum;
+}
+
+// `products` of a run whose columns are in shared memory, or on the way. STAGED <= SLICE: one load brings all bases.
+__device__ __forceinline__ real staged_run(const Ahead& ahead, const real* x, int lane) {
+    real sum = 0;
+    int i = 0;
+    if (ahead.count >= BATCH) {
+        real b[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, k) + lane];
+        wait_for_staged();
+#pragma unroll
+        for (int k = 0; k < BATCH; ++k) sum = fma(ahead.staged[k * SLICE], b[k], sum);
+        for (i = BATCH; i + BATCH <= ahead.count; i += BATCH) {
+#pragma unroll
+            for (int k = 0; k < BATCH; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, i + k) + lane];
+#pragma unroll
+            for (int k = 0; k < BATCH; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
+        }
+    } else {
+        wait_for_staged();
+    }
+    return staged_rest<BATCH / 2>(sum, ahead.staged, ahead.base, i, ahead.count - i, x, lane);
+}
+
+__device__ __forceinline__ real staged_explicit(
+    const Slice& slice, const Ahead& ahead, int first, const real* x, int lane
+) {
+    const int* columns = slice.columns + first * SLICE + lane;
+    real sum = 0;
+    int i = 0, c[IN_FLIGHT];
+    wait_for_staged();
+    for (; i + IN_FLIGHT <= ahead.count; i += IN_FLIGHT) {
+        real b[IN_FLIGHT];
+#pragma unroll
+        for (int k = 0; k < IN_FLIGHT; ++k) c[k] = __ldcs(columns + (i + k) * SLICE);
+#pragma unroll
+        for (int k = 0; k < IN_FLIGHT; ++k) b[k] = x[c[k]];
+#pragma unroll
+        for (int k = 0; k < IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
+    }
+    for (; i < ahead.count; ++i) sum = fma(ahead.staged[i * SLICE], x[__ldcs(columns + i * SLICE)], sum);
+    return sum;
+}
+
+// `add_products` from 0 with what was requested at hand. Explicit slices of doubles, which need their columns first, begin
+// anew.
 __device__ __forceinline__ real products(
     const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane
 ) {
+    if constexpr (STAGING) {
+        const real sum = slice.run ? staged_run(ahead, x, lane) : staged_explicit(slice, ahead, first, x, lane);
+        if (last - first <= ahead.count) return sum;
+        return add_products(sum, slice, first + ahead.count, last, x, lane);
+    }
     if (!slice.run) return add_products(0, slice, first, last, x, lane);
     real sum = 0, b[AHEAD];
 #pragma unroll
