@@ -6,6 +6,7 @@ from typing import Protocol, final
 
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels.contract import UPDATE_P, UPDATE_X_R, WAXPBY
+from dsolver.lowered import Lowered
 from dsolver.operator import Operator
 
 
@@ -55,16 +56,24 @@ class ConjugateGradient:
     def step(self) -> None:
         """One iteration. The first has p = 0 and rz_old = 1, which makes p = z."""
         engine = self._engine
+        self._turn()
+        self._operator.apply_dot(self._p, self._ap, self.pap)
+        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, self.rr, self._limit, self.x, self.r, self._parts)
+        engine.total(self._parts, self.rr)
+        engine.assign(self._rz_old, self.rz)
+
+    def _turn(self) -> None:
+        """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
+        engine = self._engine
+        if isinstance(self._preconditioner, Lowered):
+            self._preconditioner.turn(self.r, self.rr, self.rz, self._rz_old, self._p, self._parts)
+            return
         if self._preconditioner is None:
             engine.copy(self.r, self._z)
         else:
             self._preconditioner.apply(self.r, self._z)
         engine.dot(self.r, self._z, self._parts, self.rz)
         engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self._p)
-        self._operator.apply_dot(self._p, self._ap, self.pap)
-        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, self.rr, self._limit, self.x, self.r, self._parts)
-        engine.total(self._parts, self.rr)
-        engine.assign(self._rz_old, self.rz)
 
     def residual(self) -> float:
         """Set r = b - A x, the true residual, and return r . r."""

@@ -77,6 +77,10 @@ class Hierarchy:
             partitions.append(partitions[-1].coarsened())
         return cls(problem=problem, partitions=tuple(partitions), order=order)
 
+    def finest(self) -> Hierarchy:
+        """The finest level alone, with the same storage order."""
+        return replace(self, partitions=self.partitions[:1])
+
     @property
     def depth(self) -> int:
         """Number of levels."""

@@ -15,8 +15,9 @@ import numpy as np
 
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.krylov import ConjugateGradient
+from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import ChunkLevel, Hierarchy
+from dsolver.lowered import Lowered
 from dsolver.multigrid import VCycle
 from dsolver.operator import Operator
 
@@ -63,11 +64,19 @@ class SolveSpec:
         hierarchy: the system and its levels.
         preconditioned: whether the V-cycle is used.
         test_diagonal: scale the finest diagonal as HPCG's TestCG does.
+        precond_dtype: the value type of the V-cycle, "float64" or "float32". A itself is in float64 always.
     """
 
     hierarchy: Hierarchy
     preconditioned: bool = True
     test_diagonal: bool = False
+    precond_dtype: str = "float64"
+
+
+def _levels(engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
+    """The levels of a hierarchy in the engine's value type, finest first."""
+    chunks = engine.per_chunk(BuildLevels(hierarchy=hierarchy, test_diagonal=spec.test_diagonal))
+    return [chunks.at(i) for i in range(hierarchy.depth)]
 
 
 @final
@@ -76,12 +85,17 @@ class Solve:
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
-        build = BuildLevels(hierarchy=spec.hierarchy, test_diagonal=spec.test_diagonal)
-        chunks = engine.per_chunk(build)
-        levels: list[PerChunk] = [chunks.at(i) for i in range(spec.hierarchy.depth)]
+        lowered = spec.preconditioned and spec.precond_dtype != "float64"
+        levels = _levels(engine, spec.hierarchy.finest() if lowered else spec.hierarchy, spec)
         self.layout = levels[0].at("layout")
         self.operator = Operator(engine, levels[0])
-        self.preconditioner = VCycle(engine, levels) if spec.preconditioned else None
+        self.preconditioner: Preconditioner | None = None
+        if lowered:
+            view = engine.lowered(spec.precond_dtype)
+            narrow = _levels(view, spec.hierarchy, spec)
+            self.preconditioner = Lowered(engine, view, VCycle(view, narrow), narrow[0].at("layout"))
+        elif spec.preconditioned:
+            self.preconditioner = VCycle(engine, levels)
         self.cg = ConjugateGradient(engine, self.operator, self.preconditioner, self.layout)
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:

@@ -15,7 +15,6 @@ DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
 
 
-@cache
 def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
     """The backend of this name, one instance per process, number of threads and value type.
 
@@ -30,6 +29,11 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
     """
     if dtype not in DTYPES:
         raise ValueError(f"no kernels for {dtype!r}: choose {' or '.join(DTYPES)}")
+    return _loaded(name, threads if name == "cpu" else 1, dtype)
+
+
+@cache
+def _loaded(name: str, threads: int, dtype: str) -> Backend:
     if name == "numpy":
         from dsolver.kernels.reference import NumpyBackend
 

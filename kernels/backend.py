@@ -94,9 +94,9 @@ class Backend(ABC):
         """The implementation of the kernel of this name."""
         return getattr(self, name)  # type: ignore[no-any-return]  # each is checked against the contract by a test
 
-    def zeros(self, size: int) -> Array:
-        """A vector (size,) of zeros on the device, in the value type."""
-        return self.xp.zeros(size, self.dtype)
+    def zeros(self, size: int, dtype: str | None = None) -> Array:
+        """A vector (size,) of zeros on the device, in the backend's value type or another."""
+        return self.xp.zeros(size, dtype or self.dtype)
 
     def sums(self, count: int) -> Array:
         """float64 (count,) of zeros on the device: room for scalars and partial dot products."""

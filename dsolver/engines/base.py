@@ -81,6 +81,16 @@ class Engine(ABC):
     def scalar(self, value: float) -> Scalar:
         """A scalar with a value."""
 
+    @abstractmethod
+    def lowered(self, dtype: str) -> Engine:
+        """This engine, with kernels, vectors and matrices of another value type ("float64" or "float32").
+
+        It shares all but the kernels: chunks, owners, transport, stream, so handles of one may be operands of the other
+        in kernels that take both types, and what the one was told first runs first. Halo values travel in its type.
+        Scalars and partial results are float64 in both. Only this engine, not the view, repeats, loads, unloads and
+        closes.
+        """
+
     # -- operations --------------------------------------------------------------------------------------------------
 
     @abstractmethod

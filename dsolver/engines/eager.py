@@ -7,6 +7,7 @@ chunks, with a transport to the other ranks). Memory is made at set-up and used 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, final
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
@@ -124,6 +125,11 @@ class EagerEngine(Engine):
 
     def scalar(self, value: float) -> EagerScalar:
         return EagerScalar(self.backend.asarray([value]))
+
+    def lowered(self, dtype: str) -> EagerEngine:
+        view = copy(self)
+        view.backend = self.backend.lowered(dtype)
+        return view
 
     # -- operations --------------------------------------------------------------------------------------------------
 

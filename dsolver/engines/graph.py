@@ -14,6 +14,8 @@ Handles are variables over immutable results of tasks (`graph_handles`); operati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from itertools import count
 from typing import Any, Final, TypeVar, final
 from uuid import uuid4
 from weakref import WeakSet
@@ -39,6 +41,7 @@ from dsolver.engines.graph_handles import (
 )
 from dsolver.engines.graph_results import Results
 from dsolver.engines.graph_tasks import (
+    Argument,
     Path,
     Step,
     add_parts,
@@ -116,7 +119,8 @@ class GraphEngine(Engine):
         self._kernels = kernels
         self._batch = batch
         self._name = uuid4().hex[:8]
-        self._serial = 0
+        self._dtype = "float64"
+        self._serials = count(1)
         self._results = Results(client, owners, self._name)
         self._variables: WeakSet[Variable] = WeakSet()
         self._tasks: dict[Key, Task] = {}
@@ -127,24 +131,29 @@ class GraphEngine(Engine):
         label = "setup-levels" if type(make).__name__ == "BuildLevels" else "setup-chunk"
         inputs = Inputs()
         arguments = tuple(inputs.argument(operand) for operand in operands)
-        version, step = self._version(label), Step(label, self._kernels, "", arguments)
+        version, step = self._version(label), self._step(label, arguments)
         for chunk in self._chunks:
             self._add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
         return GraphPerChunk(self._known(Variable(version)))
 
     def field(self, layout: PerChunk) -> GraphField:
         assert isinstance(layout, GraphPerChunk)
-        return self._known(GraphField(layout))
+        return self._known(GraphField(layout, self._dtype))
 
     def halo(self, plan: PerChunk) -> GraphHalo:
         assert isinstance(plan, GraphPerChunk)
-        return self._known(GraphHalo(plan))
+        return self._known(GraphHalo(plan, self._dtype))
 
     def parts(self) -> GraphParts:
         return self._known(GraphParts())
 
     def scalar(self, value: float) -> GraphScalar:
         return self._known(GraphScalar(value))
+
+    def lowered(self, dtype: str) -> GraphEngine:
+        view = copy(self)
+        view._dtype = dtype
+        return view
 
     # -- operations --------------------------------------------------------------------------------------------------
 
@@ -156,7 +165,7 @@ class GraphEngine(Engine):
         plan = halo.shape
         packed = self._map(LABELS["pack"], pack_halo, (plan, x), kernel="pack")
         inputs = Inputs()
-        step = Step(EXCHANGE, self._kernels, "", (inputs.argument(plan),))
+        step = self._step(EXCHANGE, (inputs.argument(plan),))
         halo.version = self._version(EXCHANGE, plan.level)
         for chunk, senders in enumerate(self._neighbors):
             buffers = [packed.key(sender) for sender in senders]
@@ -221,10 +230,12 @@ class GraphEngine(Engine):
         self._variables.add(variable)
         return variable
 
+    def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> Step:
+        return Step(label, self._kernels, self._dtype, kernel, arguments, first_output)
+
     def _version(self, label: str, level: int | None = None) -> Version:
-        self._serial += 1
         name = label if level is None else f"{label}-L{level}"
-        return Version(f"{name}-{self._name}", self._serial)
+        return Version(f"{name}-{self._name}", next(self._serials))
 
     def _add(self, key: Key, function: Callable[..., Any], *arguments: Any, needs: Iterable[Any]) -> None:
         self._tasks[key] = Task(key, function, *arguments, *map(TaskRef, needs))
@@ -245,7 +256,7 @@ class GraphEngine(Engine):
             inputs.argument(operand, updated=reads <= i, written=reads + updates <= i)
             for i, operand in enumerate(operands)
         )
-        step = Step(label, self._kernels, kernel, arguments, reads)
+        step = self._step(label, arguments, kernel, reads)
         version = self._version(label, level_of(operands))
         for chunk in self._chunks:
             self._add(version.key(chunk), function, step, chunk, needs=inputs.of(chunk))

@@ -68,11 +68,12 @@ class GraphPerChunk(PerChunk):
 
 
 class Vector(Variable):
-    """A vector a chunk; shape is the `Layout` or the `HaloLayout` that tells its size."""
+    """A vector a chunk; shape is the `Layout` or the `HaloLayout` that tells its size, dtype its value type."""
 
-    def __init__(self, shape: GraphPerChunk) -> None:
+    def __init__(self, shape: GraphPerChunk, dtype: str) -> None:
         super().__init__()
         self.shape = shape
+        self.dtype = dtype
 
 
 @final
@@ -139,7 +140,9 @@ class Inputs:
                 return Argument(Make.PART, self.add(existing(root)), path)
             case GraphField() | GraphHalo():
                 if written or operand.version is None:
-                    return Argument(Make.ZEROS, self.add(existing(operand.shape.root)), operand.shape.path)
+                    return Argument(
+                        Make.ZEROS, self.add(existing(operand.shape.root)), operand.shape.path, operand.dtype
+                    )
                 make = Make.COPY if updated else Make.PART
                 return Argument(make, self.add(operand.version), operand.version.path)
             case GraphParts():

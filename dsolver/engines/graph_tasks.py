@@ -48,11 +48,13 @@ class Argument(NamedTuple):
         make: how it is made.
         source: which of the task's inputs it is made from, or the float.
         path: what of the input.
+        dtype: the value type of zeros.
     """
 
     make: Make
     source: float
     path: Path = ()
+    dtype: str = "float64"
 
     @property
     def is_number(self) -> bool:
@@ -66,6 +68,7 @@ class Step(NamedTuple):
     Attributes:
         label: what people know it by.
         kernels: the name of the backend.
+        dtype: its value type.
         kernel: the name of the kernel.
         arguments: how each argument of the kernel is made.
         first_output: the arguments from here on are what the task returns.
@@ -73,6 +76,7 @@ class Step(NamedTuple):
 
     label: str
     kernels: str
+    dtype: str
     kernel: str
     arguments: tuple[Argument, ...]
     first_output: int = 0
@@ -193,7 +197,7 @@ def host_bytes(item: Any) -> int:
 
 def _backend(step: Step) -> Backend:
     # One thread: the chunks of a worker share its threads, each task on one of them.
-    return load(step.kernels, 1)
+    return load(step.kernels, 1, step.dtype)
 
 
 def _arguments(backend: Backend, step: Step, inputs: Sequence[Any]) -> list[Any]:
@@ -201,7 +205,7 @@ def _arguments(backend: Backend, step: Step, inputs: Sequence[Any]) -> list[Any]
 
 
 def _argument(backend: Backend, argument: Argument, inputs: Sequence[Any]) -> Any:
-    make, source, path = argument
+    make, source, path, dtype = argument
     if make is Make.LITERAL:
         return source
     if make is Make.CONSTANT:
@@ -214,7 +218,7 @@ def _argument(backend: Backend, argument: Argument, inputs: Sequence[Any]) -> An
         case Make.BLOCK:
             return backend.asarray(value)
         case Make.ZEROS:
-            return backend.zeros(value.size)
+            return backend.zeros(value.size, dtype)
         case Make.NUMBER:
             return backend.asarray([value])
     return value

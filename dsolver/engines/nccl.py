@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, final
+from typing import Any, Final, final
 
 import cupy
 from cupy.cuda import nccl
@@ -13,6 +13,8 @@ from cupy.cuda import nccl
 from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.transport import Routes, Transport, deliver
 from dsolver.kernels.layout import HaloLayout
+
+_KINDS: Final = {"float64": nccl.NCCL_FLOAT64, "float32": nccl.NCCL_FLOAT32}
 
 
 def unique_id() -> bytes:
@@ -104,4 +106,4 @@ class NcclTransport(Transport):
 
 def _span(values: Any, first: int, last: int) -> tuple[int, int, int]:
     """Pointer, count and NCCL type of items [first, last)."""
-    return values.data.ptr + first * values.itemsize, last - first, nccl.NCCL_FLOAT64
+    return values.data.ptr + first * values.itemsize, last - first, _KINDS[values.dtype.name]

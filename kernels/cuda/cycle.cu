@@ -7,7 +7,7 @@
     const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
 
 // Blocks of at most 128 threads, so few registers each that BLOCKS of them share a multiprocessor.
-#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, BLOCKS)
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, STAGING ? STAGING_BLOCKS : BLOCKS)
 
 // The slice of this warp in the order of `entries`, or return: all lanes of a warp leave together.
 #define LISTED_SLICE()                                                     \

@@ -25,7 +25,7 @@ from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.layout import SLICE, Array, Layout, Slices
 
 WIDEST = 4
-"""Most warps of a block, as sweeps.cu is compiled for. Sweeps with 8 were 3 % slower, with 16 10 %."""
+"""Most warps of a block, as slices.cuh and sweeps.cu say too. Sweeps with 8 were 3 % slower, with 16 10 %."""
 WARPS_TO_FILL = 16
 """Below this many warps a multiprocessor, blocks become narrower: a small level must reach every one of them first."""
 CHAINS = 2

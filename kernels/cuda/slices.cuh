@@ -142,40 +142,34 @@ __device__ __forceinline__ void wait_for_last_launch() {
 #endif
 }
 
-#ifndef T_BATCH
-#define T_BATCH 16
-#endif
-#ifndef T_STAGED
-#define T_STAGED 26
-#endif
-#ifndef T_BLOCKS
-#define T_BLOCKS 10
-#endif
 // What is requested of a range of entry columns before `wait_for_last_launch`, so that it is in flight while the last
 // blocks of the launch before finish.
 //
 // Of doubles, the first entry columns, in registers: 1 kB a warp. Eight columns need registers that large levels lack,
-// and gave small ones 3 us. Of floats, half the bytes in as many registers would be in flight, which is too few: all
-// columns go to shared memory, 16 bytes a lane and past the registers.
+// and gave small ones 3 us. Of floats all columns, 16 bytes a lane and past the registers into shared memory: what the
+// registers can hold of floats in flight is half the bytes, and too few (a pre-smoother of 256^3 0.79 ms, so 0.72).
 constexpr bool STAGING = sizeof(real) == 4;
 constexpr int AHEAD = IN_FLIGHT;
-constexpr int STAGED = T_STAGED;    // entry columns that a warp can have in shared memory: those of a row of 27 points
-constexpr int WIDEST = 4;     // most warps of a block that sweeps (schedule.py)
-constexpr int BATCH = T_BATCH;
+constexpr int STAGED = 26;       // entry columns that a warp can have in shared memory: those of a row of 27 points
+constexpr int WIDEST = 4;        // most warps of a block (schedule.py)
+constexpr int X_IN_FLIGHT = 16;  // items of x that a thread requests at a time; 8 were 2 % slower
+constexpr int STAGING_BLOCKS = 10;   // that share a multiprocessor; 12 and 14 were 6 and 10 % slower, 8 5 %
 
 struct Ahead {
-    real a[AHEAD];
-    const real* staged;   // this lane's value of the first column, in shared memory
-    int count;            // of columns there
-    int base;   // the bases of a run's first SLICE entry columns, one a lane
+    real a[AHEAD];          // without staging
+    const real* staged;     // with staging: this lane's value of the first column, in shared memory
+    int count;              // of columns there
+    int base;               // the bases of a run's first SLICE entry columns, one a lane
 };
 
+// The part of the block's shared memory that belongs to this warp.
 __device__ __forceinline__ real* staging_room() {
     __shared__ __align__(16) real room[WIDEST * STAGED * SLICE];
     return room + threadIdx.x / SLICE * (STAGED * SLICE);
 }
 
-// `taken` columns of the room are in use by another range of the same slice.
+// `taken` columns of the room are in use by another range of the same slice. The matrix is read once in a pass, so it
+// should be the first to leave L2, as with __ldcs.
 __device__ __forceinline__ Ahead request(const Slice& slice, int first, int last, int lane, int taken = 0) {
     Ahead ahead;
     ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
@@ -205,6 +199,7 @@ __device__ __forceinline__ void wait_for_staged() {
     __syncwarp();
 }
 
+// Columns from .. from + left - 1 of those staged, in powers of two; left < 2 COUNT.
 template <int COUNT>
 __device__ __forceinline__ real staged_rest(
     real sum, const real* staged, int base, int from, int left, const real* x, int lane
@@ -226,23 +221,23 @@ __device__ __forceinline__ real staged_rest(
 __device__ __forceinline__ real staged_run(const Ahead& ahead, const real* x, int lane) {
     real sum = 0;
     int i = 0;
-    if (ahead.count >= BATCH) {
-        real b[BATCH];
+    if (ahead.count >= X_IN_FLIGHT) {
+        real b[X_IN_FLIGHT];
 #pragma unroll
-        for (int k = 0; k < BATCH; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, k) + lane];
+        for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, k) + lane];
         wait_for_staged();
 #pragma unroll
-        for (int k = 0; k < BATCH; ++k) sum = fma(ahead.staged[k * SLICE], b[k], sum);
-        for (i = BATCH; i + BATCH <= ahead.count; i += BATCH) {
+        for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[k * SLICE], b[k], sum);
+        for (i = X_IN_FLIGHT; i + X_IN_FLIGHT <= ahead.count; i += X_IN_FLIGHT) {
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, i + k) + lane];
+            for (int k = 0; k < X_IN_FLIGHT; ++k) b[k] = x[__shfl_sync(ALL_LANES, ahead.base, i + k) + lane];
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
+            for (int k = 0; k < X_IN_FLIGHT; ++k) sum = fma(ahead.staged[(i + k) * SLICE], b[k], sum);
         }
     } else {
         wait_for_staged();
     }
-    return staged_rest<BATCH / 2>(sum, ahead.staged, ahead.base, i, ahead.count - i, x, lane);
+    return staged_rest<X_IN_FLIGHT / 2>(sum, ahead.staged, ahead.base, i, ahead.count - i, x, lane);
 }
 
 __device__ __forceinline__ real staged_explicit(

@@ -27,7 +27,7 @@
 // Blocks of at most 128 threads and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
 // memory, and more warps wait better. Bounds are set where they were measured to win (spmv_dot 5 %, sweeps up to 1 %);
 // four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
-#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, STAGING ? T_BLOCKS : BLOCKS)
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, STAGING ? STAGING_BLOCKS : BLOCKS)
 
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
 // `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
@@ -122,12 +122,12 @@ KERNEL(10) forward_corrected(
 ) {
     OWN_SLICE()
     const Ahead ahead = request(slice, 0, slice.upper, lane);
-    Ahead coarse;
-    if constexpr (STAGING) coarse = request(slice, slice.coarse, slice.width, lane, ahead.count);
+    Ahead behind;
+    if constexpr (STAGING) behind = request(slice, slice.coarse, slice.width, lane, ahead.count);
     wait_for_last_launch();
     const real sum = products(slice, ahead, 0, slice.upper, x, lane);
     real tail;
-    if constexpr (STAGING) tail = products(slice, coarse, slice.coarse, slice.width, c, lane);
+    if constexpr (STAGING) tail = products(slice, behind, slice.coarse, slice.width, c, lane);
     else tail = add_products(0, slice, slice.coarse, slice.width, c, lane);
     const real right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
     const real fresh = (right - sum) / d;

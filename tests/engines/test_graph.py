@@ -246,7 +246,7 @@ def test_every_update_leaves_its_input_alone(client: Client) -> None:
         program.advance(1)
         fields = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
         vectors = [v for v in fields if v.shape.path[-1] == "layout"]  # one item a boundary row is no block
-        held = [GraphField(v.shape) for v in vectors]
+        held = [GraphField(v.shape, v.dtype) for v in vectors]
         for copy, vector in zip(held, vectors, strict=True):
             copy.version = vector.version
             engine._known(copy)

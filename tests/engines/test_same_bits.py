@@ -20,9 +20,9 @@ HIERARCHY = Hierarchy.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), Order.parse("
 Result = tuple[list[tuple[float, float]], list[Any]]
 
 
-def run(runtime: Runtime) -> Result:
+def run(runtime: Runtime, dtype: str) -> Result:
     """Residuals of some iterations on b = A 1, and the blocks of x after them."""
-    with runtime.launch(Solve, SolveSpec(hierarchy=HIERARCHY), HIERARCHY.partitions[0]) as job:
+    with runtime.launch(Solve, SolveSpec(hierarchy=HIERARCHY, precond_dtype=dtype), HIERARCHY.partitions[0]) as job:
         job.call("fill", "x", 1.0)
         job.call("b_from_x")
         job.call("fill", "x", 0.0)
@@ -33,13 +33,19 @@ def run(runtime: Runtime) -> Result:
         return samples, [block.result() if hasattr(block, "key") else block for block in found]
 
 
+@pytest.fixture(scope="module", params=["float64", "float32"])
+def dtype(request: pytest.FixtureRequest) -> str:
+    """Of the preconditioner."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def serial() -> Result:
-    return run(connect(engine="reference", device="cpu"))
+def serial(dtype: str) -> Result:
+    return run(connect(engine="reference", device="cpu"), dtype)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result) -> None:
+def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result, dtype: str) -> None:
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
@@ -47,17 +53,18 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Res
         Client(cluster) as client,
     ):
         for engine in ("resident", "graph"):
-            samples, blocks = run(connect(client, engine=engine, device="cpu"))
+            samples, blocks = run(connect(client, engine=engine, device="cpu"), dtype)
             assert samples == serial[0], engine
             assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
 
 
-def test_the_embedded_engine_gives_the_same_bits(serial: Result) -> None:
-    samples, blocks = run(connect(device="cpu"))
+def test_the_embedded_engine_gives_the_same_bits(serial: Result, dtype: str) -> None:
+    samples, blocks = run(connect(device="cpu"), dtype)
     assert samples == serial[0]
     assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True))
 
 
-def test_the_text_book_kernels_agree_to_rounding(serial: Result) -> None:
-    samples, _ = run(connect(engine="reference", kernels="numpy"))
-    np.testing.assert_allclose([norm for norm, _ in samples], [norm for norm, _ in serial[0]], rtol=1e-10)
+def test_the_text_book_kernels_agree_to_rounding(serial: Result, dtype: str) -> None:
+    samples, _ = run(connect(engine="reference", kernels="numpy"), dtype)
+    rtol = {"float64": 1e-10, "float32": 1e-4}[dtype]
+    np.testing.assert_allclose([norm for norm, _ in samples], [norm for norm, _ in serial[0]], rtol=rtol)

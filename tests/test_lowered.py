@@ -1,0 +1,154 @@
+"""A V-cycle in float32 under conjugate gradients in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dsolver import kernels, problems
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.reference import ReferenceEngine
+from dsolver.levels import Hierarchy
+from dsolver.lowered import Lowered
+from dsolver.ordering import Order
+from dsolver.partition import Triple
+from dsolver.programs import Solve, SolveSpec
+
+F64 = npt.NDArray[np.float64]
+GRID = (32, 16, 16)
+BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+class System:
+    """A problem with a right-hand side, and a solve of it with M in some value type."""
+
+    def __init__(
+        self, dtype: str, backend: str = "cpu", chunks: Triple = (1, 1, 1), problem: problems.Problem | None = None
+    ) -> None:
+        self.problem = problem or problems.hpcg(GRID)
+        hierarchy = Hierarchy.plan(self.problem, chunks, Order.parse("color8"))
+        self.partition = hierarchy.partitions[0]
+        self.engine = ReferenceEngine(self.partition, backend)
+        self.solve = Solve(self.engine, SolveSpec(hierarchy=hierarchy, precond_dtype=dtype))
+
+    def put(self, name: str, values: F64) -> None:
+        self.solve.load(name, {chunk.number: values[chunk.box.slices] for chunk in self.partition})
+
+    def get(self, name: str) -> F64:
+        out = np.full(self.problem.grid, np.nan)
+        for number, block in self.solve.unload(name).items():
+            out[self.partition[number].box.slices] = self.engine.backend.to_host(block)
+        return out
+
+    def apply(self, r: F64) -> F64:
+        """M r."""
+        self.put("b", r)
+        assert self.solve.preconditioner is not None
+        self.solve.preconditioner.apply(self.solve.cg.b, self.solve.cg.x)
+        return self.get("x")
+
+    def iterations(self, b: F64, rtol: float) -> int:
+        """Down to the tolerance, which the true residual must have reached."""
+        self.put("b", b)
+        self.put("x", np.zeros(self.problem.grid))
+        limit = rtol * float(np.linalg.norm(b.ravel()))
+        self.solve.start(limit)
+        for count in range(1, 200):
+            if self.solve.advance(1)[0][0] <= limit:
+                assert self.solve.true_residual() <= 1.01 * limit
+                return count
+        raise AssertionError("200 iterations were not enough")
+
+
+def rough(seed: int = 3, grid: Triple = GRID) -> F64:
+    return np.random.default_rng(seed).standard_normal(grid)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+@pytest.mark.parametrize("smooth", [False, True])
+def test_at_most_one_more_iteration_in_ten(backend: str, chunks: Triple, *, smooth: bool) -> None:
+    for problem in (problems.hpcg(GRID), problems.poisson7(GRID)):
+        b = np.ones(GRID) if smooth else rough()
+        wide, narrow = (
+            System(dtype, backend, chunks, problem).iterations(b, 1e-10) for dtype in ("float64", "float32")
+        )
+        assert narrow <= wide + wide // 10
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 1)])
+def test_m_is_that_of_float64_up_to_rounding_and_symmetric(backend: str, chunks: Triple) -> None:
+    wide, narrow = System("float64", backend, chunks), System("float32", backend, chunks)
+    x, y = rough(1), rough(2)
+    mx, my = narrow.apply(x), narrow.apply(y)
+    error = np.linalg.norm((mx - wide.apply(x)).ravel()) / np.linalg.norm(mx.ravel())
+    assert 0.0 < error < 1e-6, "rounding of float32, and not none"
+    assert abs(np.vdot(y, mx) - np.vdot(x, my)) < 1e-6 * abs(np.vdot(x, mx))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("power", [-480, -60, 60, 480])
+def test_right_hand_sides_of_any_size_give_the_same_bits(backend: str, power: int) -> None:
+    """Without its scale, a residual of 2^-480 would be zero in float32."""
+    histories, solutions = [], []
+    for scale in (1.0, 2.0**power):
+        system = System("float32", backend, (2, 1, 1))
+        system.put("b", scale * rough())
+        first = system.solve.start(0.0)
+        steps = [norm / scale for norm, _ in system.solve.advance(8)]
+        histories.append([first / scale, *steps])
+        solutions.append(system.get("x") / scale)
+    assert histories[0] == histories[1]
+    assert (solutions[0] == solutions[1]).all()
+    assert histories[0][-1] < 1e-2 * histories[0][0]
+
+
+def test_the_matrix_may_be_of_any_size_that_float32_holds() -> None:
+    weights = -np.ones((3, 3, 3))
+    weights[1, 1, 1] = 26.0
+    systems = (System("float32", problem=problems.stencil(GRID, size * weights)) for size in (1.0, 1e-25, 1e25))
+    counts = [system.iterations(rough(), 1e-9) for system in systems]
+    assert counts[0] == counts[1] == counts[2]
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+def test_what_is_left_scaled_for_conjugate_gradients_is_what_is_widened(chunks: Triple) -> None:
+    """`turn`, which widens nothing, and `apply` make the same iterates to rounding."""
+    solutions = []
+    for hidden in (False, True):
+        system = System("float32", chunks=chunks)
+        lowered = system.solve.preconditioner
+        assert isinstance(lowered, Lowered)
+        if hidden:
+            system.solve.cg._preconditioner = _Opaque(lowered)
+        system.put("b", rough())
+        system.solve.start(0.0)
+        system.solve.advance(5)
+        solutions.append(system.get("x"))
+    np.testing.assert_allclose(solutions[0], solutions[1], rtol=1e-9, atol=1e-12)
+
+
+class _Opaque:
+    """A preconditioner of which conjugate gradients know nothing but `apply`."""
+
+    def __init__(self, inner: Lowered) -> None:
+        self.apply = inner.apply
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_view_shares_all_but_the_value_type(backend: str) -> None:
+    hierarchy = Hierarchy.plan(problems.hpcg(GRID), (2, 1, 1), Order.parse("color8"))
+    engine = EagerEngine(hierarchy.partitions[0], kernels.load(backend))
+    view = engine.lowered("float32")
+    assert (view.partition, view.owned, view.transport) == (engine.partition, engine.owned, engine.transport)
+    assert view.backend.dtype == np.float32
+    assert engine.backend.dtype == np.float64
+    levels = view.per_chunk(hierarchy.build)
+    assert levels.items[0][0].matrix.diagonal.dtype == np.float32
+    halo, field = view.halo(levels.at(0, "halo")), view.field(levels.at(0, "layout"))
+    travels = [*halo.items.values(), *halo.buffers.values(), *field.items.values()]
+    assert {values.dtype.name for values in travels} == {"float32"}
+    assert view.scalar(1.0).value.dtype == view.parts().own.dtype == np.float64
+    assert view.lowered("float64").backend.dtype == np.float64
