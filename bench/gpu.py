@@ -105,7 +105,7 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
     r, x, e, c, w, y = (backend.zeros(size) for _ in range(6))
     r[level.layout.position] = cupy.random.default_rng(1).random(level.layout.rows)
     rc = backend.zeros(coarse.layout.size)
-    dot, zero, one = backend.sums(1), backend.sums(1), cupy.ones(1)
+    dot, zero, tiny, one = backend.sums(1), backend.sums(1), cupy.full(1, 1e-300), cupy.ones(1)
     entries = a.local.values.nbytes + a.local.columns.nbytes
     return {
         "spmv": (lambda: backend.spmv(a, r, y), entries + 3 * n8),
@@ -113,7 +113,7 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
         "presmooth": (lambda: backend.presmooth(a, r, x, e), entries + 7 * n8),
         "restrict": (lambda: backend.restrict(a, t, r, x, e, rc), restrict_bytes(level)),
         "postsmooth": (lambda: backend.postsmooth(a, r, c, e, x, w), entries + tail_bytes(a) + 8 * n8 + n8 // 8),
-        "update_x_r": (lambda: backend.update_x_r(r, y, zero, one, one, zero, x, w, dot), 6 * n8),
+        "update_x_r": (lambda: backend.update_x_r(r, y, tiny, one, one, zero, one, x, w, dot), 6 * n8),
         "dot": (lambda: backend.dot(r, x, dot), 2 * n8),
     }
 

@@ -1,7 +1,7 @@
 """Distributed multigrid-preconditioned conjugate gradients for 3D grids, on Dask, on CPUs and GPUs."""
 
-from dsolver import problems
-from dsolver.api import solve
+from dsolver import preconditioners, problems
+from dsolver.api import cg, solve
 from dsolver.errors import (
     ClusterError,
     DeviceError,
@@ -14,6 +14,7 @@ from dsolver.errors import (
 from dsolver.iteration import State
 from dsolver.problems import Problem
 from dsolver.solution import Solution, Status
+from dsolver.solver import Solutions, Solver
 
 __version__ = "0.1.0"
 
@@ -26,9 +27,13 @@ __all__ = [
     "Problem",
     "RankError",
     "Solution",
+    "Solutions",
+    "Solver",
     "State",
     "Status",
     "WorkerLostError",
+    "cg",
+    "preconditioners",
     "problems",
     "solve",
 ]

@@ -1,27 +1,23 @@
-"""`solve`: from a problem and a right-hand side to a solution."""
+"""`solve` and `cg`: from a problem and a right-hand side to a solution, in one call."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any, Final, Literal
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from dsolver.containers import container_of
 from dsolver.errors import InputError
-from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
-from dsolver.levels import HPCG_LEVELS, Hierarchy
-from dsolver.ordering import Order
-from dsolver.partition import Partition
+from dsolver.iteration import Callback, Progress, State
 from dsolver.problems import Problem
-from dsolver.programs import Solve, SolveSpec
-from dsolver.runtime import DeviceName, EngineName, KernelsName, connect
-from dsolver.solution import Solution
+from dsolver.runtime import DeviceName, EngineName, KernelsName
+from dsolver.solution import Solution, Status
+from dsolver.solver import Options, Solver, prepared
 
 if TYPE_CHECKING:
     from distributed import Client
 
-MAXITER: Final = 1000
+BREAKDOWNS: Final = {Status.INDEFINITE: -1, Status.DIVERGED: -2, Status.NOT_FINITE: -3}
+"""What `cg` returns as info when the method broke down."""
 
 
 def solve(
@@ -36,16 +32,16 @@ def solve(
     rtol: float = 1e-8,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Literal["mg", "none"] | None = "mg",  # SciPy's name for it
+    M: Any = "mg",  # SciPy's name for it
     x0: Any = None,
     callback: Callback | None = None,
     progress: Progress | None = None,
 ) -> Solution:
-    """Solve A x = b by conjugate gradients, preconditioned by multigrid.
+    """Solve A x = b by conjugate gradients, preconditioned by multigrid. For several b on one A see `dsolver.Solver`.
 
     Args:
         problem: the system; see `dsolver.problems`.
-        b: right-hand side, shape ``problem.grid``, real: a NumPy array, a CuPy array or a Dask array.
+        b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array.
         client: a Dask cluster's client; by default everything runs in this process.
         engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
@@ -54,7 +50,8 @@ def solve(
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 1000 by default.
-        M: the preconditioner: "mg" for one multigrid V-cycle, None for none.
+        M: the preconditioner: "mg" (the default), "hpcg", "jacobi", "chebyshev", None, an object of
+            `dsolver.preconditioners`, or your own function or operator; see `dsolver.Solver`.
         x0: first guess, like b; zero by default.
         callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
             one by one, which costs speed on small systems.
@@ -68,78 +65,81 @@ def solve(
         DeviceError: "cuda" was asked for where there is none.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
-    began = time.perf_counter()
-    _check_kinds(problem, callback, progress)
-    tolerances = Tolerances(rtol=rtol, atol=atol, maxiter=MAXITER if maxiter is None else maxiter)
-    if M not in ("mg", "none", None):
-        raise InputError(f"unknown preconditioner M={M!r}: use 'mg' or None")
-    preconditioned = M == "mg"
-    levels = HPCG_LEVELS if preconditioned else 1
-    chosen_order = Order.parse(order)
-    _check_shapes(problem, b, x0)
-    runtime = connect(client, engine=engine, device=device, kernels=kernels)
-    chunks = problem.chunks or runtime.chunks_for(problem.grid, 2 ** (levels - 1))
-    hierarchy = Hierarchy.plan(problem, chunks, chosen_order, levels)
-    partition = hierarchy.partitions[0]
-    right = container_of("b", b, partition, runtime.client)
-    guess = None if x0 is None else container_of("x0", x0, partition, runtime.client)
-
-    spec = SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned)
-    with runtime.launch(Solve, spec, partition, problem.offsets) as job:
-        ready = time.perf_counter()
-        job.load("b", right.blocks())
-        if guess is not None:
-            job.load("x", guess.blocks())
-        b_norm, x_norm = job.call("norms")
-        _check_norms(b_norm, x_norm)
-        if b_norm == 0.0:
-            if not right.is_zero():
-                raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
-            job.call("fill", "x", 0.0)
-        loaded = time.perf_counter()
-        # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
-        patience = max(PATIENCE, sum(problem.grid))
-        drive = Drive(job, tolerances, b_norm, callback, progress, patience)
-        status = drive.run()
-        solved = time.perf_counter()
-        x = right.like(job.unload("x", host=right.host))
-    return Solution(
-        x=x,
-        status=status,
-        iterations=len(drive.residuals) - 1,
-        residuals=tuple(drive.residuals),
-        true_residual=drive.true_residual,
-        b_norm=b_norm,
-        timings={
-            "setup": ready - began,
-            "load": loaded - ready,
-            "solve": solved - loaded,
-            "total": time.perf_counter() - began,
-        },
-        engine=runtime.describe(len(partition)),
-    )
+    options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress)
+    recipe = prepared(problem, b, x0, M, order)
+    with Solver(problem, client=client, engine=engine, device=device, kernels=kernels, order=order, M=recipe) as solver:
+        return solver.run(b, x0, options)
 
 
-def _check_kinds(problem: Any, callback: Any, progress: Any) -> None:
-    """Refuse what would fail far from here, as an attribute that is missing or a call in the middle of a solve."""
-    if not isinstance(problem, Problem):
+def cg(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], Any] | None = None,
+    client: Client | None = None,
+    engine: EngineName = "auto",
+    device: DeviceName = "auto",
+) -> tuple[Any, int]:
+    """Conjugate gradients with the arguments and results of `scipy.sparse.linalg.cg`.
+
+    Args:
+        A: a `dsolver.Problem`. SciPy's matrices and operators are not supported.
+        b: right-hand side: a NumPy, CuPy, Dask or xarray array of shape ``A.grid``, or such an array raveled, (n,).
+        x0: first guess, like b; zero by default.
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        atol: the same limit as an absolute number, in the units of b.
+        maxiter: iterations at most; 10 n by default.
+        M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "mg" is what you want.
+        callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it.
+        client: a Dask cluster's client; by default everything runs in this process.
+        engine: as in `dsolver.solve`.
+        device: as in `dsolver.solve`.
+
+    Returns:
+        x, shaped like b, and info: 0 where the true residual is within the tolerance; > 0, the number of iterations
+        made, where it is not; < 0 where the method broke down: -1 A or M is not positive definite, -2 the residual
+        grew without bound, -3 NaN or infinity appeared.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    if not isinstance(A, Problem):
         raise InputError(
-            f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
+            f"A is {_called(A)}, but must be a problem on a grid: make one with dsolver.problems, for example "
+            f"dsolver.problems.poisson7(grid). General sparse matrices and operators are not supported"
         )
-    for name, function in (("callback", callback), ("progress", progress)):
-        if function is not None and not callable(function):
-            raise InputError(f"{name} must be a function of a State, not {function!r}")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of an iterate, not {callback!r}")
+    size = math.prod(A.grid)
+    raveled = getattr(b, "shape", None) == (size,) and hasattr(b, "reshape")
+    if raveled:
+        b, x0 = b.reshape(A.grid), x0.reshape(A.grid) if getattr(x0, "shape", None) == (size,) else x0
+
+    def tell(_: State) -> None:
+        assert callback is not None
+        x = solver.iterate()
+        callback(x.reshape(size) if raveled else x)
+
+    options = Options(
+        rtol=rtol,
+        atol=atol,
+        maxiter=10 * size if maxiter is None else maxiter,
+        callback=None if callback is None else tell,
+    )
+    recipe = prepared(A, b, x0, M, "color8")
+    with Solver(A, client=client, engine=engine, device=device, M=recipe) as solver:
+        solution = solver.run(b, x0, options)
+    info = 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
+    return (solution.x.reshape(size) if raveled else solution.x), info
 
 
-def _check_shapes(problem: Problem, b: Any, x0: Any) -> None:
-    """Refuse what can be refused before anything is connected; values of Dask arrays are looked at once computed."""
-    whole = Partition(problem.grid)
-    for name, values in (("b", b), ("x0", x0)):
-        if values is not None or name == "b":
-            container_of(name, values, whole, None).check()
-
-
-def _check_norms(b_norm: float, x_norm: float) -> None:
-    for name, norm in (("b", b_norm), ("x0", x_norm)):
-        if not np.isfinite(norm):
-            raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+def _called(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

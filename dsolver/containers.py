@@ -1,6 +1,7 @@
 """Arrays of the user's kind, to blocks by chunk and back.
 
-NumPy in, NumPy out; CuPy in, CuPy out; a Dask array in, a Dask array out with one block a chunk, never gathered.
+NumPy in, NumPy out; CuPy in, CuPy out; a Dask array in, a Dask array out with one block a chunk, never gathered; an
+xarray DataArray of any of these in, one with the same dimensions and coordinates out.
 """
 
 from __future__ import annotations
@@ -138,6 +139,38 @@ class InLocalDask(Container):
         return da.from_array(_assembled(np, self._partition, blocks), chunks=self._partition.sizes)
 
 
+@final
+class InXarray(Container):
+    """A DataArray: labels around an array of one of the other kinds. Its dimensions are x, y, z, in this order."""
+
+    def __init__(self, name: str, values: Any, partition: Partition, client: Client | None) -> None:
+        if values.ndim == 3 and set(values.dims) == {"x", "y", "z"} and values.dims != ("x", "y", "z"):
+            raise InputError(
+                f"{name} has the dimensions {values.dims}, but the order of a grid's is x, y, z: pass "
+                f"{name}.transpose('x', 'y', 'z')"
+            )
+        super().__init__(name, values, partition)
+        self._inner = container_of(name, values.data, partition, client)
+
+    def blocks(self) -> Mapping[int, Any]:
+        return self._inner.blocks()
+
+    def check(self) -> None:
+        self._inner.check()
+
+    @property
+    def host(self) -> bool:
+        return self._inner.host
+
+    def is_zero(self) -> bool:
+        return self._inner.is_zero()
+
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        # Without b's name and attributes (units, a long name), which are not those of x.
+        kind = type(self._values)
+        return kind(self._inner.like(blocks), coords=self._values.coords, dims=self._values.dims)
+
+
 def container_of(name: str, values: Any, partition: Partition, client: Client | None) -> Container:
     """The container of an argument.
 
@@ -145,6 +178,10 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
         InputError: it is no array, or cannot be a right-hand side for this grid.
     """
     module = type(values).__module__.partition(".")[0]
+    if module == "xarray":
+        if not (hasattr(values, "dims") and hasattr(values, "data")):
+            raise InputError(f"{name} is a {type(values).__name__}: pass one of its variables, a DataArray")
+        return InXarray(name, values, partition, client)
     if module == "dask" and hasattr(values, "rechunk"):
         return InDask(name, values, partition, client) if client is not None else InLocalDask(name, values, partition)
     if module == "cupy":
@@ -170,6 +207,21 @@ def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> An
         )
 
     return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
+
+
+def stacked(solutions: list[Any], like: Any) -> Any:
+    """Arrays of one kind as one array, with one more dimension in front, which a DataArray `like` names."""
+    match type(like).__module__.partition(".")[0]:
+        case "xarray":
+            whole = stacked([x.data for x in solutions], like.data)
+            return type(like)(whole, coords=like.coords, dims=like.dims)
+        case "dask":
+            import dask.array as da
+
+            return da.stack(solutions)
+        case "cupy":
+            return sys.modules["cupy"].stack(solutions)
+    return np.stack(solutions)
 
 
 def _assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any]) -> Any:

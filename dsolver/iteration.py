@@ -11,18 +11,25 @@ from typing import Final, final
 
 from dsolver.engines.job import Job
 from dsolver.errors import InputError
+from dsolver.krylov import DIVERGED
 from dsolver.solution import Status
 
 SUPERSTEP_SECONDS: Final = 0.5
 """What a superstep should take: long beside the 10 ms of a call through Dask, short for who watches or cancels."""
 SUPERSTEP_ITERATIONS: Final = 50
-DIVERGED: Final = 1e10
-"""Growth of the residual beyond which a solve is given up."""
 REACH: Final = 2.0**-53
 """How far the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from: below what
 rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 PATIENCE: Final = 200
 """Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
+WATCH: Final = 100
+"""Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so
+that they give the same bits. What a shorter solve has drifted is found at its end."""
+EPS: Final = 2.0**-53
+DRIFTED: Final = EPS**0.5
+"""Drift, as a part of the residual, at which the recursion takes the true residual."""
+GROWN: Final = 1.1
+"""Growth of the drift since then that makes it worth while again."""
 
 
 @final
@@ -103,12 +110,17 @@ class Drive:
         self._patience = patience
         self._best, self._best_at = math.inf, 0
         self._target = max(self._limit, REACH * b_norm)
+        self._drift = _Drift()
         self.residuals: list[float] = []
         self.true_residual = math.inf
+        self.replacements = 0
 
     def run(self) -> Status:
-        """Iterate; returns how it ended. `residuals` and `true_residual` tell the history."""
-        self.true_residual = self._job.call("start", self._target)
+        """Iterate; returns how it ended. `residuals` and `true_residual` tell the history.
+
+        x is then the iterate that residuals[-1] tells of.
+        """
+        self.true_residual = self._begin()
         self.residuals = [self.true_residual]
         while True:
             status = self._judged_start() or self._recursion()
@@ -122,8 +134,14 @@ class Drive:
                 return Status.STAGNATED
             # The recursion drifted away from the truth: begin anew from x, whose true residual is now known.
             self._target = max(self._limit, REACH * self.true_residual)
-            self._job.call("start", self._target)
+            self._begin()
             self._best, self._best_at = math.inf, len(self.residuals) - 1
+
+    def _begin(self) -> float:
+        self._begun = float(self._job.call("start", self._target))
+        self._drift.begin(0.0, self._begun)
+        self._looked_at = max(0, len(self.residuals) - 1)
+        return self._begun
 
     def _judged_start(self) -> Status | None:
         if not math.isfinite(self.true_residual):
@@ -138,12 +156,15 @@ class Drive:
             if room == 0:
                 return Status.MAX_ITERATIONS
             began = time.perf_counter()
-            samples = self._job.call("advance", min(steps, room))
+            look = WATCH - (len(self.residuals) - 1) % WATCH
+            samples = self._job.call("advance", min(steps, room, look))
             status = self._judge(samples)
             if self._progress is not None:
                 self._progress(self._state(self.residuals[-1]))
             if status is not None:
                 return status
+            if self._drifted():
+                return Status.CONVERGED
             steps = self._next(len(samples), time.perf_counter() - began)
 
     def _next(self, steps: int, seconds: float) -> int:
@@ -153,15 +174,39 @@ class Drive:
         wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
         return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS))
 
+    def _drifted(self) -> bool:
+        """In a long solve, take the true residual where the recursion is about to drift from it.
+
+        The search direction is kept, so the convergence is (van der Vorst and Ye, SIAM J. Sci. Comput. 22, 2000: their
+        rule, looked at now and then with the norms that are known then). Returns whether that ends the solve.
+        """
+        iteration = len(self.residuals) - 1
+        if iteration % WATCH:
+            return False
+        norm, magnitude = self.residuals[-1], self._job.call("magnitude")
+        self._drift.add(iteration - self._looked_at, magnitude + max(self.residuals[self._looked_at :]))
+        self._looked_at = iteration
+        if not self._drift.crosses(norm):
+            return False
+        norm = float(self._job.call("true_residual"))
+        self.residuals[-1] = norm
+        self._drift.begin(magnitude, norm)
+        self._best, self._best_at = norm, iteration
+        self.replacements += 1
+        return norm <= self._target
+
     def _judge(self, samples: Sequence[tuple[float, float]]) -> Status | None:
-        """Add iterations to the history up to the first that ends the solve; later ones changed nothing."""
+        """Add iterations to the history up to the first that ends the solve; later ones changed nothing.
+
+        That the residual does not fall is looked at after the last one, since those changed something.
+        """
         for norm, curvature in samples:
             self.residuals.append(norm)
             stop = self._called(norm)
             status = self._verdict(norm, curvature) or (Status.STOPPED if stop else None)
             if status is not None:
                 return status
-        return None
+        return Status.STAGNATED if len(self.residuals) - 1 - self._best_at >= self._patience else None
 
     def _called(self, norm: float) -> bool:
         """Whether the callback asks to stop."""
@@ -178,10 +223,30 @@ class Drive:
             return Status.INDEFINITE
         if not math.isfinite(norm) or not math.isfinite(curvature):
             return Status.NOT_FINITE
-        if norm > DIVERGED * self.residuals[0]:
+        if norm > DIVERGED * self._begun:
             return Status.DIVERGED
         if norm < self._best:
             self._best, self._best_at = norm, iteration
-        if iteration - self._best_at >= self._patience:
-            return Status.STAGNATED
         return None
+
+
+class _Drift:
+    """A bound of how far rounding has taken the recursion's residual from the true one."""
+
+    def __init__(self) -> None:
+        self._first = self._now = 0.0
+        self._small = True
+
+    def begin(self, scale: float, norm: float) -> None:
+        """A residual of this norm was computed anew from numbers of this size."""
+        self._first = self._now = EPS * (scale + norm)
+        self._small = self._now <= DRIFTED * norm
+
+    def add(self, steps: int, scale: float) -> None:
+        """So many iterations have added numbers of this size."""
+        self._now += EPS * steps * scale
+
+    def crosses(self, norm: float) -> bool:
+        """Whether it begins to spoil a residual of this norm, and to compute it anew would help."""
+        was_small, self._small = self._small, self._now <= DRIFTED * norm
+        return was_small and not self._small and self._now > GROWN * self._first

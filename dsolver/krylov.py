@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol, final
+import math
+from typing import Final, Protocol, final
 
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.kernels.contract import UPDATE_P, UPDATE_X_R, WAXPBY
+from dsolver.kernels.contract import LOAD, UPDATE_P, UPDATE_X_R, WAXPBY
 from dsolver.lowered import Lowered
 from dsolver.operator import Operator
+
+DIVERGED: Final = 1e10
+"""Growth of the residual beyond which a solve is given up."""
 
 
 class Preconditioner(Protocol):
@@ -21,36 +25,42 @@ class Preconditioner(Protocol):
 class ConjugateGradient:
     """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).
 
-    A step is the same operations on the same handles each time, and no scalar leaves the device. Once r . r <= limit a
-    step no longer changes x and r, so steps may be launched ahead of knowing whether they are needed.
+    A step is the same operations on the same handles each time, and no scalar leaves the device. Once r . r <= limit,
+    or r . r has grown beyond all measure, or a curvature is not positive, a step no longer changes x and r: steps may
+    be launched ahead of knowing whether they are needed, and x is the iterate that the last residual tells of.
 
     Args:
         engine: runs the kernels.
         operator: A.
-        preconditioner: M, or None for the identity.
         layout: the finest level's `Layout` of every chunk.
+
+    Attributes:
+        preconditioner: M, or None for the identity.
     """
 
-    def __init__(
-        self, engine: Engine, operator: Operator, preconditioner: Preconditioner | None, layout: PerChunk
-    ) -> None:
+    def __init__(self, engine: Engine, operator: Operator, layout: PerChunk) -> None:
         self._engine = engine
         self._operator = operator
-        self._preconditioner = preconditioner
+        self.preconditioner: Preconditioner | None = None
         self.b, self.x, self.r = (engine.field(layout) for _ in range(3))
         self._z, self._p, self._ap = (engine.field(layout) for _ in range(3))
         self._layout = layout
         self._parts = engine.parts()
         self.rr, self.rz, self.pap = (engine.scalar(0.0) for _ in range(3))
-        self._rz_old, self._limit = engine.scalar(1.0), engine.scalar(0.0)
+        self._rz_old, self._limit, self._ceiling = engine.scalar(1.0), engine.scalar(0.0), engine.scalar(math.inf)
 
     def start(self, limit: float) -> float:
         """Begin from the x and b that are set; finished when r . r <= limit. Returns the first r . r."""
         engine = self._engine
         rr = self.residual()
         engine.fill(self._layout, 0.0, self._p)
-        engine.assign(self._rz_old, engine.scalar(1.0))
-        engine.assign(self._limit, engine.scalar(limit))
+        for scalar, value in (
+            (self._rz_old, 1.0),
+            (self.pap, 1.0),
+            (self._limit, limit),
+            (self._ceiling, DIVERGED * DIVERGED * rr),
+        ):
+            engine.assign(scalar, engine.scalar(value))
         return rr
 
     def step(self) -> None:
@@ -58,22 +68,34 @@ class ConjugateGradient:
         engine = self._engine
         self._turn()
         self._operator.apply_dot(self._p, self._ap, self.pap)
-        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, self.rr, self._limit, self.x, self.r, self._parts)
+        guards = self.rr, self._limit, self._ceiling
+        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, *guards, self.x, self.r, self._parts)
         engine.total(self._parts, self.rr)
         engine.assign(self._rz_old, self.rz)
 
     def _turn(self) -> None:
         """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
         engine = self._engine
-        if isinstance(self._preconditioner, Lowered):
-            self._preconditioner.turn(self.r, self.rr, self.rz, self._rz_old, self._p, self._parts)
+        if isinstance(self.preconditioner, Lowered):
+            self.preconditioner.turn(self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._parts)
             return
-        if self._preconditioner is None:
+        if self.preconditioner is None:
             engine.copy(self.r, self._z)
         else:
-            self._preconditioner.apply(self.r, self._z)
+            self.preconditioner.apply(self.r, self._z)
         engine.dot(self.r, self._z, self._parts, self.rz)
-        engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self._p)
+        engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self.pap, self._p)
+
+    def matrix_norm(self, rough: PerChunk) -> float:
+        """‖A v‖ / ‖v‖ for blocks of a rough v: within a small factor below ‖A‖. May be asked between two steps."""
+        engine, v, av = self._engine, self._z, self._ap
+        engine.run(LOAD, self._layout, rough, v)
+        self._operator.apply(v, av)
+        squares = [engine.scalar(0.0) for _ in range(2)]
+        for field, square in zip((v, av), squares, strict=True):
+            engine.dot(field, field, self._parts, square)
+        below, above = engine.read(*squares)
+        return math.sqrt(above / below)
 
     def residual(self) -> float:
         """Set r = b - A x, the true residual, and return r . r."""

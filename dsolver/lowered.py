@@ -37,10 +37,10 @@ class Lowered:
         self._solve(r, self._rr)
         self._view.run(WIDEN, self._z, self._rr, z)
 
-    def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, p: Field, parts: Parts) -> None:
+    def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts) -> None:
         """rz = r . z and p = z + (rz/rz_old) p, with z = s M r in the smaller type and the scale s left in it.
 
-        rr is r . r. Conjugate gradients do not notice a factor s of M, even one that changes from step to step: with
+        rr is r . r, pap that of the p before. Conjugate gradients do not notice a factor s of M, even one that changes from step to step: with
         z and rz, p has the factor s, alpha = rz/pAp has 1/s, and x and r take alpha p and alpha A p. The powers of two
         leave no rounding of their own. So nothing is widened, and 32 bytes a row move where float64 moves 40.
         """
@@ -48,7 +48,7 @@ class Lowered:
         self._solve(r, rr)
         view.run(DOT_NARROWED, r, self._z, parts)
         view.total(parts, rz)
-        view.run(UPDATE_P_NARROWED, self._z, rz, rz_old, p)
+        view.run(UPDATE_P_NARROWED, self._z, rz, rz_old, pap, p)
 
     def _solve(self, r: Field, rr: Scalar) -> None:
         self._view.run(NARROW, r, rr, self._r)

@@ -7,19 +7,21 @@ arguments and results are small and picklable, and blocks of data go in and out 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.errors import InputError
 from dsolver.kernels import Backend
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
-from dsolver.multigrid import VCycle
 from dsolver.operator import Operator
+from dsolver.preconditioners import Hpcg, Identity, Noise, Recipe, Site
 
 
 @final
@@ -62,15 +64,23 @@ class SolveSpec:
 
     Attributes:
         hierarchy: the system and its levels.
-        preconditioned: whether the V-cycle is used.
+        preconditioner: how M is made; the hierarchy has as many levels as it needs.
         test_diagonal: scale the finest diagonal as HPCG's TestCG does.
-        precond_dtype: the value type of the V-cycle, "float64" or "float32". A itself is in float64 always.
+        precond_dtype: the value type of multigrid, "float64" or "float32". A itself is in float64 always.
+
+    Raises:
+        InputError: a value type for a preconditioner that does not take it.
     """
 
     hierarchy: Hierarchy
-    preconditioned: bool = True
+    preconditioner: Recipe = field(default_factory=Hpcg)
     test_diagonal: bool = False
     precond_dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        recipe = self.preconditioner
+        if self.precond_dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
+            raise InputError(f"precond_dtype={self.precond_dtype!r} is for multigrid: {recipe} works in float64 alone")
 
 
 def _levels(engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
@@ -85,18 +95,33 @@ class Solve:
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
-        lowered = spec.preconditioned and spec.precond_dtype != "float64"
+        self._make(spec)
+
+    def update(self, spec: SolveSpec) -> None:
+        """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
+        self._engine.forget()  # recordings of kernels on the old matrix
+        del self.layout, self.operator, self.cg, self.preconditioner
+        self._make(spec)
+
+    def _make(self, spec: SolveSpec) -> None:
+        engine, recipe = self._engine, spec.preconditioner
+        self._recorded = recipe.recorded
+        self._matrix_norm: float | None = None
+        lowered = recipe.lowerable and spec.precond_dtype != "float64"
         levels = _levels(engine, spec.hierarchy.finest() if lowered else spec.hierarchy, spec)
         self.layout = levels[0].at("layout")
         self.operator = Operator(engine, levels[0])
+        self.cg = ConjugateGradient(engine, self.operator, self.layout)
         self.preconditioner: Preconditioner | None = None
         if lowered:
             view = engine.lowered(spec.precond_dtype)
             narrow = _levels(view, spec.hierarchy, spec)
-            self.preconditioner = Lowered(engine, view, VCycle(view, narrow), narrow[0].at("layout"))
-        elif spec.preconditioned:
-            self.preconditioner = VCycle(engine, levels)
-        self.cg = ConjugateGradient(engine, self.operator, self.preconditioner, self.layout)
+            inner = recipe.on(Site(engine=view, levels=narrow, operator=Operator(view, narrow[0]), cg=self.cg))
+            assert inner is not None
+            self.preconditioner = Lowered(engine, view, inner, narrow[0].at("layout"))
+        else:
+            self.preconditioner = recipe.on(Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg))
+        self.cg.preconditioner = self.preconditioner
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set b or x from blocks by chunk number."""
@@ -128,18 +153,45 @@ class Solve:
         return float(np.sqrt(self.cg.start(limit * limit)))
 
     def advance(self, steps: int) -> list[tuple[float, float]]:
-        """Run iterations; for each (‖r‖ of the recursion, the smaller of pᵀAp and rᵀMr).
+        """Run iterations; for each (‖r‖ of the recursion, the smaller of rᵀMr and pᵀAp).
 
-        Both are positive for a positive definite A and M; the one that is not shows that A or M is not.
+        Both are positive for a positive definite A and M; the one that is not shows that A or M is not. NaN if one is
+        not finite. From then on x stays what it was.
         """
-        samples = self._engine.repeat(self.cg.step, steps, (self.cg.rr, self.cg.pap, self.cg.rz))
-        return [(float(np.sqrt(rr)), min(pap, rz)) for rr, pap, rz in samples]
+        watched = self.cg.rr, self.cg.pap, self.cg.rz
+        if self._recorded:
+            samples = self._engine.repeat(self.cg.step, steps, watched)
+        else:
+            samples = [self._step(*watched) for _ in range(steps)]
+        return [(float(np.sqrt(rr)), _curvature(pap, rz)) for rr, pap, rz in samples]
+
+    def magnitude(self) -> float:
+        """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
+        engine, cg, parts = self._engine, self.cg, self._engine.parts()
+        if self._matrix_norm is None:
+            self._matrix_norm = cg.matrix_norm(engine.per_chunk(Noise(partition=engine.partition)))
+        xx = engine.scalar(0.0)
+        engine.dot(cg.x, cg.x, parts, xx)
+        return self._matrix_norm * float(np.sqrt(engine.read(xx)[0]))
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
         return float(np.sqrt(self.cg.residual()))
 
+    def _step(self, *watched: Scalar) -> tuple[float, ...]:
+        """One iteration by itself, for what must not be recorded."""
+        self.cg.step()
+        return self._engine.read(*watched)
+
     def _field(self, name: str) -> Field:
         """b or x."""
-        field: Field = getattr(self.cg, name)
-        return field
+        named: Field = getattr(self.cg, name)
+        return named
+
+
+def _curvature(pap: float, rz: float) -> float:
+    """The smaller one; or the first that is not positive, of which the second is a consequence, NaN for +inf."""
+    for value in (rz, pap):
+        if not 0.0 < value < math.inf:
+            return value if value <= 0.0 else math.nan
+    return min(pap, rz)

@@ -18,6 +18,7 @@ class Status(Enum):
     DIVERGED = "diverged"
     INDEFINITE = "indefinite"
     NOT_FINITE = "not_finite"
+    INCOMPATIBLE_RHS = "incompatible_rhs"
     STOPPED = "stopped_by_callback"
 
     @property
@@ -37,21 +38,28 @@ class Status(Enum):
 _ADVICE: Final = {
     Status.CONVERGED: "The true residual is within the tolerance.",
     Status.MAX_ITERATIONS: (
-        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last iterate."
+        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='mg' if it was off. x is the last "
+        "iterate: pass it as x0 to go on."
     ),
     Status.STAGNATED: (
         "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system: "
         "loosen rtol, or raise atol. If it is large, check that the matrix is symmetric positive definite."
     ),
     Status.DIVERGED: (
-        "The residual grew without bound: check that the matrix is symmetric positive definite and that the right-hand "
-        "side is scaled sensibly."
+        "The residual grew without bound: check that the matrix, and M if it is yours, is symmetric positive definite "
+        "and that the right-hand side is scaled sensibly."
     ),
     Status.INDEFINITE: (
         "A vector with pᵀAp <= 0 or rᵀMr <= 0 was met: the matrix or its preconditioner is not positive definite, so "
-        "conjugate gradients do not apply. Check the sign of the stencil: a Laplacian needs a positive diagonal."
+        "conjugate gradients do not apply. Check the sign of the stencil: a Laplacian needs a positive diagonal. If M "
+        "is a function of yours, check that it is linear and symmetric. x is the last iterate before that."
     ),
-    Status.NOT_FINITE: "NaN or infinity appeared: check the matrix and x0 for such values and for overflow.",
+    Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
+    Status.INCOMPATIBLE_RHS: (
+        "The matrix is singular (constants are in its kernel) and b has a part that no x can reach: x solves the "
+        "system without it. Check the sources and the boundary fluxes, which must balance, or pass b - b.mean() if "
+        "that is meant."
+    ),
     Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
 }
 
@@ -68,7 +76,8 @@ class Solution:
         residuals: ‖b - A x_k‖₂ by the recursion, k = 0 .. iterations.
         true_residual: ‖b - A x‖₂, computed anew from x at the end; the status was judged on it.
         b_norm: ‖b‖₂.
-        timings: seconds of "setup", "load", "solve" and "total".
+        timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
+            "total".
         engine: the engine, device and number of workers that ran it.
     """
 

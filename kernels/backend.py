@@ -301,6 +301,11 @@ def in_range(diagonal: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
     return signed
 
 
+def sound(rz: npt.NDArray[np.float64], pap: npt.NDArray[np.float64]) -> bool:
+    """Whether conjugate gradients can go on: both are positive and finite."""
+    return bool(0.0 < rz[0] < np.inf and 0.0 < pap[0] < np.inf)
+
+
 def ratio(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
     """a[0] / b[0] by IEEE rules: a breakdown shows as inf or NaN in the residual and is judged there."""
     with np.errstate(all="ignore"):

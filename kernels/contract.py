@@ -108,17 +108,24 @@ WIDEN = _kernel("widen", reads="x xx", writes="y")
 """y = x / s from the backend's value type to float64: undoes the scale of `NARROW`."""
 DOT_NARROWED = _kernel("dot_narrowed", reads="x y", writes="dot")
 """dot = x . y of x in float64 and y in the backend's value type."""
-UPDATE_P_NARROWED = _kernel("update_p_narrowed", reads="z rz rz_old", updates="p")
+UPDATE_P_NARROWED = _kernel("update_p_narrowed", reads="z rz rz_old pAp", updates="p")
 """`UPDATE_P` of z in the backend's value type and p in float64."""
 TOTAL = _kernel("total", reads="parts", writes="total")
 """total[0] = the sum of the parts (one per chunk) by a fixed tree: groups of `FAN_IN` consecutive parts are added first
 to last, then the groups' sums likewise, until one is left. The same bits whoever holds the parts."""
 WAXPBY = _kernel("waxpby", reads="a x b y", writes="w")
 """w = a x + b y with floats a and b."""
-UPDATE_P = _kernel("update_p", reads="z rz rz_old", updates="p")
-"""p = z + (rz/rz_old) p."""
-UPDATE_X_R = _kernel("update_x_r", reads="p Ap rz pAp rr limit", updates="x r", writes="dot")
-"""While rr > limit: alpha = rz/pAp, x += alpha p, r -= alpha Ap; always dot = r . r.
+UPDATE_P = _kernel("update_p", reads="z rz rz_old pAp", updates="p")
+"""Unless broken down: p = z + (rz/rz_old) p. pAp is that of the p before."""
+UPDATE_X_R = _kernel("update_x_r", reads="p Ap rz pAp rr limit ceiling", updates="x r", writes="dot")
+"""While limit < rr <= ceiling and unless broken down: alpha = rz/pAp, x += alpha p, r -= alpha Ap; always dot = r . r.
 
-The guard freezes a finished solve on the device, so that iterations launched past convergence change nothing.
+The guards freeze a solve that has ended on the device, so that iterations launched past its end change nothing:
+neither past convergence nor past divergence, nor past a breakdown, where rz or pAp is not positive or not finite. For
+then r, so z and rz, and p, so pAp, are in the next iteration what they were, and break down again.
 """
+
+JACOBI = _kernel("jacobi", reads="A r scale", writes="z")
+"""z = scale D^-1 r with D the diagonal of A and a float scale."""
+CHEBYSHEV = _kernel("chebyshev", reads="A r w keep gain", updates="d z")
+"""d = keep d + gain D^-1 (r - w), z += d with floats keep and gain: a step of the Chebyshev iteration, w = A z."""

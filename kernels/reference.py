@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of, sound
 from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
 
 F64 = npt.NDArray[np.float64]
@@ -269,11 +269,12 @@ class NumpyBackend(Backend):
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         w[:] = a * x + b * y
 
-    def update_p(self, z: Real, rz: F64, rz_old: F64, p: Real) -> None:
-        p[:] = z + ratio(rz, rz_old) * p
+    def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
+        if sound(rz, pap):
+            p[:] = z + ratio(rz, rz_old) * p
 
-    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, p: F64) -> None:
-        p[:] = z + ratio(rz, rz_old) * p
+    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: F64) -> None:
+        self.update_p(z, rz, rz_old, pap, p)
 
     def narrow(self, x: F64, xx: F64, y: Real) -> None:
         y[:] = scale_of(xx) * x
@@ -281,12 +282,21 @@ class NumpyBackend(Backend):
     def widen(self, x: Real, xx: F64, y: F64) -> None:
         y[:] = x.astype(np.float64) / scale_of(xx)
 
-    def update_x_r(self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, x: Real, r: Real, dot: F64) -> None:
-        if rr[0] > limit[0]:
+    def update_x_r(
+        self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, ceiling: F64, x: Real, r: Real, dot: F64
+    ) -> None:
+        if limit[0] < rr[0] <= ceiling[0] and sound(rz, pap):
             alpha = ratio(rz, pap)
             x += alpha * p
             r -= alpha * ap
         dot[0] = _dot(r, r)
+
+    def jacobi(self, a: TextbookMatrix, r: Real, scale: float, z: Real) -> None:
+        z[:] = scale * r / a.diagonal
+
+    def chebyshev(self, a: TextbookMatrix, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
+        d[:] = keep * d + gain * (r - w) / a.diagonal
+        z += d
 
 
 def _dot(x: Real, y: Real) -> float:

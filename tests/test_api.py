@@ -233,7 +233,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "rtol": ({"rtol": -1.0}, "rtol must be a finite number >= 0"),
     "atol": ({"atol": np.nan}, "atol must be a finite number >= 0"),
     "maxiter": ({"maxiter": 1.5}, "maxiter must be an integer"),
-    "M": ({"M": "amg"}, "unknown preconditioner M='amg': use 'mg' or None"),
+    "M": ({"M": "amg"}, "unknown preconditioner M='amg': use .mg., .hpcg., .jacobi."),
     "engine": ({"engine": "spark"}, "unknown engine 'spark': choose one of auto, reference, graph, resident"),
     "device": ({"device": "tpu"}, "unknown device 'tpu': choose one of auto, cpu, cuda"),
     "kernels": ({"kernels": "fortran"}, "unknown kernels 'fortran': choose one of auto, numpy"),
@@ -300,7 +300,7 @@ def test_what_the_arguments_show_is_refused_before_a_cluster_is_asked(
     def asked(*_: Any, **__: Any) -> Any:
         raise AssertionError("somebody looked for devices")
 
-    monkeypatch.setattr("dsolver.api.connect", asked)
+    monkeypatch.setattr("dsolver.solver.connect", asked)
     arguments, message = BAD[case]
     given: dict[str, Any] = {"problem": PROBLEM, "b": np.ones(GRID)} | arguments
     with pytest.raises(InputError, match=message):

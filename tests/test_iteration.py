@@ -159,7 +159,8 @@ def test_the_truth_decides_when_the_iterations_run_out() -> None:
 def test_a_residual_that_no_longer_falls_is_given_up() -> None:
     status, made, _ = drive([0.5], [1.0, 0.5])
     assert status is Status.STAGNATED
-    assert len(made.residuals) - 1 == iteration.PATIENCE + 1
+    beyond = len(made.residuals) - 1 - (iteration.PATIENCE + 1)
+    assert 0 <= beyond < iteration.SUPERSTEP_ITERATIONS, "looked at after each superstep"
 
 
 def test_a_residual_that_falls_slowly_is_not_given_up() -> None:
@@ -185,6 +186,66 @@ def test_numbers_that_are_not_finite_end_a_solve(norm: float, curvature: float) 
     status, made, _ = drive([norm], [1.0, math.nan], curvature=curvature)
     assert status is Status.NOT_FINITE
     assert len(made.residuals) == 2
+
+
+class Drifting(Script):
+    """A job whose recursion goes on from the truth when that is asked for."""
+
+    def __init__(self, magnitude: float, rate: float = 0.9) -> None:
+        super().__init__([], [])
+        self.magnitude, self.rate, self.norm, self.replaced_at = magnitude, rate, 1.0, list[float]()
+
+    def call(self, method: str, *args: Any) -> Any:
+        self.calls.append((method, *args))
+        match method:
+            case "magnitude":
+                return self.magnitude
+            case "advance":
+                norms = [self.norm * self.rate**k for k in range(1, args[0] + 1)]
+                self.norm = norms[-1]
+                return [(norm, 1.0) for norm in norms]
+            case "true_residual":
+                self.replaced_at.append(self.norm)
+        return self.norm
+
+
+def test_a_long_solve_takes_the_true_residual_before_it_drifts() -> None:
+    """Where the bound of the drift passes sqrt(eps) of the residual: not before, and not again and again."""
+    job = Drifting(magnitude=100.0)
+    made = Drive(job, Tolerances(rtol=1e-13), 1.0)
+    assert made.run() is Status.CONVERGED
+    assert 1 <= made.replacements <= 2
+    replaced, *_, final = job.replaced_at
+    count = round(math.log(replaced) / math.log(job.rate))
+    bound = 2.0**-53 * count * 100.0
+    assert bound / replaced > 2.0**-26.5
+    assert bound / (replaced / job.rate**iteration.WATCH) < 2.0**-26.5
+    assert final <= 1e-13
+    assert count % iteration.WATCH == 0, "nobody's speed decides"
+    assert [method for method, *_ in job.calls].count("start") == 1, "the search directions are kept"
+
+
+def test_what_has_drifted_before_the_first_look_counts() -> None:
+    """A wild guess: the residual was huge, so what rounding has left of it is large beside what is now small."""
+    job = Drifting(magnitude=1.0)
+    job.norm = 1e12
+    made = Drive(job, Tolerances(rtol=1e-3), 1.0)
+    assert made.run() is Status.CONVERGED
+    assert job.replaced_at[0] > 1.0
+
+
+def test_a_short_solve_is_not_watched() -> None:
+    job = Drifting(magnitude=1e6, rate=0.5)
+    assert Drive(job, Tolerances(rtol=1e-13), 1.0).run() is Status.CONVERGED
+    assert "magnitude" not in [method for method, *_ in job.calls]
+
+
+def test_a_residual_beyond_what_rounding_lets_fall_is_not_replaced() -> None:
+    """The drift was too large from the beginning: what was computed anew would be as wrong."""
+    job = Drifting(magnitude=1e12)
+    made = Drive(job, Tolerances(rtol=1e-13), 1.0)
+    made.run()
+    assert made.replacements <= 1
 
 
 @pytest.mark.parametrize("first", [math.nan, math.inf])

@@ -19,6 +19,7 @@ from dsolver.engines.resident import ResidentEngine
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Partition, Triple
+from dsolver.preconditioners import Hpcg, Identity
 from dsolver.programs import Solve, SolveSpec
 
 F64 = npt.NDArray[np.float64]
@@ -44,7 +45,9 @@ class System:
         hierarchy = Hierarchy.plan(self.problem, chunks, Order.parse(order), levels)
         self.partition = hierarchy.partitions[0]
         made = engine(self.partition) if engine else EagerEngine(self.partition, kernels.load(backend))
-        self.solve = Solve(made, SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned))
+        self.solve = Solve(
+            made, SolveSpec(hierarchy=hierarchy, preconditioner=Hpcg() if preconditioned else Identity())
+        )
         self.b = np.random.default_rng(11).standard_normal(self.problem.grid)
         self.put("b", self.b)
 
@@ -175,7 +178,7 @@ def test_each_preconditioner_spares_iterations() -> None:
     def iterations(levels: int, order: str = "color8", *, preconditioned: bool = True) -> int:
         hierarchy = Hierarchy.plan(problems.hpcg((32, 32, 32)), (1, 1, 1), Order.parse(order), levels)
         engine = EagerEngine(hierarchy.partitions[0], kernels.load("cpu"))
-        solve = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned))
+        solve = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=Hpcg() if preconditioned else Identity()))
         solve.fill("b", 1.0)
         limit = 1e-8 * solve.start()
         return sum(norm > limit for norm, _ in solve.advance(60)) + 1

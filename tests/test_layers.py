@@ -30,6 +30,7 @@ ALLOWED = {
             "dsolver.runtime",
             "dsolver.containers",
             "dsolver.api",
+            "dsolver.solver",
             "dsolver.cli",
             "dsolver.monitor",
             "dsolver.cluster",

@@ -122,7 +122,7 @@ def test_what_is_left_scaled_for_conjugate_gradients_is_what_is_widened(chunks: 
         lowered = system.solve.preconditioner
         assert isinstance(lowered, Lowered)
         if hidden:
-            system.solve.cg._preconditioner = _Opaque(lowered)
+            system.solve.cg.preconditioner = _Opaque(lowered)
         system.put("b", rough())
         system.solve.start(0.0)
         system.solve.advance(5)

@@ -17,6 +17,7 @@ from dsolver.engines.eager import EagerEngine
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Triple
+from dsolver.preconditioners import Identity
 from dsolver.programs import Solve, SolveSpec
 
 F64 = npt.NDArray[np.float64]
@@ -43,7 +44,7 @@ def product_of(problem: problems.Problem, chunks: Triple, order: Order, backend:
     hierarchy = Hierarchy.plan(problem, chunks, order, levels=1)
     partition = hierarchy.partitions[0]
     engine = EagerEngine(partition, kernels.load(backend))
-    solve = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioned=False))
+    solve = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=Identity()))
 
     def whole() -> F64:
         out = np.full(problem.grid, np.nan)

@@ -123,6 +123,9 @@ class Engine(ABC):
         A step is the same operations on the same handles each time: an engine may record it once and replay it.
         """
 
+    def forget(self) -> None:  # noqa: B027  # most engines record nothing
+        """Drop the recordings of repeated steps, and what they keep alive."""
+
     # -- data --------------------------------------------------------------------------------------------------------
 
     @abstractmethod

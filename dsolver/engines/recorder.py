@@ -51,6 +51,11 @@ class Recorder:
         del memory
         return result
 
+    def forget(self) -> None:
+        """Drop the graphs."""
+        self.wait()
+        self._graphs.clear()
+
     def wait(self) -> None:
         """Wait for the stream, and raise instead if another rank fails meanwhile."""
         end = cupy.cuda.Event(disable_timing=True)

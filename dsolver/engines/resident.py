@@ -48,6 +48,10 @@ class ResidentEngine(EagerEngine):
             return super().repeat(step, times, watch)
         return self._recorder.repeat(step, times, [self.array_of(scalar) for scalar in watch])
 
+    def forget(self) -> None:
+        if self._recorder is not None:
+            self._recorder.forget()
+
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         if self._recorder is not None:
             self._recorder.wait()

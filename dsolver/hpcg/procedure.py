@@ -30,6 +30,7 @@ from dsolver.hpcg.result import (
 from dsolver.levels import HPCG_LEVELS, Hierarchy
 from dsolver.ordering import BEST_CLASSES, Order
 from dsolver.partition import Triple
+from dsolver.preconditioners import Identity
 from dsolver.programs import SolveSpec
 from dsolver.runtime import Runtime
 
@@ -173,7 +174,7 @@ class _Bench:
         """Phase 3. Without preconditioner a hierarchy of one level is all that is needed."""
         plain = Hierarchy.plan(self._wanted.problem, self._chunks, self._options.order, levels=1)
         return CgTest(
-            plain=self._test_one(SolveSpec(hierarchy=plain, preconditioned=False, test_diagonal=True)),
+            plain=self._test_one(SolveSpec(hierarchy=plain, preconditioner=Identity(), test_diagonal=True)),
             preconditioned=self._test_one(SolveSpec(hierarchy=self._wanted, test_diagonal=True)),
         )
 

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of, sound
 from dsolver.kernels.cpu import assembly, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import (
@@ -303,11 +303,12 @@ class CpuBackend(Backend):
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         self.team.run(vectors.waxpby, 0, _blocks(x), a, x, b, y, w)
 
-    def update_p(self, z: Real, rz: F64, rz_old: F64, p: Real) -> None:
-        self.team.run(vectors.update_p, 0, _blocks(p), z, ratio(rz, rz_old), p)
+    def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
+        if sound(rz, pap):
+            self.team.run(vectors.update_p, 0, _blocks(p), z, ratio(rz, rz_old), p)
 
-    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, p: F64) -> None:
-        self.update_p(z, rz, rz_old, p)
+    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: F64) -> None:
+        self.update_p(z, rz, rz_old, pap, p)
 
     def narrow(self, x: F64, xx: F64, y: Real) -> None:
         self.team.run(vectors.scaled, 0, _blocks(x), scale_of(xx), x, y)
@@ -315,12 +316,20 @@ class CpuBackend(Backend):
     def widen(self, x: Real, xx: F64, y: F64) -> None:
         self.team.run(vectors.scaled, 0, _blocks(x), 1.0 / scale_of(xx), x, y)
 
-    def update_x_r(self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, x: Real, r: Real, dot: F64) -> None:
-        active = bool(rr[0] > limit[0])
+    def update_x_r(
+        self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, ceiling: F64, x: Real, r: Real, dot: F64
+    ) -> None:
+        active = bool(limit[0] < rr[0] <= ceiling[0]) and sound(rz, pap)
         alpha = ratio(rz, pap) if active else 0.0
         parts = np.empty(_blocks(x))
         self.team.run(vectors.update_x_r, 0, len(parts), p, ap, alpha, active, x, r, parts)
         dot[0] = vectors.in_order(parts)
+
+    def jacobi(self, a: Matrix, r: Real, scale: float, z: Real) -> None:
+        self.team.run(vectors.jacobi, 0, _blocks(z), a.diagonal, r, scale, z)
+
+    def chebyshev(self, a: Matrix, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
+        self.team.run(vectors.chebyshev, 0, _blocks(z), a.diagonal, r, w, keep, gain, d, z)
 
 
 def padded_color_slices(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

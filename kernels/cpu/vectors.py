@@ -87,6 +87,21 @@ def update_x_r(first: Any, last: Any, p: Any, ap: Any, alpha: Any, active: Any, 
 
 
 @compiled()
+def jacobi(first: Any, last: Any, diagonal: Any, r: Any, scale: Any, z: Any) -> None:
+    """z = scale r / diagonal on blocks [first, last)."""
+    for i in range(first * BLOCK, min(last * BLOCK, len(z))):
+        z[i] = scale * r[i] / diagonal[i]
+
+
+@compiled()
+def chebyshev(first: Any, last: Any, diagonal: Any, r: Any, w: Any, keep: Any, gain: Any, d: Any, z: Any) -> None:
+    """d = keep d + gain (r - w) / diagonal, z += d on blocks [first, last)."""
+    for i in range(first * BLOCK, min(last * BLOCK, len(z))):
+        d[i] = keep * d[i] + gain * (r[i] - w[i]) / diagonal[i]
+        z[i] += d[i]
+
+
+@compiled()
 def gather(rows: Any, x: Any, out: Any) -> None:
     """out = x[rows]."""
     for i in range(len(rows)):

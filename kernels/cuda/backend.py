@@ -205,11 +205,11 @@ class CudaBackend(Backend):
     def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
         self._items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
 
-    def update_p(self, z: Array, rz: Array, rz_old: Array, p: Array) -> None:
-        self._items("update_p", len(p), z, rz, rz_old, p)
+    def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
+        self._items("update_p", len(p), z, rz, rz_old, pap, p)
 
-    def update_p_narrowed(self, z: Array, rz: Array, rz_old: Array, p: Array) -> None:
-        self._items("update_p_narrowed", len(p), z, rz, rz_old, p)
+    def update_p_narrowed(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
+        self._items("update_p_narrowed", len(p), z, rz, rz_old, pap, p)
 
     def narrow(self, x: Array, xx: Array, y: Array) -> None:
         self._items("narrow", len(x), x, xx, y)
@@ -218,11 +218,27 @@ class CudaBackend(Backend):
         self._items("widen", len(x), x, xx, y)
 
     def update_x_r(
-        self, p: Array, ap: Array, rz: Array, pap: Array, rr: Array, limit: Array, x: Array, r: Array, dot: Array
+        self,
+        p: Array,
+        ap: Array,
+        rz: Array,
+        pap: Array,
+        rr: Array,
+        limit: Array,
+        ceiling: Array,
+        x: Array,
+        r: Array,
+        dot: Array,
     ) -> None:
         size = len(x)
-        arguments = (p, ap, rz, pap, rr, limit, x, r, dot, np.int64(size), *self._scratch.here())
+        arguments = (p, ap, rz, pap, rr, limit, ceiling, x, r, dot, np.int64(size), *self._scratch.here())
         follow(self._vectors["update_x_r"], *_grid(size), arguments)
+
+    def jacobi(self, a: CudaMatrix, r: Array, scale: float, z: Array) -> None:
+        self._items("jacobi", len(z), a.diagonal, r, np.float64(scale), z)
+
+    def chebyshev(self, a: CudaMatrix, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
+        self._items("chebyshev", len(z), a.diagonal, r, w, np.float64(keep), np.float64(gain), d, z)
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
@@ -310,6 +326,8 @@ _VECTORS = (
     "waxpby",
     "update_p",
     "update_x_r",
+    "jacobi",
+    "chebyshev",
     "copy",
     "gather",
     "scatter",

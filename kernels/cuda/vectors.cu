@@ -64,6 +64,7 @@ __device__ __forceinline__ void for_items(long long size, Load load, Use use) {
 
 struct Two { double x, y; };   // real is widened as it is read
 struct Four { double p, ap, x, r; };
+struct Five { double diagonal, r, w, d, z; };
 
 // x . y: 16 bytes.
 extern "C" __global__ void dot(
@@ -109,11 +110,18 @@ extern "C" __global__ void waxpby(double a, const real* x, double b, const real*
         [=](long long i, Two t) { w[i] = fma(a, t.x, b * t.y); });
 }
 
-// p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
+// Whether conjugate gradients can go on: positive and finite. False for NaN.
+__device__ __forceinline__ bool sound(double rz, double pap) {
+    return 0.0 < rz && 0.0 < pap && isfinite(rz) && isfinite(pap);
+}
+
+// Unless broken down, p = z + (rz/rz_old) p: 24 bytes. The scalars stay on the device, so nothing waits for the host.
 extern "C" __global__ void update_p(
-    const real* __restrict__ z, const double* rz, const double* rz_old, real* __restrict__ p, long long size
+    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap, real* __restrict__ p,
+    long long size
 ) {
     FOLLOW_LAST()
+    if (!sound(*rz, *pap)) return;
     const double beta = *rz / *rz_old;
     for_items(
         size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
@@ -122,9 +130,11 @@ extern "C" __global__ void update_p(
 
 // The same of a real z and a double p.
 extern "C" __global__ void update_p_narrowed(
-    const real* __restrict__ z, const double* rz, const double* rz_old, double* __restrict__ p, long long size
+    const real* __restrict__ z, const double* rz, const double* rz_old, const double* pap,
+    double* __restrict__ p, long long size
 ) {
     FOLLOW_LAST()
+    if (!sound(*rz, *pap)) return;
     const double beta = *rz / *rz_old;
     for_items(
         size, [=](long long i) { return Two{__ldcs(z + i), p[i]}; },
@@ -156,16 +166,16 @@ extern "C" __global__ void widen(
         size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, real value) { y[i] = scale * value; });
 }
 
-// While rr > limit: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r: 48 bytes, where three kernels
-// would move 56. A NaN in rr fails the test, so x and r stay what they were.
+// While limit < rr <= ceiling and unless broken down: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r:
+// 48 bytes, where three kernels would move 56. A NaN fails the test, so x and r stay what they were.
 extern "C" __global__ void update_x_r(
     const real* __restrict__ p, const real* __restrict__ ap, const double* rz, const double* pap,
-    const double* rr, const double* limit, real* __restrict__ x, real* __restrict__ r, double* out,
-    long long size, double* partials, unsigned* ticket
+    const double* rr, const double* limit, const double* ceiling, real* __restrict__ x, real* __restrict__ r,
+    double* out, long long size, double* partials, unsigned* ticket
 ) {
     FOLLOW_LAST()
     double sum = 0.0;
-    if (*rr > *limit) {
+    if (*rr > *limit && *rr <= *ceiling && sound(*rz, *pap)) {
         const double alpha = *rz / *pap;
         for_items(
             size, [=](long long i) { return Four{p[i], __ldcs(ap + i), x[i], r[i]}; },
@@ -179,6 +189,32 @@ extern "C" __global__ void update_x_r(
         for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
     }
     grid_sum(sum, partials, ticket, out, false);
+}
+
+// z = scale r / diagonal: 24 bytes.
+extern "C" __global__ void jacobi(
+    const real* __restrict__ diagonal, const real* __restrict__ r, double scale, real* __restrict__ z,
+    long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Two{__ldg(diagonal + i), __ldg(r + i)}; },
+        [=](long long i, Two t) { z[i] = scale * t.y / t.x; });
+}
+
+// d = keep d + gain (r - w) / diagonal, z += d: 56 bytes.
+extern "C" __global__ void chebyshev(
+    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ w, double keep,
+    double gain, real* __restrict__ d, real* __restrict__ z, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Five{__ldg(diagonal + i), __ldg(r + i), __ldcs(w + i), d[i], z[i]}; },
+        [=](long long i, Five t) {
+            const double step = fma(keep, t.d, gain * (t.r - t.w) / t.diagonal);
+            d[i] = step;
+            z[i] = t.z + step;
+        });
 }
 
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.

@@ -29,6 +29,7 @@ from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Partition, Triple
+from dsolver.preconditioners import Hpcg, Identity
 from dsolver.programs import BuildLevels, Solve, SolveSpec
 
 STEPS = 6
@@ -82,7 +83,7 @@ def right_hand_side(partition: Partition) -> dict[int, npt.NDArray[np.float64]]:
 
 
 def solve(engine: Engine, hierarchy: Hierarchy, *, preconditioned: bool = True) -> tuple[list[Any], Any]:
-    program = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioned=preconditioned))
+    program = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=Hpcg() if preconditioned else Identity()))
     program.load("b", right_hand_side(hierarchy.partitions[0]))
     history = [program.start(), *program.advance(STEPS), program.true_residual(), *program.norms()]
     return history, program.unload("x")

@@ -624,7 +624,7 @@ def test_a_norm_that_is_no_number_scales_nothing(name: str, xx: float) -> None:
 def test_directions_are_updated_in_double_from_a_narrow_vector(name: str) -> None:
     b, wide = box(LARGE, name), box(LARGE, name.partition(" ")[0])
     z, p, expected = b.vector(1), wide.vector(2), wide.vector(2)
-    b.kernel("update_p_narrowed")(z, b.scalar(1.0), b.scalar(3.0), p)
+    b.kernel("update_p_narrowed")(z, b.scalar(1.0), b.scalar(3.0), b.scalar(1.0), p)
     exact = wide.zeros()
     exact[:] = z
     wide.kernel("update_p")(exact, b.scalar(1.0), b.scalar(3.0), expected)
@@ -654,24 +654,58 @@ def test_vectors(pair: tuple[Box, Box]) -> None:
         b.kernel("waxpby")(1.0, x, 3.0, y, y)  # in place
         b.kernel("fill")(b.layout, 1.5, f)
         b.kernel("dot")(x, y, dot)
-        b.kernel("update_p")(x, b.scalar(3.0), b.scalar(4.0), p)
+        b.kernel("update_p")(x, b.scalar(3.0), b.scalar(4.0), b.scalar(1.0), p)
         return copied, b.block(w), b.block(y), b.block(f), b.backend.to_host(dot), b.block(p)
 
     both(pair, run)
 
 
-@pytest.mark.parametrize("rr", [2.0, 1.0, np.nan])
-def test_update_x_r(pair: tuple[Box, Box], rr: float) -> None:
+def test_diagonal_steps(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        r, w, z, d = b.vector(1), b.vector(2), b.zeros(), b.vector(3)
+        b.kernel("jacobi")(b.matrix, r, 0.75, z)
+        scaled = b.block(z).copy()
+        b.kernel("chebyshev")(b.matrix, r, w, 0.5, 1.5, d, z)
+        return scaled, b.block(d), b.block(z)
+
+    both(pair, run)
+    one, textbook = pair
+    scaled, d, z = run(one)
+    assert textbook.backend.name == "numpy"
+    diagonal = textbook.matrix.diagonal.reshape(one.case.shape, order="F")
+    r, w, before = (one.block(one.vector(seed)) for seed in (1, 2, 3))
+    close(scaled, 0.75 * r / diagonal)
+    close(d, 0.5 * before + 1.5 * (r - w) / diagonal)
+    close(z, scaled + d)
+
+
+INF = np.inf
+FROZEN: dict[str, tuple[float, ...]] = {
+    "converged": (3.0, 4.0, 1.0, 1.0, INF),
+    "diverged": (3.0, 4.0, 2.0, 1.0, 1.5),
+    "no residual": (3.0, 4.0, np.nan, 1.0, INF),
+    "M is not definite": (0.0, 4.0, 2.0, 1.0, INF),
+    "A is not definite": (3.0, -4.0, 2.0, 1.0, INF),
+    "no curvature": (3.0, 0.0, 2.0, 1.0, INF),
+    "rz overflows": (INF, 4.0, 2.0, 1.0, INF),
+    "pAp overflows": (3.0, INF, 2.0, 1.0, INF),
+    "rz is NaN": (np.nan, 4.0, 2.0, 1.0, INF),
+    "pAp is NaN": (3.0, np.nan, 2.0, 1.0, INF),
+}
+"""rz, pAp, rr, limit and ceiling that end a solve."""
+
+
+@pytest.mark.parametrize("scalars", [(3.0, 4.0, 2.0, 1.0, INF), (3.0, 4.0, 2.0, 1.0, 2.0), *FROZEN.values()])
+def test_update_x_r(pair: tuple[Box, Box], scalars: tuple[float, ...]) -> None:
     def run(b: Box) -> Any:
         x, r, dot = b.vector(3), b.vector(4), b.scalar(np.nan)
-        scalars = b.scalar(3.0), b.scalar(4.0), b.scalar(rr), b.scalar(1.0)
-        b.kernel("update_x_r")(b.vector(1), b.vector(2), *scalars, x, r, dot)
+        b.kernel("update_x_r")(b.vector(1), b.vector(2), *map(b.scalar, scalars), x, r, dot)
         return b.block(x), b.block(r), b.backend.to_host(dot)
 
     both(pair, run)
     b = pair[0]
     changed = (run(b)[0] != b.block(b.vector(3))).any()
-    assert changed == (rr == 2.0)
+    assert changed == (scalars not in FROZEN.values())
 
 
 def test_update_x_r_may_write_the_scalar_that_it_reads(name: str) -> None:
@@ -680,18 +714,21 @@ def test_update_x_r_may_write_the_scalar_that_it_reads(name: str) -> None:
     for shared in (True, False):
         rr = b.scalar(1e3)
         dot = rr if shared else b.scalar()
-        args = b.vector(1), b.vector(2), b.scalar(3.0), b.scalar(4.0), rr, b.scalar(1.0), b.vector(3), b.vector(4), dot
-        b.kernel("update_x_r")(*args)
+        scalars = b.scalar(3.0), b.scalar(4.0), rr, b.scalar(1.0), b.scalar(1e4)
+        b.kernel("update_x_r")(b.vector(1), b.vector(2), *scalars, b.vector(3), b.vector(4), dot)
         dots.append(float(b.backend.to_host(dot)[0]))
     assert dots[0] == dots[1]
 
 
-def test_a_breakdown_is_seen_in_the_numbers(name: str) -> None:
+@pytest.mark.parametrize(
+    "case", ["M is not definite", "A is not definite", "no curvature", "rz overflows", "pAp is NaN"]
+)
+def test_a_breakdown_leaves_p_as_it_was(name: str, case: str) -> None:
     b = box(CASES[0], name)
+    rz, pap, *_ = FROZEN[case]
     p = b.vector(1)
-    b.kernel("update_p")(b.vector(2), b.scalar(1.0), b.scalar(0.0), p)
-    host = b.backend.to_host(b.backend.unload(b.layout, p))
-    assert not np.isfinite(host).any()
+    b.kernel("update_p")(b.vector(2), b.scalar(rz), b.scalar(1.0), b.scalar(pap), p)
+    assert (b.block(p) == b.block(b.vector(1))).all()
 
 
 # -- the same bits -----------------------------------------------------------------------------------------------------
@@ -706,7 +743,7 @@ def everything(b: Box) -> list[F64]:
     b.kernel("spmv_dot")(b.matrix, x, y, dots[0])
     b.kernel("spmv_halo_dot")(b.outer, b.halo(4), x, y, dots[0])
     b.kernel("dot")(x, r, dots[1])
-    b.kernel("update_x_r")(x, y, dots[0], dots[1], b.scalar(1.0), b.scalar(0.0), e, r, dots[2])
+    b.kernel("update_x_r")(x, y, dots[0], b.scalar(1.0), b.scalar(1.0), b.scalar(0.0), b.scalar(INF), e, r, dots[2])
     return [b.backend.to_host(v).copy() for v in (x, y, e, r, rc, *dots)]
 
 

@@ -1,0 +1,414 @@
+"""`Solver`: sets a system up once, on whatever devices there are, and solves it as often as wanted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self, final, overload
+from weakref import WeakSet
+
+import numpy as np
+
+from dsolver.containers import Container, container_of, stacked
+from dsolver.engines.job import Job
+from dsolver.errors import ClusterError, InputError
+from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.partition import Partition
+from dsolver.preconditioners import Function, Recipe, recipe_of
+from dsolver.problems import Problem
+from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
+from dsolver.solution import Solution
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+MAXITER: Final = 1000
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What one solve is told beside b and x0; see `Solver.solve`."""
+
+    rtol: float = 1e-8
+    atol: float = 0.0
+    maxiter: int | None = None
+    callback: Callback | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name, function in (("callback", self.callback), ("progress", self.progress)):
+            if function is not None and not callable(function):
+                raise InputError(f"{name} must be a function of a State, not {function!r}")
+        self.tolerances()
+
+    def tolerances(self) -> Tolerances:
+        """When to stop."""
+        return Tolerances(rtol=self.rtol, atol=self.atol, maxiter=MAXITER if self.maxiter is None else self.maxiter)
+
+
+@final
+class Solutions(Sequence[Solution]):
+    """The solutions for several right-hand sides, in their order.
+
+    Attributes:
+        x: the solutions as one array of shape (m, nx, ny, nz), when the right-hand sides were one; else a list.
+    """
+
+    def __init__(self, solutions: Sequence[Solution], x: Any) -> None:
+        self._solutions = tuple(solutions)
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self._solutions)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
+    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        return self._solutions[index]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached for every right-hand side."""
+        return all(solution.converged for solution in self)
+
+    def __repr__(self) -> str:
+        good = sum(solution.converged for solution in self)
+        return f"<Solutions: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"
+
+
+@final
+class Solver:
+    """A system that is set up, ready for any number of right-hand sides. Close it, or use it in a ``with`` statement.
+
+    Matrices, vectors, connections and recorded kernels stay on the devices between two solves. On a cluster of GPUs an
+    open Solver keeps its workers: other solves there wait until it is closed.
+
+    Args:
+        problem: the system; see `dsolver.problems`.
+        client: a Dask cluster's client; by default everything runs in this process.
+        engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
+        device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
+        kernels: "auto", or "numpy" for the slow text-book kernels.
+        order: of the smoother: "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
+        M: the preconditioner: "mg" (multigrid, the default), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
+            "chebyshev", None; an object of `dsolver.preconditioners` for other options; or your own, in this process
+            only: a function z = M(r) of whole arrays of the grid's shape, in b's kind of array, or an object of SciPy's
+            kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the order of ``b.ravel()``. It must be
+            linear, symmetric and positive definite.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        client: Client | None = None,
+        engine: EngineName = "auto",
+        device: DeviceName = "auto",
+        kernels: KernelsName = "auto",
+        order: str = "color8",
+        M: Any = "mg",
+    ) -> None:
+        began = time.perf_counter()
+        self._job: Job | None = None
+        _check_problem(problem)
+        self._recipe = recipe_of(M, problem.grid)
+        self._order = Order.parse(order)
+        self._runtime = connect(client, engine=engine, device=device, kernels=kernels)
+        if self._runtime.client is not None and not self._recipe.everywhere:
+            raise InputError(
+                "M is a function, which is called in this process and not on a cluster: drop client=, or use a "
+                "preconditioner of dsolver's, such as M='mg'"
+            )
+        self._spec = self._planned(problem)
+        self._held = self._claimed()
+        self._lock = threading.Lock()
+        self._solving: Container | None = None
+        self._job = self._runtime.launch(Solve, self._spec, self._partition, problem.offsets)
+        self._fresh = True
+        self._setup: float = time.perf_counter() - began
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        """The system that is set up."""
+        return self._spec.hierarchy.problem
+
+    @property
+    def _partition(self) -> Partition:
+        return self._spec.hierarchy.partitions[0]
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.problem.grid))
+        state = "closed" if self._job is None else f"on {self._runtime.describe(len(self._partition))}"
+        return f"<Solver {self.problem.name} {shape}, {state}>"
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def solve(
+        self,
+        b: list[Any] | tuple[Any, ...],
+        *,
+        x0: Any = ...,
+        rtol: float = ...,
+        atol: float = ...,
+        maxiter: int | None = ...,
+        callback: Callback | None = ...,
+        progress: Progress | None = ...,
+    ) -> Solutions: ...
+    @overload
+    def solve(
+        self,
+        b: Any,
+        *,
+        x0: Any = ...,
+        rtol: float = ...,
+        atol: float = ...,
+        maxiter: int | None = ...,
+        callback: Callback | None = ...,
+        progress: Progress | None = ...,
+    ) -> Solution: ...
+    def solve(
+        self,
+        b: Any,
+        *,
+        x0: Any = None,
+        rtol: float = 1e-8,
+        atol: float = 0.0,
+        maxiter: int | None = None,
+        callback: Callback | None = None,
+        progress: Progress | None = None,
+    ) -> Solution | Solutions:
+        """Solve A x = b by preconditioned conjugate gradients.
+
+        Args:
+            b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
+                list of such, or one array of shape (m, nx, ny, nz). They are solved one after the other on the same
+                set-up.
+            x0: first guess, like b; zero by default.
+            rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+            atol: the same limit as an absolute number, in the units of b.
+            maxiter: iterations at most; 1000 by default.
+            callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then
+                run one by one, which costs speed on small systems.
+            progress: called with the newest `State` about twice a second; the solve takes no notice of it.
+
+        Returns:
+            The solution, or `Solutions` of several. Its status, judged on the true residual, tells whether it
+            converged: not to is no exception.
+
+        Raises:
+            InputError: an argument cannot be right, or this Solver is closed or solving already.
+            ClusterError: the cluster failed during the solve.
+        """
+        options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress)
+        if not _several(b):
+            check_shapes(self.problem, b, x0)
+            return self.run(b, x0, options)
+        pairs = list(zip(b, _guesses(x0, b), strict=True))
+        for values, guess in pairs:
+            check_shapes(self.problem, values, guess)
+        solutions = [self.run(values, guess, options) for values, guess in pairs]
+        x = [solution.x for solution in solutions]
+        return Solutions(solutions, x if isinstance(b, list | tuple) else stacked(x, b))
+
+    def iterate(self) -> Any:
+        """The newest iterate of the solve that is running, like its b: for callbacks.
+
+        Raises:
+            InputError: none is running.
+        """
+        if self._solving is None:
+            raise InputError("no solve is running: call this in a callback")
+        return self._solving.like(self._opened().unload("x", host=self._solving.host))
+
+    def update(self, problem: Problem) -> None:
+        """Set up another matrix of the same structure in place of this one.
+
+        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again.
+
+        Args:
+            problem: with the same grid, chunks and offsets.
+
+        Raises:
+            InputError: the structure differs, or this Solver is closed or solving.
+            ClusterError: the cluster failed.
+        """
+        began = time.perf_counter()
+        _check_problem(problem)
+        old = self.problem
+        for name in ("grid", "chunks", "offsets"):
+            if getattr(problem, name) != getattr(old, name):
+                raise InputError(f"the new problem has other {name}: open another Solver for it")
+        with self._in_use():
+            spec = self._planned(problem)
+            self._opened().call("update", spec)
+            self._spec = spec
+            self._fresh, self._setup = True, time.perf_counter() - began
+
+    def close(self) -> None:
+        """End it and give back what it holds. Solutions stay. To close twice does nothing."""
+        job, self._job = self._job, None
+        _OPEN.discard(self)
+        if job is not None:
+            job.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- steps of a solve ----------------------------------------------------------------------------------------------
+
+    def run(self, b: Any, x0: Any, options: Options) -> Solution:
+        """Solve for one right-hand side that `check_shapes` has seen; see `solve`."""
+        with self._in_use():
+            return self._solved(b, x0, options)
+
+    def _solved(self, b: Any, x0: Any, options: Options) -> Solution:
+        began, setup = time.perf_counter(), self._setup
+        job, client = self._opened(), self._runtime.client
+        right = container_of("b", b, self._partition, client)
+        guess = None if x0 is None else container_of("x0", x0, self._partition, client)
+        if isinstance(self._recipe, Function):
+            self._recipe.host = right.host
+        job.load("b", right.blocks())
+        if guess is not None:
+            job.load("x", guess.blocks())
+        elif not self._fresh:
+            job.call("fill", "x", 0.0)
+        self._fresh, self._setup = False, 0.0
+        b_norm, x_norm = job.call("norms")
+        _check_norms(b_norm, x_norm)
+        if b_norm == 0.0:
+            if not right.is_zero():
+                raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
+            job.call("fill", "x", 0.0)
+        loaded = time.perf_counter()
+        # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
+        patience = max(PATIENCE, sum(self.problem.grid))
+        drive = Drive(job, options.tolerances(), b_norm, options.callback, options.progress, patience)
+        self._solving = right
+        try:
+            status = drive.run()
+        finally:
+            self._solving = None
+        solved = time.perf_counter()
+        x = right.like(job.unload("x", host=right.host))
+        return Solution(
+            x=x,
+            status=status,
+            iterations=len(drive.residuals) - 1,
+            residuals=tuple(drive.residuals),
+            true_residual=drive.true_residual,
+            b_norm=b_norm,
+            timings={
+                "setup": setup,
+                "load": loaded - began,
+                "solve": solved - loaded,
+                "total": setup + time.perf_counter() - began,
+            },
+            engine=self._runtime.describe(len(self._partition)),
+        )
+
+    def _planned(self, problem: Problem) -> SolveSpec:
+        levels = self._recipe.levels
+        chunks = problem.chunks or self._runtime.chunks_for(problem.grid, 2 ** (levels - 1))
+        hierarchy = Hierarchy.plan(problem, chunks, self._order, levels)
+        return SolveSpec(hierarchy=hierarchy, preconditioner=self._recipe)
+
+    def _opened(self) -> Job:
+        if self._job is None:
+            raise InputError("this Solver is closed: open a new one")
+        return self._job
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._opened()
+        if not self._lock.acquire(blocking=False):
+            raise InputError("this Solver is solving already: open another one for a solve beside it")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _claimed(self) -> tuple[int, frozenset[str]]:
+        """This thread and the workers whose GPUs are taken, unless this thread holds some of them already."""
+        runtime: Runtime = self._runtime
+        taken = runtime.client is not None and runtime.engine == "resident" and runtime.device == "cuda"
+        mine = threading.get_ident(), frozenset(runtime.workers if taken else ())
+        for other in list(_OPEN):
+            thread, workers = other._held
+            if thread == mine[0] and workers & mine[1]:
+                raise ClusterError(
+                    f"{other} holds the GPUs of this cluster and was opened by this thread, which would wait for ever: "
+                    f"close it first, or use it for this solve too"
+                )
+        if taken:
+            _OPEN.add(self)
+        return mine
+
+
+_OPEN: WeakSet[Solver] = WeakSet()
+"""Those that hold GPUs of a cluster."""
+
+
+def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
+    """Refuse what can be refused before anything is connected; values of Dask arrays are looked at once computed."""
+    whole = Partition(problem.grid)
+    for name, values in (("b", b), ("x0", x0)):
+        if values is not None or name == "b":
+            container_of(name, values, whole, None).check()
+
+
+def _check_problem(problem: Any) -> None:
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
+        )
+
+
+def _check_norms(b_norm: float, x_norm: float) -> None:
+    for name, norm in (("b", b_norm), ("x0", x_norm)):
+        if not np.isfinite(norm):
+            raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+
+
+def _several(b: Any) -> bool:
+    """Whether b is several right-hand sides."""
+    if isinstance(b, list | tuple):
+        return bool(b) and all(hasattr(values, "shape") for values in b)
+    return getattr(b, "ndim", 3) == 4
+
+
+def _guesses(x0: Any, b: Any) -> list[Any]:
+    if x0 is None:
+        return [None] * len(b)
+    if not _several(x0) or len(x0) != len(b):
+        raise InputError(f"x0 must be {len(b)} guesses like b, a list or an array with one more dimension in front")
+    return list(x0)
+
+
+def prepared(problem: Any, b: Any, x0: Any, m: Any, order: str) -> Recipe:
+    """Look at all that needs no device and no cluster."""
+    _check_problem(problem)
+    recipe = recipe_of(m, problem.grid)
+    Order.parse(order)
+    check_shapes(problem, b, x0)
+    return recipe

@@ -1,0 +1,351 @@
+"""`Solver`: one set-up, many solves; and `cg`, which takes and returns what SciPy's does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+from distributed import Client, LocalCluster
+
+import dsolver
+from dsolver import Solver, Status, problems
+from dsolver.errors import ClusterError, InputError
+from dsolver.problems import Problem
+
+F64 = npt.NDArray[np.float64]
+GRID = (16, 8, 24)
+PROBLEM = problems.poisson7(GRID)
+SHIFTED_WEIGHTS = np.zeros((3, 3, 3))
+for offset in problems.STAR_OFFSETS:
+    SHIFTED_WEIGHTS[offset[0] + 1, offset[1] + 1, offset[2] + 1] = -1.0
+SHIFTED_WEIGHTS[1, 1, 1] = 9.0
+SHIFTED = problems.stencil(GRID, SHIFTED_WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def b() -> F64:
+    return np.random.default_rng(0).standard_normal(GRID)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def matrix(grid: tuple[int, int, int]) -> Any:
+    """The 7-point Laplacian for vectors in the order of b.ravel()."""
+    x, y, z = (scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)) for n in grid)
+    return scipy.sparse.csr_array(scipy.sparse.kronsum(z, scipy.sparse.kronsum(y, x)))
+
+
+def same(found: dsolver.Solution, expected: dsolver.Solution) -> bool:
+    return found.residuals == expected.residuals and found.x.tobytes() == expected.x.tobytes()
+
+
+# -- one set-up, many solves -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", ["mg", "chebyshev", None, lambda r: r / 6.0])
+def test_every_solve_is_like_a_first_one(m: Any, b: F64) -> None:
+    with Solver(PROBLEM, M=m) as solver:
+        for right in (b, 2.0 * b[::-1], b):
+            assert same(solver.solve(right), dsolver.solve(PROBLEM, right, M=m))
+        guess = np.ones(GRID)
+        assert same(solver.solve(b, x0=guess), dsolver.solve(PROBLEM, b, x0=guess, M=m))
+        assert same(solver.solve(b, rtol=1e-3), dsolver.solve(PROBLEM, b, rtol=1e-3, M=m))
+
+
+def test_set_up_is_paid_once(b: F64) -> None:
+    with Solver(PROBLEM) as solver:
+        first, second = solver.solve(b), solver.solve(b)
+    assert first.timings["setup"] > 0.0
+    assert second.timings["setup"] == 0.0
+    for solution in (first, second):
+        assert (
+            sum(seconds for name, seconds in solution.timings.items() if name != "total") <= solution.timings["total"]
+        )
+
+
+def test_several_right_hand_sides(b: F64) -> None:
+    many = np.stack([b, np.zeros(GRID), 3.0 * b])
+    with Solver(PROBLEM) as solver:
+        of_array: Any = solver.solve(many)
+        of_list = solver.solve(list(many))
+        warm: Any = solver.solve(many, x0=of_array.x)
+    assert isinstance(of_array, dsolver.Solutions)
+    assert isinstance(of_list.x, list)
+    assert of_array.x.shape == many.shape
+    assert of_array.converged
+    assert [solution.status for solution in of_array] == [Status.CONVERGED] * 3
+    assert (of_array[0].x == of_array.x[0]).all()
+    assert (of_array.x == np.stack(of_list.x)).all()
+    assert [solution.iterations for solution in warm] == [0, 0, 0]
+    assert repr(of_array) == f"<Solutions: 3 of 3 converged, {of_array[0].iterations * 2} iterations>"
+
+
+def test_one_of_several_may_not_converge(b: F64) -> None:
+    with Solver(PROBLEM) as solver:
+        solutions = solver.solve([b, np.zeros(GRID)], maxiter=2)
+    assert [solution.converged for solution in solutions] == [False, True]
+    assert not solutions.converged
+
+
+def test_several_are_all_looked_at_before_the_first_is_solved(b: F64) -> None:
+    bad = b.copy()
+    bad[0, 0, 0] = np.nan
+    told: list[Any] = []
+    with Solver(PROBLEM) as solver:
+        with pytest.raises(InputError, match="b has 1 values that are NaN"):
+            solver.solve([b, bad], callback=told.append)
+        with pytest.raises(InputError, match="x0 must be 2 guesses like b"):
+            solver.solve([b, b], x0=b)
+    assert told == []
+
+
+def test_update_takes_another_matrix(b: F64) -> None:
+    with Solver(PROBLEM) as solver:
+        solver.solve(b)
+        solver.update(SHIFTED)
+        assert solver.problem is SHIFTED
+        updated = solver.solve(b)
+        assert updated.timings["setup"] > 0.0
+        solver.update(PROBLEM)
+        back = solver.solve(b)
+    assert same(updated, dsolver.solve(SHIFTED, b))
+    assert same(back, dsolver.solve(PROBLEM, b))
+
+
+@pytest.mark.parametrize(
+    ("problem", "what"),
+    [
+        (problems.poisson7((8, 8, 8)), "grid"),
+        (problems.poisson7(GRID, chunks=(2, 1, 1)), "chunks"),
+        (problems.hpcg(GRID), "offsets"),
+        ("poisson", "must come from dsolver.problems"),
+    ],
+)
+def test_update_refuses_another_structure(problem: Any, what: str, b: F64) -> None:
+    with Solver(PROBLEM) as solver:
+        with pytest.raises(InputError, match=what):
+            solver.update(problem)
+        assert solver.solve(b).converged
+
+
+def test_a_closed_solver_says_so(b: F64) -> None:
+    solver = Solver(PROBLEM, device="cpu")
+    assert repr(solver) == "<Solver poisson7 16x8x24, on resident/cpu>"
+    x = solver.solve(b).x
+    solver.close()
+    solver.close()
+    assert repr(solver).endswith("closed>")
+    assert x.shape == GRID
+    for use in (lambda: solver.solve(b), lambda: solver.update(SHIFTED)):
+        with pytest.raises(InputError, match="this Solver is closed"):
+            use()
+
+
+def test_a_solver_that_solves_cannot_be_used_meanwhile(b: F64) -> None:
+    def again(_: dsolver.State) -> None:
+        solver.solve(b)
+
+    with Solver(PROBLEM) as solver:
+        with pytest.raises(InputError, match="is solving already"):
+            solver.solve(b, callback=again)
+        assert solver.solve(b).converged, "a callback that fails breaks nothing"
+
+
+def test_a_callback_may_look_at_the_iterate(b: F64) -> None:
+    seen: list[F64] = []
+
+    def look(state: dsolver.State) -> bool:
+        seen.append(solver.iterate())
+        return state.iteration == 3
+
+    with Solver(PROBLEM) as solver:
+        stopped = solver.solve(b, callback=look)
+        with pytest.raises(InputError, match="no solve is running"):
+            solver.iterate()
+    assert stopped.status is Status.STOPPED
+    assert len(seen) == 3
+    assert (seen[2] == stopped.x).all()
+    assert (seen[0] == dsolver.solve(PROBLEM, b, maxiter=1).x).all()
+
+
+# -- on a cluster ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) -> None:
+    problem = problems.poisson7(GRID, chunks=(2, 1, 1))
+    expected = dsolver.solve(problem, b, device="cpu")
+    right = da.from_array(b, chunks=(8, 8, 24))
+    with Solver(problem, client=client, engine=engine, device="cpu") as solver:
+        for factor in (1.0, 4.0):
+            solution = solver.solve(factor * right)
+            assert isinstance(solution.x, da.Array)
+            assert solution.x.chunks == ((8, 8), (8,), (24,))
+            assert (solution.x.compute() == factor * expected.x).all(), "a power of two changes no bit"
+        several = solver.solve(da.stack([right, 2.0 * right]))
+        assert (several.x.compute() == np.stack([expected.x, 2.0 * expected.x])).all()
+        assert solver.solve(right, x0=solution.x / 4.0).iterations == 0
+
+
+def test_it_works_inside_a_running_loop(b: F64) -> None:
+    """As in a notebook, whose cells run inside a loop."""
+
+    async def cell() -> tuple[dsolver.Solution, list[F64]]:
+        seen: list[F64] = []
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+            Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, device="cpu") as solver,
+        ):
+            solution = solver.solve(b, callback=lambda _: seen.append(solver.iterate()))
+        return solution, seen
+
+    solution, seen = asyncio.run(cell())
+    assert solution.converged
+    assert (seen[-1] == solution.x).all()
+
+
+def test_functions_stay_in_this_process(client: Client) -> None:
+    with pytest.raises(InputError, match="M is a function, which is called in this process and not on a cluster"):
+        Solver(PROBLEM, client=client, M=lambda r: r)
+    with Solver(PROBLEM, client=client, engine="reference", M=lambda r: r) as solver:
+        assert solver.solve(np.ones(GRID)).converged
+
+
+def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jobs cannot share a GPU: a second Solver would wait for one that its own thread has left open."""
+    launched: list[Solver] = []
+
+    class Job:
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
+    monkeypatch.setattr("dsolver.runtime.Runtime.launch", lambda *_: Job())
+    first = Solver(PROBLEM)
+    with pytest.raises(ClusterError, match=r"<Solver poisson7 .*> holds the GPUs of this cluster .* close it first"):
+        Solver(PROBLEM)
+    thread = threading.Thread(target=lambda: launched.append(Solver(PROBLEM)))
+    thread.start()
+    thread.join()
+    assert len(launched) == 1, "another thread may wait its turn"
+    first.close()
+    Solver(PROBLEM).close()
+    launched[0].close()
+
+
+def on_gpus(*workers: str) -> dsolver.runtime.Runtime:
+    client: Any = object()
+    return dsolver.runtime.Runtime(engine="resident", device="cuda", kernels="cuda", client=client, workers=workers)
+
+
+# -- cg ----------------------------------------------------------------------------------------------------------------
+
+
+def test_cg_is_scipys() -> None:
+    problem = problems.poisson7((12, 7, 9))
+    right = np.random.default_rng(1).standard_normal(problem.grid)
+    seen: list[F64] = []
+    theirs_seen: list[F64] = []
+    x, info = dsolver.cg(problem, right, callback=seen.append)
+    theirs, their_info = scipy.sparse.linalg.cg(
+        matrix(problem.grid), right.ravel(), callback=lambda xk: theirs_seen.append(xk.copy())
+    )
+    assert info == their_info == 0
+    assert len(seen) == len(theirs_seen)
+    assert x.ravel() == pytest.approx(theirs, rel=1e-9, abs=1e-12)
+    assert seen[4].ravel() == pytest.approx(theirs_seen[4], rel=1e-9, abs=1e-12)
+    assert (seen[-1] == x).all()
+
+
+@pytest.mark.parametrize("m", [None, "mg", "jacobi"])
+def test_cg_takes_raveled_vectors(m: Any, b: F64) -> None:
+    x, info = dsolver.cg(PROBLEM, b, M=m, rtol=1e-9)
+    shapes: list[Any] = []
+    flat, flat_info = dsolver.cg(PROBLEM, b.ravel(), M=m, rtol=1e-9, callback=lambda xk: shapes.append(xk.shape))
+    assert info == flat_info == 0
+    assert (flat == x.ravel()).all()
+    assert set(shapes) == {(b.size,)}
+    again, info = dsolver.cg(PROBLEM, b.ravel(), flat, M=m, rtol=1e-9)
+    assert info == 0
+    assert (again == flat).all()
+
+
+def negative(problem: Problem) -> Problem:
+    weights = -SHIFTED_WEIGHTS
+    return problems.stencil(problem.grid, weights)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "info"),
+    [
+        ({"maxiter": 3}, 3),
+        ({"maxiter": 0}, 1),
+        ({"A": negative(PROBLEM)}, -1),
+        ({"M": lambda r: -r}, -1),
+        ({"M": lambda r: np.full_like(r, np.nan)}, -3),
+    ],
+)
+def test_info_tells_what_scipys_does(arguments: dict[str, Any], info: int, b: F64) -> None:
+    given: dict[str, Any] = {"A": PROBLEM, "b": b} | arguments
+    assert dsolver.cg(**given)[1] == info
+
+
+def test_a_tolerance_out_of_reach_is_no_breakdown(b: F64) -> None:
+    x, info = dsolver.cg(PROBLEM, b, rtol=0.0)
+    assert info > 0
+    assert np.linalg.norm(b.ravel() - matrix(GRID) @ x.ravel()) < 1e-13 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("a", [matrix((2, 2, 2)), np.eye(8), "poisson7", None])
+def test_what_is_no_problem_is_refused(a: Any) -> None:
+    with pytest.raises(InputError, match=r"A is .*must be a problem on a grid.*General sparse matrices"):
+        dsolver.cg(a, np.ones(8))
+
+
+def test_cg_refuses_a_callback_that_is_none(b: F64) -> None:
+    bad: Any = 3
+    with pytest.raises(InputError, match="callback must be a function of an iterate"):
+        dsolver.cg(PROBLEM, b, callback=bad)
+
+
+# -- what the status promises ------------------------------------------------------------------------------------------
+
+
+def test_a_wild_guess_costs_no_second_start() -> None:
+    """Rounding of a huge x0 spoils the recursion, which takes the true residual on the way."""
+    problem = problems.poisson7((32, 32, 32))
+    rng = np.random.default_rng(0)
+    b, x0 = rng.standard_normal(problem.grid), 1e12 * rng.standard_normal(problem.grid)
+    solution = dsolver.solve(problem, b, x0=x0, M=None, rtol=1e-9, device="cpu")
+    plain = dsolver.solve(problem, b, M=None, rtol=1e-9, device="cpu")
+    assert solution.converged
+    assert plain.iterations < solution.iterations < 2.3 * plain.iterations, "335 of 133 where it begins anew"
+
+
+@pytest.mark.parametrize("m", [None, "mg", "jacobi"])
+def test_x_is_the_iterate_that_the_last_residual_tells_of(m: Any) -> None:
+    """After a breakdown in the middle of a superstep too: A is indefinite, with few negative eigenvalues."""
+    weights = SHIFTED_WEIGHTS.copy()
+    weights[1, 1, 1] = 5.9
+    problem = problems.stencil((32, 32, 32), weights)
+    right = np.random.default_rng(5).standard_normal(problem.grid)
+    solution = dsolver.solve(problem, right, M=m, rtol=1e-12, device="cpu")
+    assert solution.status is Status.INDEFINITE
+    assert solution.iterations > 3, "found in the middle of something"
+    assert solution.residuals[-1] == pytest.approx(solution.true_residual, rel=1e-8)
+    assert solution.residuals[-1] == solution.residuals[-2], "the iteration that broke down changed nothing"
