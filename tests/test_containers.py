@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 from distributed import Client, LocalCluster, futures_of
 
+import dsolver
 from dsolver import Status, problems
 from dsolver.api import solve
 from dsolver.engines import ranks
@@ -216,3 +217,76 @@ def test_a_dask_array_whose_norm_underflows_is_refused(where: Client | None) -> 
     with pytest.raises(InputError, match="so small that its norm is zero"):
         solve(PROBLEM, tiny, client=where)
     assert solve(PROBLEM, 0.0 * tiny, client=where).converged
+
+
+# -- xarray ------------------------------------------------------------------------------------------------------------
+
+
+def labeled(values: Any) -> Any:
+    """A DataArray with coordinates along two axes and one that depends on two, a name and attributes."""
+    import xarray as xr
+
+    nx, ny, nz = values.shape
+    return xr.DataArray(
+        values,
+        dims=("x", "y", "z"),
+        coords={"x": np.linspace(0.0, 1.0, nx), "z": np.arange(nz) ** 2, "depth": (("x", "y"), np.ones((nx, ny)))},
+        name="source",
+        attrs={"units": "W"},
+    )
+
+
+def test_labels_come_back_with_the_solution() -> None:
+    import xarray as xr
+
+    grid = (8, 8, 16)
+    problem, plain = problems.poisson7(grid), np.random.default_rng(0).standard_normal(grid)
+    b = labeled(plain)
+    expected = dsolver.solve(problem, plain, device="cpu")
+    solution = dsolver.solve(problem, b, device="cpu")
+    assert isinstance(solution.x, xr.DataArray)
+    assert (solution.x.values == expected.x).all()
+    assert solution.x.dims == b.dims
+    assert solution.x.coords.identical(b.coords)
+    assert solution.x.name is None
+    assert solution.x.attrs == {}
+    assert float(abs(solution.x.sel(x=1.0) - expected.x[-1]).max()) == 0.0
+    warm = dsolver.solve(problem, b, x0=solution.x, device="cpu")
+    assert warm.iterations == 0
+    with dsolver.Solver(problem, device="cpu") as solver:
+        several: Any = solver.solve(xr.concat([b, 2 * b], dim="time"))
+        of_list = solver.solve([b, 2 * b])
+    assert several.x.dims == ("time", "x", "y", "z")
+    assert (several.x[1].values == 2 * expected.x).all()
+    assert of_list.x[1].coords.identical(b.coords)
+    x, info = dsolver.cg(problem, b, M="mg")
+    assert info == 0
+    assert x.coords.identical(b.coords)
+
+
+def test_labels_around_dask_arrays_stay_around_dask_arrays(client: Client) -> None:
+    grid = (16, 8, 8)
+    problem = problems.poisson7(grid, chunks=(2, 1, 1))
+    values = np.random.default_rng(0).standard_normal(grid)
+    b = labeled(da.from_array(values, chunks=(8, 8, 8)))
+    expected = dsolver.solve(problem, values, device="cpu")
+    for given in (client, None):
+        x = dsolver.solve(problem, b, client=given, device="cpu").x
+        assert isinstance(x.data, da.Array)
+        assert (x.compute().values == expected.x).all()
+        assert x.coords.identical(b.coords)
+
+
+def test_dimensions_in_another_order_are_refused() -> None:
+    import xarray as xr
+
+    b = labeled(np.ones((8, 8, 8)))
+    with pytest.raises(InputError, match=r"b has the dimensions .*'z', 'y', 'x'.*pass b.transpose\('x', 'y', 'z'\)"):
+        dsolver.solve(problems.poisson7((8, 8, 8)), b.transpose("z", "y", "x"))
+    other = xr.DataArray(np.ones((8, 8, 8)), dims=("i", "j", "k"))
+    assert dsolver.solve(problems.poisson7((8, 8, 8)), other).x.dims == ("i", "j", "k")
+    with pytest.raises(InputError, match="b is a Dataset: pass one of its variables"):
+        dsolver.solve(problems.poisson7((8, 8, 8)), b.to_dataset())
+    b[0, 0, 0] = np.nan
+    with pytest.raises(InputError, match="b has 1 values that are NaN"):
+        dsolver.solve(problems.poisson7((8, 8, 8)), b)
