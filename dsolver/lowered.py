@@ -40,9 +40,10 @@ class Lowered:
     def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts) -> None:
         """rz = r . z and p = z + (rz/rz_old) p, with z = s M r in the smaller type and the scale s left in it.
 
-        rr is r . r, pap that of the p before. Conjugate gradients do not notice a factor s of M, even one that changes from step to step: with
-        z and rz, p has the factor s, alpha = rz/pAp has 1/s, and x and r take alpha p and alpha A p. The powers of two
-        leave no rounding of their own. So nothing is widened, and 32 bytes a row move where float64 moves 40.
+        rr is r . r, pap that of the p before. Conjugate gradients do not notice a factor s of M, even one that changes
+        from step to step: with z and rz, p has the factor s, alpha = rz/pAp has 1/s, and x and r take alpha p and
+        alpha A p. The powers of two leave no rounding of their own. So nothing is widened, and 32 bytes a row move
+        where float64 moves 40.
         """
         view = self._view
         self._solve(r, rr)
