@@ -1,0 +1,125 @@
+"""What is known of the solves of a cluster: their messages, put together for whoever shows them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+Message = dict[str, Any]
+
+SOLVES: Final = 20
+"""Solves that are remembered; the oldest are forgotten first."""
+POINTS: Final = 4000
+"""Residuals of a solve that are remembered; beyond, every second one is dropped."""
+
+
+@final
+@dataclass(kw_only=True)
+class Watched:
+    """One solve, as far as it has told; see `dsolver.monitor.events` for the messages.
+
+    Attributes:
+        start: its `start` message; of a solve that began before anyone listened, only what every message has.
+        iterations, residuals: the curve, ascending.
+        state, spans, end: the newest message of each kind, or None.
+    """
+
+    start: Message
+    iterations: list[int] = field(default_factory=list)
+    residuals: list[float] = field(default_factory=list)
+    state: Message | None = None
+    spans: Message | None = None
+    end: Message | None = None
+
+    @property
+    def id(self) -> str:
+        """The solve's id."""
+        return str(self.start["solve"])
+
+    @property
+    def title(self) -> str:
+        """A line for people: when it began, what it is, and how it is doing."""
+        grid = "×".join(map(str, self.start.get("grid", ())))
+        status = self.end["status"] if self.end else "running"
+        return f"{self.start.get('what', 'solve')} {grid} {self.start.get('problem', '')} · {self.id[:6]} · {status}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its end has not been told."""
+        return self.end is None
+
+    def take(self, message: Message) -> None:
+        """One more message."""
+        event = message["event"]
+        if event == "start":
+            self.start = message
+        elif event == "spans":
+            self.spans = message
+        else:
+            if event == "end":
+                self.end = message
+            else:
+                self.state = message
+            self._point(message)
+
+    def _point(self, message: Message) -> None:
+        """A phase of the benchmark begins at iteration 0 again: then the curve begins anew."""
+        iteration, residual = message["iteration"], message["residual"]
+        if residual is None:
+            return
+        if self.iterations and iteration < self.iterations[-1]:
+            self.iterations.clear()
+            self.residuals.clear()
+        if self.iterations and iteration == self.iterations[-1]:
+            self.residuals[-1] = residual
+            return
+        self.iterations.append(iteration)
+        self.residuals.append(residual)
+        if len(self.iterations) > POINTS:
+            self.iterations, self.residuals = self.iterations[::2], self.residuals[::2]
+
+
+@final
+class Board:
+    """All solves that have told something, oldest first."""
+
+    def __init__(self) -> None:
+        self.solves: OrderedDict[str, Watched] = OrderedDict()
+
+    def take(self, message: Message) -> None:
+        """A message of any solve."""
+        key = message["solve"]
+        if key not in self.solves:
+            self.solves[key] = Watched(start={"solve": key, "time": message["time"]})
+            while len(self.solves) > SOLVES:
+                self.solves.popitem(last=False)
+        self.solves[key].take(message)
+
+    def lose(self, worker: str) -> None:
+        """A worker has left: solves on it that have not ended by now will hardly tell so themselves."""
+        for solve in self.solves.values():
+            if solve.running and worker in solve.start.get("workers", ()):
+                solve.start.setdefault("lost", []).append(worker)
+
+    def chosen(self, key: str | None) -> Watched | None:
+        """The solve of that id; without one, the newest that runs, or else the newest."""
+        if key is not None and key in self.solves:
+            return self.solves[key]
+        running = [solve for solve in self.solves.values() if solve.running]
+        everything = running or list(self.solves.values())
+        return everything[-1] if everything else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            key: {
+                "start": solve.start,
+                "iterations": solve.iterations,
+                "residuals": solve.residuals,
+                "state": solve.state,
+                "spans": solve.spans,
+                "end": solve.end,
+            }
+            for key, solve in self.solves.items()
+        }

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dsolver.monitor.board import POINTS, SOLVES, Board
+from dsolver.monitor.page import COLORS, Page, facts, rectangles
+from dsolver.monitor.spans import Span, exposure, to_columns
+
+
+def told(solve: str, event: str, **content: Any) -> dict[str, Any]:
+    return {"solve": solve, "event": event, "time": 0.0, **content}
+
+
+def start(solve: str = "a", **content: Any) -> dict[str, Any]:
+    about = {"what": "solve", "grid": [8, 8, 8], "problem": "7-point", "workers": ["tcp://w:1", "tcp://w:2"]}
+    return told(solve, "start", **about, **content)
+
+
+def state(solve: str, iteration: int, residual: float | None = 1.0, **content: Any) -> dict[str, Any]:
+    return told(solve, "state", iteration=iteration, residual=residual, limit=1e-8, rate=None, phase="CG", **content)
+
+
+def end(solve: str, **content: Any) -> dict[str, Any]:
+    about = {"iteration": 9, "residual": 1e-9, "status": "converged", "seconds": 1.5, "error": None}
+    return told(solve, "end", **(about | content))
+
+
+def measured(solve: str = "a") -> dict[str, Any]:
+    spans = [
+        Span(kind="inner", name="spmv", level=0, chunk=0, start=10.0, stop=10.002, iteration=3),
+        Span(kind="exchange", name="exchange", level=0, chunk=0, lane="halo", start=10.0, stop=10.001, iteration=3),
+        Span(kind="wait", name="wait", level=0, rank=1, start=10.0, stop=10.001, iteration=3),
+        Span(kind="reduce", name="total", rank=1, start=10.001, stop=10.002, iteration=3),
+    ]
+    found = exposure(spans)
+    assert found is not None
+    return told(solve, "spans", iteration=3, spans=to_columns(spans), exposure=found.to_dict())
+
+
+def board_of(*messages: dict[str, Any]) -> Board:
+    board = Board()
+    for message in messages:
+        board.take(message)
+    return board
+
+
+def test_a_curve_grows_and_begins_anew_with_a_phase() -> None:
+    board = board_of(start(), state("a", 0, 8.0), state("a", 2, 4.0), state("a", 2, 3.0))
+    assert (board.solves["a"].iterations, board.solves["a"].residuals) == ([0, 2], [8.0, 3.0])
+    board.take(state("a", 1, 7.0))
+    assert board.solves["a"].iterations == [1]
+    board.take(state("a", 3, None))
+    assert board.solves["a"].iterations == [1]
+
+
+def test_long_curves_are_thinned() -> None:
+    board = board_of(start(), *(state("a", i) for i in range(POINTS + 10)))
+    iterations = board.solves["a"].iterations
+    assert POINTS // 2 <= len(iterations) <= POINTS
+    assert (iterations[0], iterations[-1]) == (0, POINTS + 9)
+
+
+def test_several_solves_are_told_apart_and_the_oldest_forgotten() -> None:
+    board = board_of(start("a"), start("b"), state("a", 1, 0.5), end("b"))
+    assert board.solves["b"].iterations == [9]
+    chosen = board.chosen(None)
+    assert chosen is not None
+    assert chosen.id == "a"  # the one that runs
+    chosen = board.chosen("b")
+    assert chosen is not None
+    assert "converged" in chosen.title
+    for number in range(SOLVES):
+        board.take(start(f"c{number}"))
+    assert list(board.solves) == [f"c{number}" for number in range(SOLVES)]
+
+
+def test_a_solve_that_began_before_anyone_listened() -> None:
+    board = board_of(state("late", 5, 0.1))
+    assert "iteration 5" in facts(board.solves["late"])
+    assert board.solves["late"].running
+
+
+def test_a_lost_worker_is_told() -> None:
+    board = board_of(start("a"), start("b"), end("b"))
+    board.lose("tcp://w:2")
+    assert "worker tcp://w:2 has left" in facts(board.solves["a"])
+    assert "has left" not in facts(board.solves["b"])
+
+
+def test_a_board_is_json() -> None:
+    board = board_of(start(), state("a", 1), measured(), end("a"))
+    assert json.loads(json.dumps(board.to_dict()))["a"]["end"]["status"] == "converged"
+
+
+def test_facts_in_words() -> None:
+    assert "exposed communication 100.0 % (2.000 ms of 2.000 ms)" in facts(board_of(start(), measured()).solves["a"])
+    fast = start(copy_bandwidth=4e12, iteration_bytes=2e9)
+    text = facts(board_of(fast, state("a", 4, 1e-3) | {"rate": 1000.0}).solves["a"])
+    assert "1000.0 iterations/s (CG)" in text
+    assert "2000 GB/s, 50 % of the copy bandwidth" in text
+    failed = facts(board_of(start(), end("a", status="failed", error="<worker> lost")).solves["a"])
+    assert "<b>failed</b>" in failed
+    assert "&lt;worker&gt; lost" in failed
+
+
+def test_a_lane_for_each_rank_and_stream_inner_above_halo() -> None:
+    drawn = rectangles(board_of(measured()).solves["a"])
+    assert drawn["lane"] == ["rank 0 main", "rank 0 halo", "rank 1 main", "rank 1 main"]
+    assert drawn["left"] == pytest.approx([0.0, 0.0, 0.0, 1.0], abs=1e-3)
+    assert drawn["color"] == [COLORS[kind] for kind in ("inner", "exchange", "wait", "reduce")]
+    assert drawn["what"] == ["spmv, level 0, chunk 0", "exchange, level 0, chunk 0", "wait, level 0", "total"]
+
+
+def test_a_page_follows_the_board() -> None:
+    board = Board()
+    page = Page(board)
+    page.update({})
+    assert "No solve" in page.facts.text
+    for message in (start(), state("a", 1, 0.5), measured()):
+        board.take(message)
+    page.update({"tcp://w:1": (2**30, 0)})
+    assert page.curve.data["residual"] == [0.5]
+    assert page.limit.location == 1e-8
+    assert len(page.lanes.data["lane"]) == 4
+    assert page.levels.data["level"] == ["level 0", "sums"]
+    assert page.memory.data == {"worker": ["w:1"], "gib": [1.0]}
+    board.take(start("b"))
+    page.update({})
+    assert page.curve.data["residual"] == []  # the newest that runs
+    page.choice.value = "a"
+    page.update({})
+    assert page.curve.data["residual"] == [0.5]
