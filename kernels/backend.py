@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
 
@@ -177,6 +178,49 @@ class Backend(ABC):
         return DenseInverse(
             position=layout.position, values=self.asarray(narrowed(semidefinite_inverse(matrix), self.dtype))
         )
+
+    # -- set-up of coarse levels: lattice arrays, x fastest, with `coarsening.GHOST` ghost layers on every side --------
+
+    @abstractmethod
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+        """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
+
+        Args:
+            coarsening: the chunk, the grid around it and what is coarsened.
+            offsets: the K offsets of the weights, (0, 0, 0) among them.
+            weights: float64 (K, nz + 4, ny + 4, nx + 4) in any shape of as many items: the rows of own points and of
+                `GHOST` layers of neighbors (across periodic axes, too), 0 outside the domain; or (K,) for a constant
+                stencil. Entries that leave the domain are not read.
+
+        Returns:
+            float64 (8, nz + 4, ny + 4, nx + 4): the weight of corner a + 2 b + 4 c in every fine point's value, see
+            `dsolver.kernels.coarsening`. Zero where there is no such coarse point, outside the domain, and at ghost
+            points of the outer layer that lie between coarse points along the axis that they end: no coarse point of
+            the chunk reads them. Where the rows sum to zero, each point's weights sum to one.
+        """
+
+    @abstractmethod
+    def galerkin(
+        self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array, p: Array
+    ) -> Array:
+        """The rows of P^T A P at a chunk's coarse points.
+
+        Args:
+            coarsening: as for `interpolation`.
+            offsets: as for `interpolation`.
+            weights: as for `interpolation`.
+            p: what `interpolation` returned.
+
+        Returns:
+            float64 (27, coarse rows), weights at `coarsening.COARSE_OFFSETS`; 0 for entries that leave the domain.
+            Symmetric to rounding, and the same bits whatever the partition. Along a periodic axis with one coarse point
+            the entries that would be the point's own are added to the diagonal. A diagonal that is zero or rounding (a
+            pocket of points without any other coupling) becomes positive, so that the row is decoupled.
+        """
+
+    def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+        """How strongly own rows are coupled along x, y and z, float64 (3,): see `coarsening.couplings`."""
+        return couplings(self.xp, offsets, weights)
 
     def halo_layout(
         self, layout: Layout, sends: list[tuple[int, npt.NDArray[np.int64]]], receives: list[tuple[int, int]]

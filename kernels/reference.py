@@ -12,7 +12,9 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels import galerkin
 from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of, sound
+from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
 
 F64 = npt.NDArray[np.float64]
@@ -151,6 +153,12 @@ class NumpyBackend(Backend):
             columns=np.where(halo, columns - own, 0)[:, boundary],
             values=narrowed(np.where(halo, values, 0.0)[:, boundary], self.dtype),
         )
+
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64) -> F64:
+        return galerkin.interpolation(coarsening, offsets, weights)
+
+    def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64, p: F64) -> F64:
+        return galerkin.galerkin(coarsening, offsets, weights, p)
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 

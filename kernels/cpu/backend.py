@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of, sound
-from dsolver.kernels.cpu import assembly, sweeps, vectors
+from dsolver.kernels.coarsening import Coarsening, Triple
+from dsolver.kernels.cpu import assembly, galerkin, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import (
     SLICE,
@@ -178,6 +179,12 @@ class CpuBackend(Backend):
             values=values,
             columns=columns_out,
         )
+
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64) -> F64:
+        return galerkin.interpolation(self.team, coarsening, offsets, weights)
+
+    def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64, p: F64) -> F64:
+        return galerkin.galerkin(self.team, coarsening, offsets, weights, p)
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 

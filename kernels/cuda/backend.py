@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, Entries, StencilRows
-from dsolver.kernels.cuda import assembly
+from dsolver.kernels.coarsening import Coarsening, Triple
+from dsolver.kernels.cuda import assembly, galerkin
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
@@ -93,6 +94,12 @@ class CudaBackend(Backend):
         coarse_of[places] = coarse.position
         first, last = (int(places.min()), int(places.max())) if len(places) else (SLICE, SLICE - 1)
         return Transfer(coarse_of=coarse_of, fine_of=fine_of, slices=(first // SLICE, last // SLICE + 1))
+
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
+        return galerkin.interpolation(coarsening, offsets, weights)
+
+    def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
+        return galerkin.galerkin(coarsening, offsets, weights, p)
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 

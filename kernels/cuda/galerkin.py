@@ -1,0 +1,72 @@
+"""Interpolation and Galerkin operators on the device, a few launches a level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.layout import Array
+
+FILE, DTYPE = "galerkin.cu", "float64"
+BLOCK = (32, 8, 1)
+GALERKIN_THREADS = 128
+
+
+def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """See `Backend.interpolation`."""
+    p = cupy.zeros((len(CORNERS), *coarsening.ghosted))
+    lattice = _lattice_arguments(coarsening, offsets, weights)
+    nz, ny, nx = coarsening.ghosted
+    grid = (-(-nx // BLOCK[0]), -(-ny // BLOCK[1]), nz)
+    for between in range(1, max(1, sum(coarsening.factors) - 3) + 1):
+        kernel(FILE, "interpolate", DTYPE)(grid, BLOCK, (*lattice, np.int32(between), p))
+    return p
+
+
+def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
+    """See `Backend.galerkin`."""
+    rows = int(np.prod(coarsening.coarse_shape))
+    out = cupy.empty((len(COARSE_OFFSETS), rows))
+    if rows:
+        steps = np.zeros((len(offsets), 4), dtype=np.int32)
+        steps[:, :3] = offsets
+        numbers = [
+            (axis.first, axis.reach, not axis.folded, points)
+            for axis, points in zip(coarsening.axes, coarsening.coarse_shape, strict=True)
+        ]
+        arguments = (
+            *_lattice_arguments(coarsening, offsets, weights),
+            np.int32(len(offsets)),
+            cupy.asarray(steps),
+            cupy.asarray(np.array(numbers, dtype=np.int32)),
+            cupy.ascontiguousarray(p),
+            out,
+        )
+        kernel(FILE, "coarse_weights", DTYPE)((-(-rows // GALERKIN_THREADS),), (GALERKIN_THREADS,), arguments)
+    return out
+
+
+def _lattice_arguments(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Any, ...]:
+    """The arguments called LATTICE in galerkin.cu."""
+    w = cupy.ascontiguousarray(lattice_weights(coarsening, offsets, cupy.asarray(weights, dtype=np.float64)))
+    stride = w[0].size
+    slots = np.array([offsets.index(o) if o in offsets else -1 for o in COARSE_OFFSETS], dtype=np.int32)
+    places = np.concatenate(
+        [np.stack([axis.kind, axis.base, axis.open, axis.open], axis=1) for axis in coarsening.axes]
+    ).astype(np.int32)
+    nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
+    constant = weights.ndim == 1
+    return (
+        nx,
+        ny,
+        nz,
+        cupy.asarray(slots),
+        w,
+        np.int64(stride),
+        np.int32(not constant),
+        cupy.asarray(places),
+    )
