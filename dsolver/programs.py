@@ -152,15 +152,19 @@ class Solve:
         """Begin at the x that is set; returns ‖b - A x‖. Finished when the residual's norm is at most the limit."""
         return float(np.sqrt(self.cg.start(limit * limit)))
 
-    def advance(self, steps: int) -> list[tuple[float, float]]:
+    def advance(self, steps: int, measured: bool = False) -> list[tuple[float, float]]:
         """Run iterations; for each (‖r‖ of the recursion, the smaller of rᵀMr and pᵀAp).
 
         Both are positive for a positive definite A and M; the one that is not shows that A or M is not. NaN if one is
         not finite. From then on x stays what it was.
+
+        Args:
+            steps: how many.
+            measured: the last one is measured where the engine runs them by itself; see `Engine.repeat`.
         """
         watched = self.cg.rr, self.cg.pap, self.cg.rz
         if self._recorded:
-            samples = self._engine.repeat(self.cg.step, steps, watched)
+            samples = self._engine.repeat(self.cg.step, steps, watched, measured=measured)
         else:
             samples = [self._step(*watched) for _ in range(steps)]
         return [(float(np.sqrt(rr)), _curvature(pap, rz)) for rr, pap, rz in samples]

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
+from dsolver.monitor.spans import Span
 from dsolver.partition import Partition
 
 
@@ -117,14 +118,26 @@ class Engine(ABC):
         """The values of scalars. Waits for them."""
 
     @abstractmethod
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
         """Run the step so many times and tell the watched scalars after each.
 
         A step is the same operations on the same handles each time: an engine may record it once and replay it.
+
+        Args:
+            step: what is run.
+            times: how often.
+            watch: what is told.
+            measured: the last one is measured, and `spans` tells how. An engine may need a repetition before.
         """
 
     def forget(self) -> None:  # noqa: B027  # most engines record nothing
         """Drop the recordings of repeated steps, and what they keep alive."""
+
+    def spans(self) -> list[Span]:
+        """What was measured since the last time that this was asked, on the chunks of this engine."""
+        return []
 
     # -- data --------------------------------------------------------------------------------------------------------
 

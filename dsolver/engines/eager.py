@@ -6,43 +6,51 @@ chunks, with a transport to the other ranks). Memory is made at set-up and used 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Any, final
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.stopwatch import OFF, HostStopwatch, Stopwatch, Told
 from dsolver.engines.transport import Alone, Transport
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.kernels.layout import HaloLayout
+from dsolver.monitor.spans import Span
 from dsolver.partition import Partition
 
 
 @final
 class EagerPerChunk(PerChunk):
-    """What was built for each owned chunk."""
+    """What was built for each owned chunk; level is the multigrid level: what is built is a sequence of levels."""
 
-    def __init__(self, items: dict[int, Any]) -> None:
+    def __init__(self, items: dict[int, Any], level: int | None = None) -> None:
         self.items = items
+        self.level = level
 
     def at(self, *path: str | int) -> EagerPerChunk:
-        return EagerPerChunk({number: follow(item, path) for number, item in self.items.items()})
+        level = path[0] if self.level is None and path and isinstance(path[0], int) else self.level
+        return EagerPerChunk({number: follow(item, path) for number, item in self.items.items()}, level)
 
 
 @final
 class EagerField(Field):
     """A vector for each owned chunk."""
 
-    def __init__(self, items: dict[int, Any]) -> None:
+    def __init__(self, items: dict[int, Any], level: int | None = None) -> None:
         self.items = items
+        self.level = level
 
 
 @final
 class EagerHalo(Halo):
     """Halo vectors of the owned chunks and what fills them."""
 
-    def __init__(self, plans: dict[int, HaloLayout], backend: Backend) -> None:
+    def __init__(self, plans: dict[int, HaloLayout], backend: Backend, level: int | None = None) -> None:
         self.plans = plans
+        self.level = level
         self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
         self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
         self.finish: Callable[[], None] | None = None
@@ -98,6 +106,8 @@ class EagerEngine(Engine):
         self.backend = backend
         self.owned = tuple(range(len(partition)) if owned is None else owned)
         self.transport = transport or Alone()
+        self._told = Told()
+        self._spans: list[Span] = []
 
     # -- handles -----------------------------------------------------------------------------------------------------
 
@@ -112,11 +122,12 @@ class EagerEngine(Engine):
 
     def field(self, layout: PerChunk) -> EagerField:
         assert isinstance(layout, EagerPerChunk)
-        return EagerField({number: self.backend.zeros(item.size) for number, item in layout.items.items()})
+        items = {number: self.backend.zeros(item.size) for number, item in layout.items.items()}
+        return EagerField(items, layout.level)
 
     def halo(self, plan: PerChunk) -> EagerHalo:
         assert isinstance(plan, EagerPerChunk)
-        return EagerHalo(plan.items, self.backend)
+        return EagerHalo(plan.items, self.backend, plan.level)
 
     def parts(self) -> EagerParts:
         own = self.backend.sums(len(self.partition))
@@ -136,29 +147,36 @@ class EagerEngine(Engine):
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         call = self.backend.kernel(kernel.name)
         columns = [_items(operand) for operand in operands]
+        measured = self.stopwatch.kernel(kernel, operands)
         for number in self.owned:
-            call(*(c[number] if isinstance(c, dict) else c for c in columns))
+            with measured(number):
+                call(*(c[number] if isinstance(c, dict) else c for c in columns))
 
     def exchange(self, x: Field, halo: Halo) -> None:
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
         halo.wait()  # an exchange that nobody has read may still be sending these buffers
-        with self.transport.lane():
+        lane = self.transport.lane()
+        with lane, self.stopwatch.span("pack", "pack", halo.level):
             for number, plan in halo.plans.items():
                 self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
-        halo.finish = self.transport.exchange(halo.plans, halo.buffers, halo.vectors)
+        post = partial(self.transport.exchange, halo.plans, halo.buffers, halo.vectors)
+        halo.finish = self.stopwatch.exchange(halo, lane, post)
 
     def total(self, parts: Parts, out: Scalar) -> None:
         assert isinstance(parts, EagerParts)
         assert isinstance(out, EagerScalar)
         if parts.everyone is not parts.own:
-            self.transport.gather(parts.own, parts.everyone)
-        self.backend.total(parts.everyone, out.value)
+            with self.stopwatch.span("reduce", "gather"):
+                self.transport.gather(parts.own, parts.everyone)
+        with self.stopwatch.span("inner", "total"):
+            self.backend.total(parts.everyone, out.value)
 
     def assign(self, out: Scalar, value: Scalar) -> None:
         assert isinstance(out, EagerScalar)
         assert isinstance(value, EagerScalar)
-        out.value[:] = value.value
+        with self.stopwatch.span("inner", "assign"):
+            out.value[:] = value.value
 
     def array_of(self, scalar: Scalar) -> Any:
         """The (1,) array that holds a scalar."""
@@ -168,13 +186,43 @@ class EagerEngine(Engine):
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         return tuple(float(self.array_of(scalar)[0]) for scalar in scalars)
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
         samples = []
-        for _ in range(times):
+        for index in range(times):
             self.transport.check()
-            step()
+            if measured and index == times - 1:
+                self._spans = self._measured(step)
+            else:
+                step()
             samples.append(self.read(*watch))
         return samples
+
+    def spans(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans
+
+    def _measured(self, step: Callable[[], None]) -> list[Span]:
+        """Run a step; what it did."""
+        stopwatch = HostStopwatch(self.backend.synchronize)
+        with self._told_to(stopwatch):
+            step()
+        return stopwatch.spans
+
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """What is told of each operation, of this engine and of its views."""
+        return self._told.stopwatch
+
+    @contextmanager
+    def _told_to(self, stopwatch: Stopwatch) -> Iterator[None]:
+        """Tell a stopwatch meanwhile."""
+        self._told.stopwatch = stopwatch
+        try:
+            yield
+        finally:
+            self._told.stopwatch = OFF
 
     # -- data --------------------------------------------------------------------------------------------------------
 

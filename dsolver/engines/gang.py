@@ -24,6 +24,7 @@ from dsolver.engines.pulse import DEAF, Pulses, pulse
 from dsolver.engines.rank import Failure, GangSpec
 from dsolver.engines.ranks import Busy
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
+from dsolver.monitor.spans import Span
 from dsolver.partition import Partition
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class GangJob(Job):
         self._open = True
         self._lease: Any = None
         self._direct: bool | None = None
+        self._spans: list[Span] = []
         self._job = f"dsolver-{uuid.uuid4().hex[:12]}"
         packed = _packed("the program", (program, spec))
         gang = GangSpec(
@@ -104,7 +106,13 @@ class GangJob(Job):
     def call(self, method: str, *args: Any) -> Any:
         packed = _packed(f"the arguments of {method}", args)
         with self._or_end():
-            return pickle.loads(self._all(ranks.call_rank, method, packed)[0])
+            replies = [pickle.loads(reply) for reply in self._all(ranks.call_rank, method, packed) if reply is not None]
+        self._spans += [span for _, spans in replies for span in spans]
+        return replies[0][0]
+
+    def spans(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         with self._or_end():

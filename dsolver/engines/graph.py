@@ -40,6 +40,7 @@ from dsolver.engines.graph_handles import (
     states,
 )
 from dsolver.engines.graph_results import Results
+from dsolver.engines.graph_spans import spans_of
 from dsolver.engines.graph_tasks import (
     Argument,
     Path,
@@ -53,6 +54,7 @@ from dsolver.engines.graph_tasks import (
     unload_block,
 )
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
+from dsolver.monitor.spans import Span
 from dsolver.partition import Partition
 
 # The dashboard groups tasks by the words before the first digit. It also ends a name at a later word of eight letters
@@ -124,6 +126,7 @@ class GraphEngine(Engine):
         self._results = Results(client, owners, self._name)
         self._variables: WeakSet[Variable] = WeakSet()
         self._tasks: dict[Key, Task] = {}
+        self._spans: list[Span] = []
 
     # -- handles -----------------------------------------------------------------------------------------------------
 
@@ -193,15 +196,31 @@ class GraphEngine(Engine):
         (values,) = self._evaluate([states(scalars)])
         return values
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
         samples: list[tuple[float, ...]] = []
         while len(samples) < times:
             watched = []
             for _ in range(min(self._batch, times - len(samples))):
+                before = next(self._serials)
                 step()
                 watched.append(states(watch))
+            last = measured and len(samples) + len(watched) == times
+            seen = self._results.seen() if last else 0
             samples += self._evaluate(watched)
+            if last:
+                self._spans = self._told(seen, range(before, next(self._serials)))
         return samples
+
+    def spans(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans
+
+    def _told(self, seen: int, serials: range) -> list[Span]:
+        """What Dask has recorded of some operations, after so many tasks."""
+        self._results.wait(list(self._results.futures))
+        return spans_of(self._results.record(seen), self._name, serials, self._results.owners)
 
     # -- data --------------------------------------------------------------------------------------------------------
 

@@ -127,6 +127,15 @@ class Results:
         sizes = {key: size for sizes in found.values() for key, size in sizes.items()}
         self.futures.update(self._ask(adopted, self._client, where, sizes))
 
+    def seen(self) -> int:
+        """How many tasks the scheduler has recorded so far; from now on it does, if it did not."""
+        return int(self._ask(self._scheduler.get_task_stream_index))
+
+    def record(self, seen: int) -> list[Mapping[str, Any]]:
+        """What the scheduler has recorded since: for each task its key, worker, thread and times."""
+        records: list[Mapping[str, Any]] = self._ask(self._scheduler.get_task_stream, start_index=seen)
+        return records
+
     def close(self) -> None:
         """Let go of everything."""
         self._closed = True

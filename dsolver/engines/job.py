@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self, final
 
 from dsolver.engines.base import Engine
+from dsolver.monitor.spans import Span
 
 
 class Job(ABC):
@@ -15,6 +16,10 @@ class Job(ABC):
     @abstractmethod
     def call(self, method: str, *args: Any) -> Any:
         """Run a method of the program, on every rank at the same time, and return its result."""
+
+    def spans(self) -> list[Span]:
+        """What the calls since the last time have measured, on all ranks."""
+        return []
 
     @abstractmethod
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
@@ -50,6 +55,9 @@ class LocalJob(Job):
     def call(self, method: str, *args: Any) -> Any:
         with self._engine.scope():
             return getattr(self._program, method)(*args)
+
+    def spans(self) -> list[Span]:
+        return self._engine.spans()
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         self.call("load", name, blocks)

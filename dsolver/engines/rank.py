@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 from distributed.protocol import pickle
@@ -151,9 +151,14 @@ class Rank:
             self._program = program(self._engine, spec)
 
     def call(self, method: str, args: bytes) -> bytes | None:
-        """Run a method of the program; only rank 0 returns what it returned, since all are equal."""
+        """Run a method of the program. Returns what it returned and measured, or None.
+
+        Only rank 0 tells what it returned, since all are equal.
+        """
+        assert self._engine is not None
         result = self._run(method, *pickle.loads(args))
-        return pickle.dumps(result) if self.number == 0 else None
+        spans = [replace(span, rank=self.number) for span in self._engine.spans()]
+        return pickle.dumps((result if self.number == 0 else None, spans)) if self.number == 0 or spans else None
 
     def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any]) -> None:
         """Set a field from the blocks of the owned chunks."""

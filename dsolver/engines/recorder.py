@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
 import cupy
 import numpy as np
 
+from dsolver.engines.events import EventStopwatch
+from dsolver.engines.stopwatch import Stopwatch
 from dsolver.engines.transport import Transport
+from dsolver.monitor.spans import Span
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
@@ -32,12 +36,19 @@ class Recorder:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._transport = transport
         self._graphs: dict[Callable[[], None], Any] = {}
+        self._instrumented: dict[Callable[[], None], tuple[Any, EventStopwatch]] = {}
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any]) -> list[tuple[float, ...]]:
-        """Run the step so many times; the watched (1,) arrays after each."""
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Any], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
+        """Run the step so many times, the last one measured if so wanted; the watched (1,) arrays after each."""
         samples, memory = _pinned(times, len(watch))
         for index in range(times):
-            if step in self._graphs:
+            if measured and index == times - 1 and step in self._instrumented:
+                graph, stopwatch = self._instrumented[step]
+                stopwatch.begin()
+                graph.launch(self.stream)
+            elif step in self._graphs:
                 self._graphs[step].launch(self.stream)
             else:
                 step()
@@ -55,6 +66,27 @@ class Recorder:
         """Drop the graphs."""
         self.wait()
         self._graphs.clear()
+        self._instrumented.clear()
+
+    def instrument(
+        self, step: Callable[[], None], told_to: Callable[[Stopwatch], AbstractContextManager[None]]
+    ) -> None:
+        """Record a step, one that has been recorded before, once more with events in it.
+
+        Args:
+            step: what is recorded.
+            told_to: makes the engine tell a stopwatch what it does.
+        """
+        if step in self._graphs and step not in self._instrumented:
+            stopwatch = EventStopwatch(self.stream)
+            with told_to(stopwatch):
+                graph = self._capture(step)
+            graph.upload(self.stream)
+            self._instrumented[step] = graph, stopwatch
+
+    def spans(self, step: Callable[[], None]) -> list[Span]:
+        """What the last repetition of a step has measured."""
+        return self._instrumented[step][1].read() if step in self._instrumented else []
 
     def wait(self) -> None:
         """Wait for the stream, and raise instead if another rank fails meanwhile."""

@@ -43,10 +43,16 @@ class ResidentEngine(EagerEngine):
         super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport)
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
 
-    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Scalar]) -> list[tuple[float, ...]]:
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
         if self._recorder is None:
-            return super().repeat(step, times, watch)
-        return self._recorder.repeat(step, times, [self.array_of(scalar) for scalar in watch])
+            return super().repeat(step, times, watch, measured=measured)
+        if measured:
+            self._recorder.instrument(step, self._told_to)
+        samples = self._recorder.repeat(step, times, [self.array_of(scalar) for scalar in watch], measured=measured)
+        self._spans = self._recorder.spans(step) if measured else []
+        return samples
 
     def forget(self) -> None:
         if self._recorder is not None:

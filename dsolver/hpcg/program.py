@@ -90,9 +90,9 @@ class Benchmark:
         self._solve.fill("x", 0.0)
         return self._solve.start(freeze * self._norm_b)
 
-    def advance(self, steps: int) -> list[float]:
-        """‖r‖ after each of so many iterations."""
-        return [norm for norm, _ in self._solve.advance(steps)]
+    def advance(self, steps: int, measured: bool = False) -> list[float]:
+        """‖r‖ after each of so many iterations, of which the last one may be measured."""
+        return [norm for norm, _ in self._solve.advance(steps, measured)]
 
     def departures(self) -> tuple[float, float]:
         """How far A and M are from symmetric, in units of what rounding may do. Destroys b and x."""

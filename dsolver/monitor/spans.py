@@ -43,9 +43,9 @@ class Span:
         level: the multigrid level, 0 the finest; None for what belongs to none.
         chunk: the chunk's number; None for what a rank does for all its chunks.
         rank: who ran it: the rank's number, in the graph engine the place of the worker among the chunks' owners.
-        lane: "main", "halo", or a worker thread of the graph engine. One lane does one thing at a time.
+        lane: "main", "halo", or a worker thread of the graph engine. Only on the halo lane may spans overlap.
         start, stop: seconds since 1970 on a clock that the ranks of one machine share.
-        bytes: values sent, packed or summed, where known.
+        bytes: what an exchange brings from other ranks; None where not known.
         iteration: of the solve, from 1.
     """
 

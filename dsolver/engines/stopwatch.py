@@ -1,0 +1,162 @@
+"""Measures the operations of an eager engine: which were run, from when to when.
+
+An engine has a stopwatch all the time and tells it what it does; the one that it has as a rule, `OFF`, takes no notice.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.engines.base import Halo, Operand
+from dsolver.monitor.spans import HALO, MAIN, Kind, Span
+
+if TYPE_CHECKING:
+    from dsolver.engines.eager import EagerHalo
+    from dsolver.kernels.contract import Kernel
+
+COARSE: Final = frozenset({"symgs", "dense_solve"})
+"""Kernels that solve on the coarsest level."""
+BOUNDARY: Final = frozenset({"restore"})
+"""Kernels for boundary rows that read no halo; those that read one are known by it."""
+
+_NOTHING: Final = nullcontext()
+Finish = Callable[[], None]
+
+
+class Stopwatch(ABC):
+    """Is told what an engine does."""
+
+    @abstractmethod
+    def kernel(self, kernel: Kernel, operands: Sequence[Operand]) -> Callable[[int], AbstractContextManager[Any]]:
+        """For a chunk's number, what a kernel on that chunk is run in."""
+
+    @abstractmethod
+    def span(self, kind: Kind, name: str, level: int | None = None) -> AbstractContextManager[Any]:
+        """What an operation on the current lane is run in."""
+
+    @abstractmethod
+    def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
+        """Post an exchange, whose transport works in this lane; returns what waits for it."""
+
+
+@final
+class _Off(Stopwatch):
+    """Measures nothing and costs nothing."""
+
+    def kernel(self, kernel: Kernel, operands: Sequence[Operand]) -> Callable[[int], AbstractContextManager[Any]]:
+        return _nothing
+
+    def span(self, kind: Kind, name: str, level: int | None = None) -> AbstractContextManager[Any]:
+        return _NOTHING
+
+    def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
+        return post()
+
+
+def _nothing(_chunk: int) -> AbstractContextManager[Any]:
+    return _NOTHING
+
+
+OFF: Final = _Off()
+
+
+@final
+class Told:
+    """Holds the stopwatch that an engine and its views tell."""
+
+    def __init__(self) -> None:
+        self.stopwatch: Stopwatch = OFF
+
+
+class Measuring(Stopwatch):
+    """What stopwatches that measure have in common: how operations are called."""
+
+    @abstractmethod
+    def start(self, kind: Kind, name: str, level: int | None, chunk: int | None, nbytes: int | None) -> Finish:
+        """Begin a span on the current lane; returns what ends it."""
+
+    def kernel(self, kernel: Kernel, operands: Sequence[Operand]) -> Callable[[int], AbstractContextManager[Any]]:
+        level, kind = level_of(operands), kind_of(kernel, operands)
+        return lambda chunk: self._within(kind, kernel.name, level, chunk)
+
+    def span(self, kind: Kind, name: str, level: int | None = None) -> AbstractContextManager[Any]:
+        return self._within(kind, name, level, None)
+
+    @contextmanager
+    def _within(self, kind: Kind, name: str, level: int | None, chunk: int | None) -> Iterator[None]:
+        stop = self.start(kind, name, level, chunk, None)
+        yield
+        stop()
+
+
+@final
+class HostStopwatch(Measuring):
+    """By this machine's clock, for operations that are done when they return.
+
+    Args:
+        settle: waits until they are, where they are not.
+    """
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        self._epoch = time.time() - time.perf_counter()  # one clock that never jumps within an iteration
+        self.spans: list[Span] = []
+
+    def start(self, kind: Kind, name: str, level: int | None, chunk: int | None, nbytes: int | None) -> Finish:
+        began = self._now()
+        return lambda: self._add(kind, name, level, chunk, MAIN, began, nbytes)
+
+    def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
+        level, expected = halo.level, bytes_received(halo)
+        began = self._now()
+        with self.span("exchange", "post", level):
+            finish = post()
+        if not expected:  # from other processes; chunks of this one have what they need
+            return finish
+
+        def arrive() -> None:
+            with self.span("wait", "halo", level):
+                finish()
+            self._add("exchange", "halo", level, None, HALO, began, expected)
+
+        return arrive
+
+    def _add(
+        self, kind: Kind, name: str, level: int | None, chunk: int | None, lane: str, began: float, nbytes: int | None
+    ) -> None:
+        self.spans.append(
+            Span(kind=kind, name=name, level=level, chunk=chunk, lane=lane, start=began, stop=self._now(), bytes=nbytes)
+        )
+
+    def _now(self) -> float:
+        self._settle()
+        return self._epoch + time.perf_counter()
+
+
+def level_of(operands: Sequence[Operand]) -> int | None:
+    """The level of the first operand that has one: the finer one where two levels meet."""
+    levels = (getattr(operand, "level", None) for operand in operands)
+    return next((level for level in levels if level is not None), None)
+
+
+def kind_of(kernel: Kernel, operands: Sequence[Operand]) -> Kind:
+    """What a kernel's time is spent on."""
+    if kernel.name in COARSE:
+        return "coarse"
+    if kernel.name in BOUNDARY or any(isinstance(operand, Halo) for operand in operands):
+        return "boundary"
+    return "inner"
+
+
+def bytes_received(halo: EagerHalo) -> int:
+    """What an exchange brings from other ranks."""
+    return sum(
+        (last - first) * int(halo.vectors[number].itemsize)
+        for number, plan in halo.plans.items()
+        for neighbor, first, last in plan.receives
+        if neighbor not in halo.plans
+    )
