@@ -42,3 +42,7 @@ class WorkerLostError(RankError):
 
 class OutputExistsError(DsolverError, FileExistsError):
     """The output is there already and was not to be overwritten."""
+
+
+class InconsistentWarning(UserWarning):
+    """A system that fixes its solution only up to a constant was given a right-hand side that has no solution."""

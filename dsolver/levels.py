@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dsolver.discretization import Patch
 from dsolver.errors import InputError
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout
@@ -62,7 +63,12 @@ class Hierarchy:
         Raises:
             InputError: a chunk cannot be halved levels - 1 times.
         """
-        partition = Partition(problem.grid, chunks)
+        partition = Partition(problem.grid, chunks, problem.periodic)
+        if levels > 1 and problem.rule is not None:
+            raise InputError(
+                f"HPCG's V-cycle needs a stencil that is the same in all rows, which {problem.name} has not: use "
+                f"another preconditioner"
+            )
         divisor = 2 ** (levels - 1)
         for axis, extents in zip("xyz", partition.sizes, strict=True):
             bad = sorted({n for n in extents if n % divisor})
@@ -75,7 +81,7 @@ class Hierarchy:
         partitions = [partition]
         for _ in range(levels - 1):
             partitions.append(partitions[-1].coarsened())
-        return cls(problem=problem, partitions=tuple(partitions), order=order)
+        return cls(problem=problem.recipe, partitions=tuple(partitions), order=order)
 
     def finest(self) -> Hierarchy:
         """The finest level alone, with the same storage order."""
@@ -86,19 +92,21 @@ class Hierarchy:
         """Number of levels."""
         return len(self.partitions)
 
-    def build(self, backend: Backend, number: int) -> tuple[ChunkLevel, ...]:
-        """All levels of one chunk, finest first."""
+    def build(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkLevel, ...]:
+        """All levels of one chunk, finest first; the patch has its coefficients, if there are any."""
         layouts = [self._layout(backend, p[number].box.shape) for p in self.partitions]
         finer = [self._corrected(backend, number, depth, *pair) for depth, pair in enumerate(pairwise(layouts))]
-        return (*finer, self._level(backend, number, self.depth - 1, layouts[-1], None))
+        return (*finer, self._level(backend, number, self.depth - 1, layouts[-1], None, patch))
 
     def _layout(self, backend: Backend, shape: Triple) -> Layout:
         return backend.layout(self.order.colors(backend.xp, shape), self.order.count(shape), shape)
 
-    def _level(self, backend: Backend, number: int, depth: int, layout: Layout, coarse: Any) -> ChunkLevel:
+    def _level(
+        self, backend: Backend, number: int, depth: int, layout: Layout, coarse: Any, patch: Patch | None = None
+    ) -> ChunkLevel:
         """A level by itself; coarse: bool (rows,), its coarse points, or None if there is no coarser level."""
         plan = self.partitions[depth].halo_plan(number, self.problem.offsets)
-        rows = self.problem.rows(self.partitions[depth], number, backend.xp)
+        rows = self.problem.rows(self.partitions[depth], number, backend.xp, patch)
         return ChunkLevel(
             layout=layout,
             matrix=backend.matrix(layout, rows, coarse),

@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.errors import InputError
 from dsolver.kernels import Backend
@@ -22,6 +23,7 @@ from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.operator import Operator
 from dsolver.preconditioners import Hpcg, Identity, Noise, Recipe, Site
+from dsolver.system import System
 
 
 @final
@@ -37,9 +39,9 @@ class BuildLevels:
     hierarchy: Hierarchy
     test_diagonal: bool = False
 
-    def __call__(self, backend: Backend, number: int) -> tuple[ChunkLevel, ...]:
-        """All levels of one chunk, finest first."""
-        levels = self.hierarchy.build(backend, number)
+    def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkLevel, ...]:
+        """All levels of one chunk, finest first; the patch has its coefficients, if there are any."""
+        levels = self.hierarchy.build(backend, number, patch)
         if self.test_diagonal:
             factors = backend.asarray(test_factors(self.hierarchy, number))
             matrix = backend.scale_diagonal(levels[0].matrix, factors)
@@ -83,7 +85,7 @@ class SolveSpec:
             raise InputError(f"precond_dtype={self.precond_dtype!r} is for multigrid: {recipe} works in float64 alone")
 
 
-def _levels(engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
+def _levels(engine: Engine | System, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
     """The levels of a hierarchy in the engine's value type, finest first."""
     chunks = engine.per_chunk(BuildLevels(hierarchy=hierarchy, test_diagonal=spec.test_diagonal))
     return [chunks.at(i) for i in range(hierarchy.depth)]
@@ -91,24 +93,44 @@ def _levels(engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerCh
 
 @final
 class Solve:
-    """Conjugate gradients on one system, set up once and started as often as wanted."""
+    """Conjugate gradients on one system, set up once and started as often as wanted.
+
+    Where the matrix follows from coefficients that are arrays, they are loaded first, each by its name, and then
+    `set_up` is called; otherwise that has been done when the program is made or updated.
+    """
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
-        self._make(spec)
+        self._begin(spec)
 
     def update(self, spec: SolveSpec) -> None:
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
         self._engine.forget()  # recordings of kernels on the old matrix
-        del self.layout, self.operator, self.cg, self.preconditioner
-        self._make(spec)
+        for name in ("system", "layout", "operator", "cg", "preconditioner"):
+            self.__dict__.pop(name, None)
+        self._begin(spec)
 
-    def _make(self, spec: SolveSpec) -> None:
-        engine, recipe = self._engine, spec.preconditioner
+    def _begin(self, spec: SolveSpec) -> None:
+        self._spec = spec
+        self._inconsistency = 0.0
+        rule = spec.hierarchy.problem.rule
+        self._coefficients = () if rule is None else rule.loaded
+        self.system = System(self._engine, spec.hierarchy.problem, spec.hierarchy.partitions[0])
+        if not self._coefficients:
+            self.set_up()
+
+    def set_up(self) -> None:
+        """Build the matrix and its levels from the coefficients.
+
+        Raises:
+            InputError: a coefficient makes no sense.
+        """
+        engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner
+        self.system.prepare()
         self._recorded = recipe.recorded
         self._matrix_norm: float | None = None
         lowered = recipe.lowerable and spec.precond_dtype != "float64"
-        levels = _levels(engine, spec.hierarchy.finest() if lowered else spec.hierarchy, spec)
+        levels = _levels(self.system, spec.hierarchy.finest() if lowered else spec.hierarchy, spec)
         self.layout = levels[0].at("layout")
         self.operator = Operator(engine, levels[0])
         self.cg = ConjugateGradient(engine, self.operator, self.layout)
@@ -122,13 +144,24 @@ class Solve:
         else:
             self.preconditioner = recipe.on(Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg))
         self.cg.preconditioner = self.preconditioner
+        self.system.settle(self.layout)
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
-        """Set b or x from blocks by chunk number."""
-        self._engine.load(blocks, self.layout, self._field(name))
+        """Set a coefficient, b (or the source that it is made from) or x from blocks by chunk number."""
+        if name in self._coefficients:
+            self.system.load(name, blocks)
+            return
+        values = self._field(name)
+        self._engine.load(blocks, self.layout, values)
+        if name == "b":
+            self._inconsistency = self.system.assemble(values)
+        else:
+            self.system.clear(values)
 
     def unload(self, name: str) -> Mapping[int, Any]:
-        """b or x as blocks by chunk number."""
+        """b or x as blocks by chunk number. An x that is fixed only up to a constant has mean zero from now on."""
+        if name == "x":
+            self.system.center(self.cg.x)
         return self._engine.unload(self._field(name), self.layout)
 
     def fill(self, name: str, value: float) -> None:
@@ -138,6 +171,10 @@ class Solve:
     def b_from_x(self) -> None:
         """b = A x."""
         self.operator.apply(self.cg.x, self.cg.b)
+
+    def inconsistency(self) -> float:
+        """How inconsistent the b that was loaded was: |n·b| / (‖n‖ ‖b‖) for a system with A n = 0, else 0."""
+        return self._inconsistency
 
     def norms(self) -> tuple[float, float]:
         """(‖b‖, ‖x‖)."""

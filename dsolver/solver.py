@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import numpy as np
 
 from dsolver.containers import Container, container_of, stacked
 from dsolver.engines.job import Job
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, InconsistentWarning, InputError
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAXITER: Final = 1000
+CONSISTENT: Final = 1e-10
+"""How large n·b / (‖n‖ ‖b‖) may be without a word where A n = 0: far above rounding, far below a forgotten flux."""
 
 
 @final
@@ -138,6 +141,11 @@ class Solver:
         self._lock = threading.Lock()
         self._solving: Container | None = None
         self._job = self._runtime.launch(Solve, self._spec, self._partition, problem.offsets)
+        try:
+            self._load_coefficients(problem)
+        except BaseException:
+            self.close()
+            raise
         self._fresh = True
         self._setup: float = time.perf_counter() - began
 
@@ -252,12 +260,13 @@ class Solver:
         began = time.perf_counter()
         _check_problem(problem)
         old = self.problem
-        for name in ("grid", "chunks", "offsets"):
+        for name in ("grid", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(old, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
         with self._in_use():
             spec = self._planned(problem)
             self._opened().call("update", spec)
+            self._load_coefficients(problem)
             self._spec = spec
             self._fresh, self._setup = True, time.perf_counter() - began
 
@@ -289,6 +298,8 @@ class Solver:
         if isinstance(self._recipe, Function):
             self._recipe.host = right.host
         job.load("b", right.blocks())
+        if self.problem.singular is not False:
+            _warn_inconsistent(job.call("inconsistency"))
         if guess is not None:
             job.load("x", guess.blocks())
         elif not self._fresh:
@@ -297,7 +308,7 @@ class Solver:
         b_norm, x_norm = job.call("norms")
         _check_norms(b_norm, x_norm)
         if b_norm == 0.0:
-            if not right.is_zero():
+            if self.problem.rule is None and not self.problem.singular and not right.is_zero():
                 raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
             job.call("fill", "x", 0.0)
         loaded = time.perf_counter()
@@ -326,6 +337,14 @@ class Solver:
             },
             engine=self._runtime.describe(len(self._partition)),
         )
+
+    def _load_coefficients(self, problem: Problem) -> None:
+        """Bring the arrays that the matrix is made from to their owners, and have it made."""
+        job = self._opened()
+        for name, values in problem.coefficients.items():
+            job.load(name, container_of(name, values, self._partition, self._runtime.client).blocks())
+        if problem.coefficients:
+            job.call("set_up")
 
     def _planned(self, problem: Problem) -> SolveSpec:
         levels = self._recipe.levels
@@ -381,6 +400,18 @@ def _check_problem(problem: Any) -> None:
     if not isinstance(problem, Problem):
         raise InputError(
             f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
+        )
+
+
+def _warn_inconsistent(inconsistency: float) -> None:
+    """Tell that there was no solution for the b that was given."""
+    if inconsistency > CONSISTENT:
+        warnings.warn(
+            f"the right-hand side has no solution: constants solve A x = 0, and the sum of b should be zero but is "
+            f"{inconsistency:.1e} of ‖1‖ ‖b‖. A constant was subtracted from the source. Check that it and the fluxes "
+            f"through the boundary balance",
+            InconsistentWarning,
+            stacklevel=5,
         )
 
 

@@ -131,7 +131,7 @@ class GraphEngine(Engine):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> GraphPerChunk:
-        label = "setup-levels" if type(make).__name__ == "BuildLevels" else "setup-chunk"
+        label = "setup-levels" if type(getattr(make, "make", make)).__name__ == "BuildLevels" else "setup-chunk"
         inputs = Inputs()
         arguments = tuple(inputs.argument(operand) for operand in operands)
         version, step = self._version(label), self._step(label, arguments)

@@ -1,0 +1,196 @@
+"""The coefficients of a problem on an engine: loaded where they are needed, exchanged, and made into what rows need.
+
+No array is ever whole anywhere: blocks go to their chunks' owners like those of b, and neighbors' values come by
+`Engine.exchange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.discretization import MASK, STAR_OFFSETS, Patch, Rule
+from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.layout import HaloLayout, Layout
+from dsolver.partition import Offsets, Partition
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Lattice:
+    """A chunk's cells in lattice order.
+
+    Attributes:
+        layout: one color, so the storage order is the lattice order.
+        halo: what is exchanged.
+    """
+
+    layout: Layout
+    halo: HaloLayout
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLattice:
+    """Builds the lattice of a chunk."""
+
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int) -> Lattice:
+        """The lattice of one chunk."""
+        box = self.partition[number].box
+        layout = backend.layout(backend.xp.zeros(box.points, dtype=np.int32), 1, box.shape)
+        plan = self.partition.halo_plan(number, self.offsets)
+        return Lattice(layout=layout, halo=backend.halo_layout(layout, list(plan.sends), list(plan.receives)))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Evaluates a function of coordinates at the cells' centers of a chunk."""
+
+    rule: Rule
+    name: str
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int) -> Any:
+        """A block (nx, ny, nz)."""
+        box = self.partition[number].box
+        values = self.rule.functions[self.name](*self.rule.centers(backend.xp, box))
+        return backend.xp.array(backend.xp.broadcast_to(backend.xp.asarray(values, dtype=np.float64), box.shape))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class WithPatch:
+    """Calls make(backend, number, patch) with a chunk's coefficients.
+
+    Attributes:
+        make: what is called; picklable.
+        partition: the chunks.
+        own: names of the coefficients whose fields are among the operands.
+        halos: names of those whose halos follow them.
+        offsets: what the halos hold.
+    """
+
+    make: Callable[[Backend, int, Patch], Any]
+    partition: Partition
+    own: tuple[str, ...]
+    halos: tuple[str, ...]
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int, lattice: Lattice, *items: Any) -> Any:
+        """What is made for one chunk."""
+        layout, guard = lattice.layout, backend.guard
+        fields, halos = items[: len(self.own)], items[len(self.own) :]
+        patch = Patch(
+            xp=backend.xp,
+            partition=self.partition,
+            number=number,
+            own={name: cells(backend, layout, x) for name, x in zip(self.own, fields, strict=True)},
+            halos={name: h[guard : len(h) - guard] for name, h in zip(self.halos, halos, strict=True)},
+            offsets=self.offsets,
+        )
+        return self.make(backend, number, patch)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """Makes the values of a coefficient that are exchanged."""
+
+    rule: Rule
+    name: str
+
+    def __call__(self, backend: Backend, number: int, patch: Patch) -> Any:
+        """A block (nx, ny, nz)."""
+        return self.rule.prepared(patch, self.name).T
+
+
+@final
+class Coefficients:
+    """The coefficients of one problem.
+
+    Args:
+        engine: holds them.
+        rule: says which there are.
+        partition: the chunks.
+    """
+
+    def __init__(self, engine: Engine, rule: Rule, partition: Partition) -> None:
+        self._engine = engine
+        self._rule = rule
+        self._partition = partition
+        self._offsets: Offsets = rule.offsets if len(rule.offsets) > len(STAR_OFFSETS) else STAR_OFFSETS
+        self.lattice = engine.per_chunk(MakeLattice(partition=partition, offsets=self._offsets))
+        self._fields: dict[str, Field] = {}
+        self._halos: dict[str, Halo] = {}
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Set a coefficient from blocks by chunk number."""
+        self._engine.load(blocks, self.lattice.at("layout"), self._field(name))
+
+    def prepare(self) -> None:
+        """Evaluate functions, check values, and exchange what rows need of neighbors.
+
+        Raises:
+            InputError: a value makes no sense.
+        """
+        rule = self._rule
+        for name in rule.functions:
+            made = self._engine.per_chunk(Evaluate(rule=rule, name=name, partition=self._partition))
+            self.fill(self._field(name), made)
+        prepared = {name: self.per_chunk(Prepare(rule=rule, name=name)) for name in rule.exchanged}
+        for name, made in prepared.items():
+            self.fill(self._field(name), made)
+            self._halos[name] = self.exchanged(self._fields[name])
+        self._fields.pop(MASK, None)  # now it is where κ is zero
+
+    def per_chunk(
+        self,
+        make: Callable[[Backend, int, Patch], Any],
+        fields: Mapping[str, Field] | None = None,
+        halos: Mapping[str, Halo] | None = None,
+    ) -> PerChunk:
+        """make(backend, number, patch) on the owner of each chunk.
+
+        Args:
+            make: picklable.
+            fields: more of what the patch holds, by name, in lattice order.
+            halos: likewise.
+        """
+        own, around = self._fields | dict(fields or {}), self._halos | dict(halos or {})
+        wrapped = WithPatch(
+            make=make, partition=self._partition, own=tuple(own), halos=tuple(around), offsets=self._offsets
+        )
+        return self._engine.per_chunk(wrapped, self.lattice, *own.values(), *around.values())
+
+    def field(self) -> Field:
+        """Zeros, one for each cell, in lattice order."""
+        return self._engine.field(self.lattice.at("layout"))
+
+    def fill(self, x: Field, blocks: PerChunk) -> None:
+        """x = blocks that were built, each (nx, ny, nz)."""
+        self._engine.run(LOAD, self.lattice.at("layout"), blocks, x)
+
+    def exchanged(self, x: Field) -> Halo:
+        """The halo of x, in lattice order."""
+        halo = self._engine.halo(self.lattice.at("halo"))
+        self._engine.exchange(x, halo)
+        return halo
+
+    def _field(self, name: str) -> Field:
+        if name not in self._fields:
+            self._fields[name] = self.field()
+        return self._fields[name]
+
+
+def cells(backend: Backend, layout: Layout, x: Any) -> Any:
+    """A vector in storage order as a new array (nz, ny, nx)."""
+    return backend.unload(layout, x).T

@@ -1,0 +1,164 @@
+"""A problem on an engine: its coefficients, what turns a source into a right-hand side, and what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from dsolver.coefficients import Coefficients, cells
+from dsolver.discretization import Patch, Rule, Source
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.layout import Layout
+from dsolver.nullspace import NullSpace
+from dsolver.partition import Partition
+from dsolver.problems import Problem
+from dsolver.regions import floating
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeSource:
+    """Builds what makes a chunk's right-hand side."""
+
+    rule: Rule
+
+    def __call__(self, _: Backend, number: int, patch: Patch) -> Source:
+        """Of one chunk."""
+        return self.rule.source(patch)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Assemble:
+    """A chunk's part of b from the source f, or x with zeros at cells that are left out."""
+
+    right: bool
+
+    def __call__(self, backend: Backend, number: int, layout: Layout, x: Any, source: Source) -> Any:
+        """A block (nx, ny, nz)."""
+        values = cells(backend, layout, x)
+        return (source.assembled(values) if self.right else source.cleared(values)).T
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Volumes:
+    """The volumes of a chunk's cells where a region is, and zeros elsewhere."""
+
+    def __call__(self, backend: Backend, number: int, source: Source, ones: Any) -> Any:
+        """A block (nx, ny, nz)."""
+        return (source.volumes() * ones.T).T
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ones:
+    """A block of ones."""
+
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int) -> Any:
+        """A block (nx, ny, nz)."""
+        return backend.xp.ones(self.partition[number].box.shape)
+
+
+@final
+class System:
+    """A problem on an engine.
+
+    First its coefficients are loaded, then `prepare`d; `per_chunk` builds what needs them; once vectors have a layout,
+    `settle` finds what right-hand sides and solutions need, and the coefficients are let go.
+
+    Args:
+        engine: runs the kernels.
+        problem: what is solved; of its coefficients only the names matter here.
+        partition: the chunks.
+    """
+
+    def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
+        self._engine = engine
+        self._problem = problem
+        self._partition = partition
+        rule = problem.rule
+        self._coefficients = None if rule is None else Coefficients(engine, rule, partition)
+        self._source: PerChunk | None = None
+        self._null_space: NullSpace | None = None
+        self._layout: PerChunk | None = None
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Set a coefficient from blocks by chunk number."""
+        assert self._coefficients is not None
+        self._coefficients.load(name, blocks)
+
+    def prepare(self) -> None:
+        """Check the coefficients that are loaded and exchange what rows need of neighbors.
+
+        Raises:
+            InputError: a value makes no sense.
+        """
+        if self._coefficients is not None:
+            self._coefficients.prepare()
+
+    def per_chunk(self, make: Callable[..., Any]) -> PerChunk:
+        """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none."""
+        if self._coefficients is None:
+            return self._engine.per_chunk(make)
+        return self._coefficients.per_chunk(make)
+
+    def settle(self, layout: PerChunk) -> None:
+        """Find what right-hand sides and solutions in this layout need.
+
+        Raises:
+            InputError: several regions of cells have a constant of their own.
+        """
+        self._layout = layout
+        rule, coefficients = self._problem.rule, self._coefficients
+        if rule is None or coefficients is None:
+            if self._problem.singular:
+                ones = self._engine.per_chunk(Ones(partition=self._partition))
+                self._null_space = self._space(ones, ones)
+            return
+        self._source = coefficients.per_chunk(MakeSource(rule=rule))
+        if self._problem.singular is not False:
+            ones_or_none = floating(self._engine, coefficients, rule, connected=not rule.masked)
+            if ones_or_none is not None:
+                volumes = self._engine.per_chunk(Volumes(), self._source, ones_or_none)
+                self._null_space = self._space(ones_or_none, volumes)
+        self._coefficients = None
+
+    @property
+    def singular(self) -> bool:
+        """Whether the solution is fixed only up to a constant."""
+        return self._null_space is not None
+
+    def assemble(self, b: Field) -> float:
+        """b, which holds the source, becomes the right-hand side. Returns how inconsistent it was; see `NullSpace`."""
+        if self._source is not None:
+            self._rebuilt(Assemble(right=True), b)
+        return self._null_space.project(b) if self._null_space is not None else 0.0
+
+    def clear(self, x: Field) -> None:
+        """x = 0 at cells that are left out."""
+        if self._problem.rule is not None and self._problem.rule.masked:
+            self._rebuilt(Assemble(right=False), x)
+
+    def center(self, x: Field) -> None:
+        """Take the solution with mean zero, where the mean is open."""
+        if self._null_space is not None:
+            self._null_space.center(x)
+
+    def _rebuilt(self, make: Assemble, x: Field) -> None:
+        assert self._layout is not None
+        assert self._source is not None
+        blocks = self._engine.per_chunk(make, self._layout, x, self._source)
+        self._engine.run(LOAD, self._layout, blocks, x)
+
+    def _space(self, ones: PerChunk, volumes: PerChunk) -> NullSpace:
+        assert self._layout is not None
+        fields = [self._engine.field(self._layout) for _ in range(3)]
+        for x, blocks in zip(fields, (ones, volumes), strict=False):
+            self._engine.run(LOAD, self._layout, blocks, x)
+        return NullSpace(self._engine, *fields)
