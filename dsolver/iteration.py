@@ -12,6 +12,7 @@ from typing import Final, final
 from dsolver.engines.job import Job
 from dsolver.errors import InputError
 from dsolver.krylov import DIVERGED
+from dsolver.monitor.watch import Watch
 from dsolver.solution import Status
 
 SUPERSTEP_SECONDS: Final = 0.5
@@ -101,8 +102,10 @@ class Drive:
         callback: Callback | None = None,
         progress: Progress | None = None,
         patience: int = PATIENCE,
+        watch: Watch | None = None,
     ) -> None:
         self._job = job
+        self._watch = watch
         self._limit = tolerances.limit(b_norm)
         self._maxiter = tolerances.maxiter
         self._callback = callback
@@ -157,8 +160,9 @@ class Drive:
                 return Status.MAX_ITERATIONS
             began = time.perf_counter()
             look = WATCH - (len(self.residuals) - 1) % WATCH
-            samples = self._job.call("advance", min(steps, room, look))
+            samples = self._advanced(min(steps, room, look))
             status = self._judge(samples)
+            self._tell()
             if self._progress is not None:
                 self._progress(self._state(self.residuals[-1]))
             if status is not None:
@@ -166,6 +170,18 @@ class Drive:
             if self._drifted():
                 return Status.CONVERGED
             steps = self._next(len(samples), time.perf_counter() - began)
+
+    def _advanced(self, steps: int) -> list[tuple[float, float]]:
+        """Run a superstep, its last iteration measured if whoever watches wants that."""
+        watched = self._watch is not None and self._watch.measures
+        samples: list[tuple[float, float]] = self._job.call("advance", steps, *((True,) if watched else ()))
+        if self._watch is not None and watched:
+            self._watch.measured(self._job.spans(), len(self.residuals) - 1 + steps)
+        return samples
+
+    def _tell(self) -> None:
+        if self._watch is not None:
+            self._watch.advanced(len(self.residuals) - 1, self.residuals[-1], self._limit, self._maxiter)
 
     def _next(self, steps: int, seconds: float) -> int:
         """Iterations of the next superstep. A callback may stop after any, so it gets them one at a time."""

@@ -63,6 +63,20 @@ class Runtime:
         crew = self.crew(chunks)
         return f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
 
+    def about(self, partition: Partition) -> dict[str, Any]:
+        """Where a program for a partition runs: what `dsolver.monitor.events.Feed.start` tells of it."""
+        owners = owners_of(partition, self.workers) or ("",) * len(partition)
+        ranks = list(dict.fromkeys(owners))
+        return {
+            "grid": partition.grid,
+            "chunks": partition.counts,
+            "engine": self.engine,
+            "device": self.device,
+            "kernels": self.kernels,
+            "workers": [worker for worker in ranks if worker],
+            "owners": [ranks.index(owner) for owner in owners],
+        }
+
     def launch(
         self,
         program: Callable[[Engine, Any], Any],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, final
+
+from dsolver.monitor.spans import Exposure, Span
 
 
 @final
@@ -79,6 +81,9 @@ class Solution:
         timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
             "total".
         engine: the engine, device and number of workers that ran it.
+        spans: what ran when in the newest measured iterations; see `dsolver.monitor.spans`. Empty where a solve was too
+            short to be measured unasked.
+        exposure: how much communication they left exposed, in total and by level; None where none was measured.
     """
 
     x: Any
@@ -89,6 +94,18 @@ class Solution:
     b_norm: float
     timings: Mapping[str, float]
     engine: str
+    spans: tuple[Span, ...] = field(default=(), repr=False)
+    exposure: Exposure | None = None
+
+    @property
+    def exposed_ms(self) -> float | None:
+        """Milliseconds of an iteration in which the rank with most exchanged, summed or waited and did nothing else."""
+        return None if self.exposure is None else self.exposure.total.ms
+
+    @property
+    def exposed_percent(self) -> float | None:
+        """The same as a part of the iteration."""
+        return None if self.exposure is None else self.exposure.total.percent
 
     @property
     def converged(self) -> bool:

@@ -18,6 +18,7 @@ from dsolver.engines.job import Job
 from dsolver.errors import ClusterError, InconsistentWarning, InputError
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.levels import Hierarchy
+from dsolver.monitor.watch import Sink, Watch, check_sink
 from dsolver.ordering import Order
 from dsolver.partition import Partition
 from dsolver.preconditioners import Function, Recipe, recipe_of
@@ -44,8 +45,10 @@ class Options:
     maxiter: int | None = None
     callback: Callback | None = None
     progress: Progress | None = None
+    spans: Sink | None = None
 
     def __post_init__(self) -> None:
+        check_sink(self.spans)
         for name, function in (("callback", self.callback), ("progress", self.progress)):
             if function is not None and not callable(function):
                 raise InputError(f"{name} must be a function of a State, not {function!r}")
@@ -178,6 +181,7 @@ class Solver:
         maxiter: int | None = ...,
         callback: Callback | None = ...,
         progress: Progress | None = ...,
+        spans: Sink | None = ...,
     ) -> Solutions: ...
     @overload
     def solve(
@@ -190,6 +194,7 @@ class Solver:
         maxiter: int | None = ...,
         callback: Callback | None = ...,
         progress: Progress | None = ...,
+        spans: Sink | None = ...,
     ) -> Solution: ...
     def solve(
         self,
@@ -201,6 +206,7 @@ class Solver:
         maxiter: int | None = None,
         callback: Callback | None = None,
         progress: Progress | None = None,
+        spans: Sink | None = None,
     ) -> Solution | Solutions:
         """Solve A x = b by preconditioned conjugate gradients.
 
@@ -215,6 +221,9 @@ class Solver:
             callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then
                 run one by one, which costs speed on small systems.
             progress: called with the newest `State` about twice a second; the solve takes no notice of it.
+            spans: where measured spans go: a file of JSON lines, or a function that is called with those of each
+                measured iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about
+                one in half a second; without this, only in solves longer than that.
 
         Returns:
             The solution, or `Solutions` of several. Its status, judged on the true residual, tells whether it
@@ -224,7 +233,7 @@ class Solver:
             InputError: an argument cannot be right, or this Solver is closed or solving already.
             ClusterError: the cluster failed during the solve.
         """
-        options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress)
+        options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress, spans=spans)
         if not _several(b):
             check_shapes(self.problem, b, x0)
             return self.run(b, x0, options)
@@ -314,10 +323,14 @@ class Solver:
         loaded = time.perf_counter()
         # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
         patience = max(PATIENCE, sum(self.problem.grid))
-        drive = Drive(job, options.tolerances(), b_norm, options.callback, options.progress, patience)
+        watch = Watch(client, options.spans)
+        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._partition))
+        drive = Drive(job, options.tolerances(), b_norm, options.callback, options.progress, patience, watch)
         self._solving = right
         try:
-            status = drive.run()
+            with watch:
+                status = drive.run()
+                watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
         finally:
             self._solving = None
         solved = time.perf_counter()
@@ -336,6 +349,8 @@ class Solver:
                 "total": setup + time.perf_counter() - began,
             },
             engine=self._runtime.describe(len(self._partition)),
+            spans=watch.spans,
+            exposure=watch.exposure,
         )
 
     def _load_coefficients(self, problem: Problem) -> None:

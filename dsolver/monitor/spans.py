@@ -74,10 +74,14 @@ class Span:
 # -- files and messages -----------------------------------------------------------------------------------------------
 
 
-def write_jsonl(spans: Iterable[Span], path: Path) -> None:
+def to_jsonl(spans: Iterable[Span]) -> str:
     """One JSON object a line."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(span)) + "\n" for span in spans)
+    return "".join(json.dumps(asdict(span)) + "\n" for span in spans)
+
+
+def write_jsonl(spans: Iterable[Span], path: Path) -> None:
+    """A file of `to_jsonl`."""
+    path.write_text(to_jsonl(spans), encoding="utf-8")
 
 
 def read_jsonl(path: Path) -> list[Span]:

@@ -1,0 +1,141 @@
+"""A solve that is watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster, get_task_stream
+
+import dsolver
+from dsolver.monitor import events, taskstream, watch
+from dsolver.monitor.spans import Span, exposure, from_columns, read_jsonl
+from dsolver.problems import poisson7
+
+GRID = (32, 16, 16)
+B = np.random.default_rng(0).standard_normal(GRID)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def heard() -> Iterator[list[events.Message]]:
+    messages: list[events.Message] = []
+    unsubscribe = events.subscribe(messages.append)
+    yield messages
+    unsubscribe()
+
+
+def test_a_short_solve_is_not_measured_unasked(monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]) -> None:
+    monkeypatch.setattr(watch, "QUIET", 1e9)
+    solution = dsolver.solve(poisson7(GRID), B)
+    assert (solution.spans, solution.exposure, solution.exposed_ms, solution.exposed_percent) == ((), None, None, None)
+    assert [m["event"] for m in heard if m["event"] != "state"] == ["start", "end"]
+
+
+def test_a_longer_one_is(monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]) -> None:
+    monkeypatch.setattr(watch, "QUIET", 0.0)
+    solution = dsolver.solve(poisson7(GRID), B, device="cpu")
+    plain = dsolver.solve(poisson7(GRID), B, device="cpu")
+    assert solution.residuals == plain.residuals
+    first = [m for m in heard if m["solve"] == heard[0]["solve"]]
+    assert [m["event"] for m in first if m["event"] in ("start", "end")] == ["start", "end"]
+    assert (first[0]["grid"], first[0]["engine"], first[0]["workers"], first[0]["owners"]) == (
+        [32, 16, 16],
+        "resident",
+        [],
+        [0],
+    )
+    assert (first[-1]["status"], first[-1]["iteration"]) == (str(solution.status), solution.iterations)
+    states = [m["iteration"] for m in first if m["event"] == "state"]
+    assert states == sorted(states)
+    assert states[-1] == solution.iterations
+    measured = [m for m in first if m["event"] == "spans"]
+    assert measured
+    assert tuple(s for m in measured for s in from_columns(m["spans"])) == solution.spans
+    assert solution.exposure == exposure(solution.spans)
+
+
+def test_spans_go_to_a_file_or_a_function(tmp_path: Path, client: Client) -> None:
+    problem = poisson7(GRID, chunks=(2, 1, 1))
+    told: list[Span] = []
+    solution = dsolver.solve(problem, B, client=client, device="cpu", spans=told.extend)
+    assert tuple(told) == solution.spans
+    assert {span.rank for span in told} == {0, 1}
+    assert min(span.iteration for span in told) == 2  # the first superstep, of one iteration, is not measured
+    assert solution.exposed_ms is not None
+    assert solution.exposed_percent is not None
+    assert 0 < solution.exposed_percent < 100
+    (tmp_path / "spans.jsonl").write_text("of an earlier solve\n")
+    solution = dsolver.solve(problem, B, client=client, device="cpu", spans=tmp_path / "spans.jsonl")
+    assert tuple(read_jsonl(tmp_path / "spans.jsonl")) == solution.spans
+
+
+@pytest.mark.parametrize("sink", [3, "no/such/folder/spans.jsonl", "."])
+def test_spans_to_nowhere_are_refused(sink: Any) -> None:
+    with pytest.raises(dsolver.InputError, match="spans"):
+        dsolver.solve(poisson7(GRID), B, spans=sink)
+
+
+def test_a_failure_is_told(heard: list[events.Message]) -> None:
+    def broken(_: Any) -> None:
+        raise RuntimeError("of the callback")
+
+    with pytest.raises(RuntimeError, match="of the callback"):
+        dsolver.solve(poisson7(GRID), B, callback=broken)
+    assert heard[-1]["event"] == "end"
+    assert (heard[-1]["status"], heard[-1]["error"]) == ("failed", "RuntimeError: of the callback")
+
+
+def test_ranks_get_rows_in_dasks_task_stream(client: Client) -> None:
+    assert taskstream.attach(client)
+    problem = poisson7(GRID, chunks=(2, 1, 1))
+    with get_task_stream(client) as stream:
+        solution = dsolver.solve(problem, B, client=client, device="cpu", spans=lambda _: None)
+        time.sleep(0.2)
+    records = [record for record in stream.data if str(record["thread"]).startswith("cpu")]
+    assert len(records) == len(solution.spans)
+    assert {record["worker"] for record in records} == set(client.scheduler_info()["workers"])
+    assert len({(record["worker"], record["thread"][:4]) for record in records}) == 2  # a worker a rank
+    assert {record["thread"] for record in records} == {"cpu0-inner", "cpu0-halo", "cpu1-inner", "cpu1-halo"}
+    works = {record["thread"] for record in records if record["startstops"][0]["action"] == "compute"}
+    assert works == {"cpu0-inner", "cpu1-inner"}
+
+
+def test_names_in_the_task_stream_are_whole() -> None:
+    from dask.utils import key_split
+
+    start = {"solve": "abcdefabcdef", "workers": ["tcp://a"], "device": "cuda", "engine": "resident"}
+    for kind, name, expected in (
+        ("inner", "spmv_dot", "spmv-dot"),
+        ("boundary", "residual_halo", "residual-halo"),
+        ("exchange", "halo", "exchange-halo"),
+        ("wait", "halo", "wait-halo"),
+        ("pack", "pack", "pack"),
+        ("reduce", "gather", "reduce-gather"),
+    ):
+        made = taskstream.record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)  # type: ignore[arg-type]
+        assert key_split(made["key"]) == expected
+    assert (made["thread"], made["worker"]) == ("gpu0-halo", "tcp://a")
+
+
+def test_the_page_and_the_rows_come_with_a_solve_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "QUIET", 0.0)
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+        dsolver.solve(poisson7(GRID), B, client=client, device="cpu")
+        until = time.monotonic() + 60
+        wanted = {"dsolver-dashboard", taskstream.NAME}
+        while not wanted <= set(cluster.scheduler.plugins) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert wanted <= set(cluster.scheduler.plugins)
