@@ -14,7 +14,7 @@ from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.ordering import Order
 from dsolver.partition import Cut, Partition, Triple
-from dsolver.problems import Problem
+from dsolver.problems import STAR_OFFSETS, Problem
 
 HPCG_LEVELS = 4
 
@@ -64,11 +64,13 @@ class Hierarchy:
             InputError: a chunk cannot be halved levels - 1 times.
         """
         partition = Partition(problem.grid, chunks, problem.periodic)
-        if levels > 1 and problem.rule is not None:
+        if levels > 1 and (problem.rule is not None or any(problem.periodic)):
             raise InputError(
-                f"HPCG's V-cycle needs a stencil that is the same in all rows, which {problem.name} has not: use "
-                f"another preconditioner"
+                f"HPCG's V-cycle needs a stencil that is the same in all rows on a grid that is not periodic, which "
+                f"{problem.name} is not: use another preconditioner"
             )
+        if order.red_black and not set(problem.offsets) <= set(STAR_OFFSETS):
+            raise InputError("order='color2' is for 7-point stencils, where red reads black alone: use color8")
         divisor = 2 ** (levels - 1)
         for axis, extents in zip("xyz", partition.sizes, strict=True):
             bad = sorted({n for n in extents if n % divisor})
@@ -94,12 +96,14 @@ class Hierarchy:
 
     def build(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkLevel, ...]:
         """All levels of one chunk, finest first; the patch has its coefficients, if there are any."""
-        layouts = [self._layout(backend, p[number].box.shape) for p in self.partitions]
+        layouts = [self._layout(backend, p, number) for p in self.partitions]
         finer = [self._corrected(backend, number, depth, *pair) for depth, pair in enumerate(pairwise(layouts))]
         return (*finer, self._level(backend, number, self.depth - 1, layouts[-1], None, patch))
 
-    def _layout(self, backend: Backend, shape: Triple) -> Layout:
-        return backend.layout(self.order.colors(backend.xp, shape), self.order.count(shape), shape)
+    def _layout(self, backend: Backend, partition: Partition, number: int) -> Layout:
+        shape, wrapped = partition[number].box.shape, partition.whole_axes
+        colors = self.order.colors(backend.xp, shape, wrapped=wrapped)
+        return backend.layout(colors, self.order.count(shape, wrapped), shape)
 
     def _level(
         self, backend: Backend, number: int, depth: int, layout: Layout, coarse: Any, patch: Patch | None = None

@@ -184,6 +184,12 @@ class Partition:
         x, y, z = (tuple(b - a for a, b in pairwise(c)) for c in self._cuts)
         return x, y, z
 
+    @property
+    def whole_axes(self) -> Flags:
+        """The periodic axes along which there is one chunk, whose last point is followed by its own first."""
+        x, y, z = (wraps and count == 1 for wraps, count in zip(self.periodic, self.counts, strict=True))
+        return x, y, z
+
     def place(self, number: int) -> Triple:
         """Where a chunk lies among the chunks along x, y, z."""
         px, py, _ = self.counts

@@ -12,7 +12,7 @@ from dsolver import problems
 from dsolver.errors import InputError
 from dsolver.levels import Hierarchy, coarse_rows
 from dsolver.ordering import BEST_CLASSES, Order
-from dsolver.partition import Triple
+from dsolver.partition import Partition, Triple
 
 LAPLACIAN = np.zeros((3, 3, 3))
 LAPLACIAN[1, 1, :] = LAPLACIAN[1, :, 1] = LAPLACIAN[:, 1, 1] = -1.0
@@ -131,6 +131,42 @@ def test_rows_of_one_color_do_not_read_each_other(text: str, shape: Triple) -> N
         assert (color[near] == color[point]).sum() == 1
 
 
+@pytest.mark.parametrize("text", ["color8", "color2", "7 5 2 6 1 4 3 0"])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (5, 5, 3), (7, 3, 4), (4, 6, 8)])
+@pytest.mark.parametrize("lo", [(0, 0, 0), (1, 0, 3)])
+def test_rows_of_one_color_do_not_read_each_other_around_periodic_axes(text: str, shape: Triple, lo: Triple) -> None:
+    order = Order.parse(text)
+    offsets = problems.STAR_OFFSETS if order.red_black else problems.BOX_OFFSETS
+    for wrapped in product((False, True), repeat=3):
+        color = order.colors(np, shape, lo, (wrapped[0], wrapped[1], wrapped[2])).reshape(shape, order="F")
+        assert 0 <= color.min() <= color.max() < order.count(shape, (wrapped[0], wrapped[1], wrapped[2]))
+        for point, offset in product(np.ndindex(shape), offsets):
+            there = [p + d for p, d in zip(point, offset, strict=True)]
+            around = tuple(p % n if w else p for p, n, w in zip(there, shape, wrapped, strict=True))
+            if offset != (0, 0, 0) and all(0 <= p < n for p, n in zip(around, shape, strict=True)):
+                assert color[around] != color[point]
+
+
+def test_parities_are_the_grid_s_where_the_chunk_s_place_is_told() -> None:
+    """Chunks of odd extents then continue each other's colors."""
+    for text in ("color8", "color2"):
+        order = Order.parse(text)
+        whole = order.colors(np, (7, 5, 6)).reshape((7, 5, 6), order="F")
+        for chunk in Partition((7, 5, 6), (2, 2, 2)):
+            part = order.colors(np, chunk.box.shape, chunk.box.lo).reshape(chunk.box.shape, order="F")
+            assert (part == whole[chunk.box.slices]).all()
+
+
+def test_two_colors_are_for_seven_points_and_the_natural_order_for_what_has_ends() -> None:
+    assert Order.parse("color2").count((4, 4, 4)) == 2
+    with pytest.raises(InputError, match="for 7-point stencils"):
+        Hierarchy.plan(problems.hpcg((8, 8, 8)), (1, 1, 1), Order.parse("color2"))
+    with pytest.raises(InputError, match="not periodic: use color8"):
+        Order(None).colors(np, (4, 4, 4), wrapped=(True, False, False))
+    with pytest.raises(InputError, match="not by classes"):
+        Order(BEST_CLASSES, red_black=True)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_natural_order_colors_by_wavefronts(shape: Triple) -> None:
     """A neighbor comes before a row exactly when its row number is smaller."""
@@ -152,7 +188,7 @@ def test_coarse_points_come_last_by_default() -> None:
     assert BEST_CLASSES[-1] == 0
 
 
-@pytest.mark.parametrize("text", ORDERS)
+@pytest.mark.parametrize("text", [*ORDERS, "color2"])
 def test_an_order_is_written_as_it_is_read(text: str) -> None:
     assert str(Order.parse(text)) == text
 
