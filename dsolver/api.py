@@ -12,7 +12,7 @@ from dsolver.monitor.watch import Sink
 from dsolver.problems import Problem
 from dsolver.runtime import DeviceName, EngineName, KernelsName
 from dsolver.solution import Solution, Status
-from dsolver.solver import Options, Solver, prepared
+from dsolver.solver import Options, PrecondDtype, Solver, prepared
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -38,6 +38,7 @@ def solve(
     callback: Callback | None = None,
     progress: Progress | None = None,
     spans: Sink | None = None,
+    precond_dtype: PrecondDtype = "float64",
 ) -> Solution:
     """Solve A x = b by conjugate gradients, preconditioned by multigrid. For several b on one A see `dsolver.Solver`.
 
@@ -61,6 +62,8 @@ def solve(
         spans: where measured spans go: a file of JSON lines, or a function that is called with those of each measured
             iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about one in half
             a second; without this, only in solves longer than that.
+        precond_dtype: the value type of multigrid. With "float32" it moves half the bytes while the system stays in
+            float64; should the true residual stall, the solve goes on with "float64", and warns.
 
     Returns:
         The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
@@ -71,8 +74,17 @@ def solve(
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress, spans=spans)
-    recipe = prepared(problem, b, x0, M, order)
-    with Solver(problem, client=client, engine=engine, device=device, kernels=kernels, order=order, M=recipe) as solver:
+    recipe = prepared(problem, b, x0, M, order, precond_dtype)
+    with Solver(
+        problem,
+        client=client,
+        engine=engine,
+        device=device,
+        kernels=kernels,
+        order=order,
+        M=recipe,
+        precond_dtype=precond_dtype,
+    ) as solver:
         return solver.run(b, x0, options)
 
 

@@ -157,6 +157,7 @@ class Coefficients:
         make: Callable[[Backend, int, Patch], Any],
         fields: Mapping[str, Field] | None = None,
         halos: Mapping[str, Halo] | None = None,
+        engine: Engine | None = None,
     ) -> PerChunk:
         """make(backend, number, patch) on the owner of each chunk.
 
@@ -164,12 +165,13 @@ class Coefficients:
             make: picklable.
             fields: more of what the patch holds, by name, in lattice order.
             halos: likewise.
+            engine: a view of the engine, whose backend is to make it.
         """
         own, around = self._fields | dict(fields or {}), self._halos | dict(halos or {})
         wrapped = WithPatch(
             make=make, partition=self._partition, own=tuple(own), halos=tuple(around), offsets=self._offsets
         )
-        return self._engine.per_chunk(wrapped, self.lattice, *own.values(), *around.values())
+        return (engine or self._engine).per_chunk(wrapped, self.lattice, *own.values(), *around.values())
 
     def field(self) -> Field:
         """Zeros, one for each cell, in lattice order."""

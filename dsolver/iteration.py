@@ -125,6 +125,17 @@ class Drive:
         """
         self.true_residual = self._begin()
         self.residuals = [self.true_residual]
+        return self._until_ended()
+
+    def resume(self) -> Status:
+        """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
+        self._best, self._best_at = math.inf, len(self.residuals) - 1
+        known = self.true_residual if math.isfinite(self.true_residual) else 0.0
+        self._target = max(self._limit, REACH * known)
+        self.true_residual = self._begin()
+        return self._until_ended()
+
+    def _until_ended(self) -> Status:
         while True:
             status = self._judged_start() or self._recursion()
             before = self.true_residual

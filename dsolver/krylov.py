@@ -35,12 +35,13 @@ class ConjugateGradient:
         layout: the finest level's `Layout` of every chunk.
 
     Attributes:
+        operator: A.
         preconditioner: M, or None for the identity.
     """
 
     def __init__(self, engine: Engine, operator: Operator, layout: PerChunk) -> None:
         self._engine = engine
-        self._operator = operator
+        self.operator = operator
         self.preconditioner: Preconditioner | None = None
         self.b, self.x, self.r = (engine.field(layout) for _ in range(3))
         self._z, self._p, self._ap = (engine.field(layout) for _ in range(3))
@@ -67,7 +68,7 @@ class ConjugateGradient:
         """One iteration. The first has p = 0 and rz_old = 1, which makes p = z."""
         engine = self._engine
         self._turn()
-        self._operator.apply_dot(self._p, self._ap, self.pap)
+        self.operator.apply_dot(self._p, self._ap, self.pap)
         guards = self.rr, self._limit, self._ceiling
         engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, *guards, self.x, self.r, self._parts)
         engine.total(self._parts, self.rr)
@@ -90,7 +91,7 @@ class ConjugateGradient:
         """‖A v‖ / ‖v‖ for blocks of a rough v: within a small factor below ‖A‖. May be asked between two steps."""
         engine, v, av = self._engine, self._z, self._ap
         engine.run(LOAD, self._layout, rough, v)
-        self._operator.apply(v, av)
+        self.operator.apply(v, av)
         squares = [engine.scalar(0.0) for _ in range(2)]
         for field, square in zip((v, av), squares, strict=True):
             engine.dot(field, field, self._parts, square)
@@ -100,7 +101,7 @@ class ConjugateGradient:
     def residual(self) -> float:
         """Set r = b - A x, the true residual, and return r . r."""
         engine = self._engine
-        self._operator.apply(self.x, self._ap)
+        self.operator.apply(self.x, self._ap)
         engine.run(WAXPBY, 1.0, self.b, -1.0, self._ap, self.r)
         engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)[0]

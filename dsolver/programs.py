@@ -16,13 +16,12 @@ import numpy as np
 
 from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
-from dsolver.errors import InputError
 from dsolver.kernels import Backend
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.operator import Operator
-from dsolver.preconditioners import Hpcg, Identity, Noise, Recipe, Site
+from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
 from dsolver.system import System
 
 
@@ -69,9 +68,6 @@ class SolveSpec:
         preconditioner: how M is made; the hierarchy has as many levels as it needs.
         test_diagonal: scale the finest diagonal as HPCG's TestCG does.
         precond_dtype: the value type of multigrid, "float64" or "float32". A itself is in float64 always.
-
-    Raises:
-        InputError: a value type for a preconditioner that does not take it.
     """
 
     hierarchy: Hierarchy
@@ -79,15 +75,15 @@ class SolveSpec:
     test_diagonal: bool = False
     precond_dtype: str = "float64"
 
-    def __post_init__(self) -> None:
-        recipe = self.preconditioner
-        if self.precond_dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
-            raise InputError(f"precond_dtype={self.precond_dtype!r} is for multigrid: {recipe} works in float64 alone")
+    @property
+    def lowered(self) -> bool:
+        """Whether the preconditioner has levels of its own, in another value type than A."""
+        return self.preconditioner.lowerable and self.precond_dtype != "float64"
 
 
-def _levels(engine: Engine | System, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
-    """The levels of a hierarchy in the engine's value type, finest first."""
-    chunks = engine.per_chunk(BuildLevels(hierarchy=hierarchy, test_diagonal=spec.test_diagonal))
+def _levels(system: System, engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
+    """The levels of a hierarchy in the value type of the engine, a view of the system's; finest first."""
+    chunks = system.per_chunk(BuildLevels(hierarchy=hierarchy, test_diagonal=spec.test_diagonal), engine)
     return [chunks.at(i) for i in range(hierarchy.depth)]
 
 
@@ -99,6 +95,10 @@ class Solve:
     `set_up` is called; otherwise that has been done when the program is made or updated.
     """
 
+    cg: ConjugateGradient
+    preconditioner: Preconditioner | None
+    _inconsistency: float
+
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
         self._begin(spec)
@@ -109,6 +109,17 @@ class Solve:
         for name in ("system", "layout", "operator", "cg", "preconditioner"):
             self.__dict__.pop(name, None)
         self._begin(spec)
+
+    def precondition(self, spec: SolveSpec) -> None:
+        """Take another preconditioner for the same matrix; b and x stay. The old one is given back first.
+
+        As for `update`, coefficients that are arrays are loaded again.
+        """
+        self._engine.forget()
+        self.cg.preconditioner = self.preconditioner = None
+        inconsistency = self._inconsistency
+        self._begin(spec)
+        self._inconsistency = inconsistency
 
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
@@ -125,26 +136,31 @@ class Solve:
         Raises:
             InputError: a coefficient makes no sense.
         """
-        engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner
+        spec = self._spec
         self.system.prepare()
-        self._recorded = recipe.recorded
         self._matrix_norm: float | None = None
-        lowered = recipe.lowerable and spec.precond_dtype != "float64"
-        levels = _levels(self.system, spec.hierarchy.finest() if lowered else spec.hierarchy, spec)
+        levels = _levels(self.system, self._engine, spec.hierarchy.finest() if spec.lowered else spec.hierarchy, spec)
         self.layout = levels[0].at("layout")
-        self.operator = Operator(engine, levels[0])
-        self.cg = ConjugateGradient(engine, self.operator, self.layout)
-        self.preconditioner: Preconditioner | None = None
-        if lowered:
+        self.operator = Operator(self._engine, levels[0])
+        if "cg" in self.__dict__:
+            self.cg.operator = self.operator
+        else:
+            self.cg = ConjugateGradient(self._engine, self.operator, self.layout)
+        self._precondition(levels)
+        self.system.settle(self.layout)
+
+    def _precondition(self, levels: list[PerChunk]) -> None:
+        engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner
+        self._recorded = recipe.recorded
+        if spec.lowered:
             view = engine.lowered(spec.precond_dtype)
-            narrow = _levels(view, spec.hierarchy, spec)
+            narrow = _levels(self.system, view, spec.hierarchy, spec)
             inner = recipe.on(Site(engine=view, levels=narrow, operator=Operator(view, narrow[0]), cg=self.cg))
             assert inner is not None
             self.preconditioner = Lowered(engine, view, inner, narrow[0].at("layout"))
         else:
             self.preconditioner = recipe.on(Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg))
         self.cg.preconditioner = self.preconditioner
-        self.system.settle(self.layout)
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient, b (or the source that it is made from) or x from blocks by chunk number."""

@@ -84,6 +84,7 @@ class Solution:
         spans: what ran when in the newest measured iterations; see `dsolver.monitor.spans`. Empty where a solve was too
             short to be measured unasked.
         exposure: how much communication they left exposed, in total and by level; None where none was measured.
+        notes: what went another way than asked for, in sentences; empty as a rule.
     """
 
     x: Any
@@ -96,6 +97,7 @@ class Solution:
     engine: str
     spans: tuple[Span, ...] = field(default=(), repr=False)
     exposure: Exposure | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def exposed_ms(self) -> float | None:

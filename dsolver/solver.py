@@ -7,8 +7,8 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, final, overload
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, final, overload
 from weakref import WeakSet
 
 import numpy as np
@@ -17,15 +17,16 @@ from dsolver.containers import Container, container_of, stacked
 from dsolver.engines.job import Job
 from dsolver.errors import ClusterError, InconsistentWarning, InputError
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
+from dsolver.kernels import DTYPES
 from dsolver.levels import Hierarchy
 from dsolver.monitor.watch import Sink, Watch, check_sink
 from dsolver.ordering import Order
 from dsolver.partition import Partition
-from dsolver.preconditioners import Function, Recipe, recipe_of
+from dsolver.preconditioners import Function, Identity, Recipe, recipe_of
 from dsolver.problems import Problem
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
-from dsolver.solution import Solution
+from dsolver.solution import Solution, Status
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 MAXITER: Final = 1000
 CONSISTENT: Final = 1e-10
 """How large n·b / (‖n‖ ‖b‖) may be without a word where A n = 0: far above rounding, far below a forgotten flux."""
+DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
+"""Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+
+PrecondDtype = Literal["float64", "float32"]
 
 
 @final
@@ -110,6 +116,9 @@ class Solver:
             only: a function z = M(r) of whole arrays of the grid's shape, in b's kind of array, or an object of SciPy's
             kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the order of ``b.ravel()``. It must be
             linear, symmetric and positive definite.
+        precond_dtype: the value type in which multigrid is stored and applied. With "float32" it moves half the bytes;
+            the system itself and its residual stay in float64, and so does what can be reached. Should the true
+            residual stall, the solve goes on with "float64", and warns.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
@@ -127,12 +136,14 @@ class Solver:
         kernels: KernelsName = "auto",
         order: str = "color8",
         M: Any = "mg",
+        precond_dtype: PrecondDtype = "float64",
     ) -> None:
         began = time.perf_counter()
         self._job: Job | None = None
         _check_problem(problem)
         self._recipe = recipe_of(M, problem.grid)
         self._order = Order.parse(order)
+        self._precond_dtype: str = check_precond(self._recipe, precond_dtype)
         self._runtime = connect(client, engine=engine, device=device, kernels=kernels)
         if self._runtime.client is not None and not self._recipe.everywhere:
             raise InputError(
@@ -140,6 +151,7 @@ class Solver:
                 "preconditioner of dsolver's, such as M='mg'"
             )
         self._spec = self._planned(problem)
+        self._given = problem  # with its arrays, should the levels have to be made again
         self._held = self._claimed()
         self._lock = threading.Lock()
         self._solving: Container | None = None
@@ -276,7 +288,7 @@ class Solver:
             spec = self._planned(problem)
             self._opened().call("update", spec)
             self._load_coefficients(problem)
-            self._spec = spec
+            self._spec, self._given = spec, problem
             self._fresh, self._setup = True, time.perf_counter() - began
 
     def close(self) -> None:
@@ -330,6 +342,10 @@ class Solver:
         try:
             with watch:
                 status = drive.run()
+                notes: tuple[str, ...] = ()
+                if self._spec.lowered and status in DOUBTFUL:
+                    notes = (self._fall_back(drive, guess, status),)
+                    status = drive.resume()
                 watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
         finally:
             self._solving = None
@@ -351,6 +367,7 @@ class Solver:
             engine=self._runtime.describe(len(self._partition)),
             spans=watch.spans,
             exposure=watch.exposure,
+            notes=notes,
         )
 
     def _load_coefficients(self, problem: Problem) -> None:
@@ -361,11 +378,30 @@ class Solver:
         if problem.coefficients:
             job.call("set_up")
 
+    def _fall_back(self, drive: Drive, guess: Container | None, status: Status) -> str:
+        """Change to a preconditioner in float64, for this solve and those to come; says so, and returns that."""
+        note = (
+            f"with precond_dtype={self._spec.precond_dtype!r} the solve ended as {status} after "
+            f"{len(drive.residuals) - 1} iterations, ‖b - Ax‖ = {drive.true_residual:.2e}: it goes on with 'float64'"
+        )
+        warnings.warn(note, RuntimeWarning, stacklevel=5)
+        self._precond_dtype = "float64"
+        self._spec = replace(self._spec, precond_dtype="float64")
+        job = self._opened()
+        job.call("precondition", self._spec)
+        self._load_coefficients(self._given)
+        if not drive.true_residual <= drive.residuals[0]:  # x is no better than what it began with, or NaN
+            if guess is None:
+                job.call("fill", "x", 0.0)
+            else:
+                job.load("x", guess.blocks())
+        return note
+
     def _planned(self, problem: Problem) -> SolveSpec:
         levels = self._recipe.levels
         chunks = problem.chunks or self._runtime.chunks_for(problem.grid, 2 ** (levels - 1))
         hierarchy = Hierarchy.plan(problem, chunks, self._order, levels)
-        return SolveSpec(hierarchy=hierarchy, preconditioner=self._recipe)
+        return SolveSpec(hierarchy=hierarchy, preconditioner=self._recipe, precond_dtype=self._precond_dtype)
 
     def _opened(self) -> Job:
         if self._job is None:
@@ -411,6 +447,19 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
             container_of(name, values, whole, None).check()
 
 
+def check_precond(recipe: Recipe, dtype: Any) -> str:
+    """The value type of a preconditioner.
+
+    Raises:
+        InputError: there is no such type, or this preconditioner cannot be made in it.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"precond_dtype must be {' or '.join(map(repr, DTYPES))}, not {dtype!r}")
+    if dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
+        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {recipe} works in float64 alone")
+    return str(dtype)
+
+
 def _check_problem(problem: Any) -> None:
     if not isinstance(problem, Problem):
         raise InputError(
@@ -451,10 +500,11 @@ def _guesses(x0: Any, b: Any) -> list[Any]:
     return list(x0)
 
 
-def prepared(problem: Any, b: Any, x0: Any, m: Any, order: str) -> Recipe:
+def prepared(problem: Any, b: Any, x0: Any, m: Any, order: str, precond_dtype: Any = "float64") -> Recipe:
     """Look at all that needs no device and no cluster."""
     _check_problem(problem)
     recipe = recipe_of(m, problem.grid)
+    check_precond(recipe, precond_dtype)
     Order.parse(order)
     check_shapes(problem, b, x0)
     return recipe

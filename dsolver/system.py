@@ -102,11 +102,16 @@ class System:
         if self._coefficients is not None:
             self._coefficients.prepare()
 
-    def per_chunk(self, make: Callable[..., Any]) -> PerChunk:
-        """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none."""
+    def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
+        """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
+
+        Args:
+            make: picklable.
+            engine: a view of the engine, whose backend is to make it.
+        """
         if self._coefficients is None:
-            return self._engine.per_chunk(make)
-        return self._coefficients.per_chunk(make)
+            return (engine or self._engine).per_chunk(make)
+        return self._coefficients.per_chunk(make, engine=engine)
 
     def settle(self, layout: PerChunk) -> None:
         """Find what right-hand sides and solutions in this layout need.

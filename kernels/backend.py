@@ -333,16 +333,15 @@ def narrowed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]
 
 
 def in_range(diagonal: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A diagonal in another value type, moved to the nearest normal number where it leaves that type's range.
+    """A diagonal in another value type; NaN where it leaves that type's range of normal numbers.
 
-    It is divided by, so it must neither vanish nor be infinite.
+    It is divided by, and the result must tell: a preconditioner of zeros or of huge numbers would pass for a poor one.
     """
     if diagonal.dtype == dtype:
         return diagonal
-    limits = np.finfo(dtype)
-    sizes = np.clip(np.abs(diagonal), float(limits.tiny), float(limits.max))
-    signed: npt.NDArray[Any] = np.copysign(sizes, diagonal).astype(dtype)
-    return signed
+    limits, size = np.finfo(dtype), np.abs(diagonal)
+    inside = (size >= float(limits.tiny)) & (size <= float(limits.max))
+    return np.where(inside, diagonal, np.nan).astype(dtype)
 
 
 def sound(rz: npt.NDArray[np.float64], pap: npt.NDArray[np.float64]) -> bool:

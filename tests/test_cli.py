@@ -125,6 +125,22 @@ def test_an_invalid_run_says_so_and_exits_with_1(monkeypatch: pytest.MonkeyPatch
     assert "FAIL" in result.stdout
 
 
+def test_a_run_in_float32_says_so_and_exits_with_1(folder: Path) -> None:
+    options = "--grid 16 16 16 --time 0 --device cpu --precond-dtype float32 --json f32.json"
+    result = call("hpcg", *options.split())
+    assert result.exit_code == 1
+    assert "float32, which HPCG's rules do not allow: not comparable" in result.stdout
+    assert "INVALID" in result.stdout.splitlines()[-1]
+    assert json.loads((folder / "f32.json").read_text())["valid"] is False
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_solve_takes_the_value_type_of_the_preconditioner(dtype: str) -> None:
+    out = good(*f"solve --grid 16 16 16 --device cpu --rtol 1e-11 --precond-dtype {dtype}".split())
+    assert "converged" in out
+    assert "note:" not in out
+
+
 def test_the_module_is_the_command(folder: Path) -> None:
     command = ["hpcg", *GRID, "--iterations", "5", "--device", "cpu", "--json", "out.json"]
     done = subprocess.run(

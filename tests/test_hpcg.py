@@ -23,6 +23,7 @@ KEYS = {
     "engine",
     "kernels",
     "order",
+    "precond_dtype",
     "device",
     "iterations",
     "residuals",
@@ -177,6 +178,21 @@ def test_an_unsymmetric_preconditioner_is_caught(monkeypatch: pytest.MonkeyPatch
     assert result.tests.symmetry.mg > 1.0
     assert result.tests.symmetry.spmv <= 1.0
     assert any("preconditioner" in problem for problem in result.tests.problems)
+
+
+def test_a_preconditioner_in_float32_is_used_and_never_valid() -> None:
+    exact, lowered = (run((16, 16, 16), seconds=0.0, precond_dtype=dtype) for dtype in ("float64", "float32"))
+    assert exact.valid
+    assert lowered.valid is False
+    assert "float32" in lowered.problems[0]
+    assert lowered.to_dict()["precond_dtype"] == "float32"
+    assert lowered.residuals != exact.residuals
+    np.testing.assert_allclose(lowered.residuals[:10], exact.residuals[:10], rtol=1e-3)
+    assert lowered.tests.symmetry is not None
+    assert lowered.tests.symmetry.mg > 1.0, "M is symmetric to rounding in float32 alone"
+    assert lowered.tests.symmetry.spmv <= 1.0
+    assert lowered.tests.iterations is not None
+    assert lowered.tests.iterations.problem is None
 
 
 def test_an_unsymmetric_matrix_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

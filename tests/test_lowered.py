@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver import kernels, problems
+from dsolver import Solver, kernels, problems, solve
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.reference import ReferenceEngine
+from dsolver.errors import InputError
 from dsolver.levels import Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.ordering import Order
 from dsolver.partition import Triple
 from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import EngineName
+from dsolver.solution import Status
 
 F64 = npt.NDArray[np.float64]
 GRID = (32, 16, 16)
@@ -152,3 +157,83 @@ def test_a_view_shares_all_but_the_value_type(backend: str) -> None:
     assert {values.dtype.name for values in travels} == {"float32"}
     assert view.scalar(1.0).value.dtype == view.parts().own.dtype == np.float64
     assert view.lowered("float64").backend.dtype == np.float64
+
+
+# -- falling back ------------------------------------------------------------------------------------------------------
+
+
+def scaled(size: float) -> problems.Problem:
+    weights = -np.ones((3, 3, 3))
+    weights[1, 1, 1] = 26.0
+    return problems.stencil(GRID, size * weights)
+
+
+@pytest.mark.parametrize("engine", ["reference", "resident"])
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+@pytest.mark.parametrize("guessed", [False, True])
+def test_a_matrix_out_of_range_is_solved_in_float64_after_a_warning(
+    engine: EngineName, size: float, *, guessed: bool
+) -> None:
+    exact = rough()
+    b = size * hpcg_product(exact)
+    with pytest.warns(RuntimeWarning, match="goes on with 'float64'"):
+        found = solve(
+            scaled(size),
+            b,
+            x0=0.5 * exact if guessed else None,
+            rtol=1e-10,
+            engine=engine,
+            device="cpu",
+            precond_dtype="float32",
+        )
+    assert found.converged
+    assert len(found.notes) == 1
+    assert found.iterations == len(found.residuals) - 1
+    np.testing.assert_allclose(found.x, exact, atol=1e-7)
+
+
+def test_a_solver_that_fell_back_stays_with_float64() -> None:
+    b = 1e60 * hpcg_product(rough())
+    with Solver(scaled(1e60), device="cpu", precond_dtype="float32") as solver:
+        with pytest.warns(RuntimeWarning, match="float32"):
+            first = solver.solve(b)
+        second = solver.solve(b)
+    assert first.converged
+    assert second.converged
+    assert not second.notes
+    assert second.iterations < first.iterations
+
+
+def test_a_tolerance_that_no_type_reaches_is_told_after_both() -> None:
+    with pytest.warns(RuntimeWarning, match="stagnated"):
+        found = solve(problems.hpcg(GRID), rough(), rtol=1e-18, device="cpu", precond_dtype="float32")
+    assert found.status is Status.STAGNATED
+    assert found.relative_residual < 1e-14
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_warned_of_where_nothing_is_wrong() -> None:
+    found = solve(problems.hpcg(GRID), rough(), rtol=1e-12, device="cpu", precond_dtype="float32")
+    assert found.converged
+    assert not found.notes
+    plain = solve(problems.hpcg(GRID), rough(), rtol=1e-8, M=None, device="cpu", precond_dtype="float32")
+    assert plain.converged
+
+
+@pytest.mark.parametrize(("m", "dtype"), [("mg", "float16"), ("mg", np.float32), ("jacobi", "float32")])
+def test_value_types_that_cannot_be_are_refused_at_once(m: str, dtype: Any) -> None:
+    with pytest.raises(InputError, match="precond_dtype"):
+        solve(problems.hpcg(GRID), rough(), M=m, precond_dtype=dtype)
+
+
+def hpcg_product(x: F64) -> F64:
+    """A x for the weights 26 and -1."""
+    padded = np.pad(x, 1)
+    views = sum(
+        padded[i : i + x.shape[0], j : j + x.shape[1], k : k + x.shape[2]]
+        for i in range(3)
+        for j in range(3)
+        for k in range(3)
+    )
+    out: F64 = 27.0 * x - views
+    return out

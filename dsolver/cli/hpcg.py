@@ -10,7 +10,7 @@ import click
 
 from dsolver import hpcg as benchmark
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, where_options
+from dsolver.cli.options import Where, force_option, precond_dtype_option, where_options
 from dsolver.cli.report import show
 from dsolver.ordering import Order
 from dsolver.partition import Triple
@@ -22,6 +22,9 @@ Examples:
   dsolver hpcg --grid 64 64 64 --order natural --iterations 50 --json out.json
   dsolver hpcg --grid 128 64 64 --workers 2 --engine graph --time 5
   dsolver hpcg --grid 512 256 256 --workers 2 --device cuda
+\b
+With --precond-dtype float32 a run is never valid: the benchmark's rules want float64.
+
 \b
 Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input.
 """
@@ -38,6 +41,7 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
     help="Points of the whole grid along x, y and z, each divisible by 8.  Example: --grid 64 64 64",
 )
 @where_options
+@precond_dtype_option
 @click.option(
     "--time",
     "seconds",
@@ -69,6 +73,7 @@ def command(
     grid: Triple,
     chunks: Triple | None,
     order: str,
+    precond_dtype: str,
     seconds: float,
     iterations: int | None,
     json_file: Path | None,
@@ -82,7 +87,12 @@ def command(
     """
     place = Where(**where)
     options = benchmark.HpcgOptions(
-        grid=grid, chunks=chunks, order=Order.parse(order), seconds=seconds, iterations=iterations
+        grid=grid,
+        chunks=chunks,
+        order=Order.parse(order),
+        seconds=seconds,
+        iterations=iterations,
+        precond_dtype=precond_dtype,
     )
     files.check_output(json_file, force=force)
     with place.runtime() as runtime, progress.shown() as report:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 import click
 
 from dsolver.cluster import ClusterOptions, open_client
+from dsolver.kernels import DTYPES
 from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def where_options(command: F) -> F:
         command = option(command)
     return command
 
+
+precond_dtype_option = click.option(
+    "--precond-dtype",
+    type=click.Choice(DTYPES),
+    default="float64",
+    show_default=True,
+    help="Value type of the multigrid preconditioner. float32 moves half the bytes; the system stays in float64.",
+)
 
 force_option = click.option(
     "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."

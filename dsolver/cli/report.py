@@ -68,7 +68,7 @@ def verdict(result: HpcgResult) -> str:
     rating = f"{result.gflops.rating:.3f} GF/s" if result.gflops.rating is not None else "no rating"
     if result.valid:
         return f"[bold green]VALID[/]: rating {rating}"
-    return f"[bold red]INVALID[/]: rating {rating} does not count, because {'; '.join(result.tests.problems)}"
+    return f"[bold red]INVALID[/]: rating {rating} does not count, because {'; '.join(result.problems)}"
 
 
 def _facts(result: HpcgResult, crew: str) -> Table:
@@ -82,6 +82,8 @@ def _facts(result: HpcgResult, crew: str) -> Table:
     table.add_row("kernels", "NumPy text-book" if result.kernels == "numpy" else result.kernels)
     table.add_row("device", result.device)
     table.add_row("order", result.order)
+    if result.precond_dtype != "float64":
+        table.add_row("preconditioner", f"{result.precond_dtype}, which HPCG's rules do not allow: not comparable")
     return table
 
 

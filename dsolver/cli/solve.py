@@ -12,13 +12,14 @@ import numpy.typing as npt
 import dsolver
 from dsolver import problems
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, where_options
+from dsolver.cli.options import Where, force_option, precond_dtype_option, where_options
 from dsolver.iteration import Progress, State, Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.partition import Box, Triple
 from dsolver.problems import Problem
 from dsolver.solution import Solution
+from dsolver.solver import PrecondDtype
 
 PROBLEMS: Final = {"hpcg": problems.hpcg, "poisson7": problems.poisson7, "poisson27": problems.poisson27}
 
@@ -73,6 +74,7 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
 )
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
 @where_options
+@precond_dtype_option
 @force_option
 @click.pass_context
 def command(
@@ -87,6 +89,7 @@ def command(
     maxiter: int | None,
     chunks: Triple | None,
     order: str,
+    precond_dtype: PrecondDtype,
     force: bool,
     **where: Any,
 ) -> None:
@@ -108,6 +111,7 @@ def command(
             device=place.device,
             kernels=place.kernels,
             order=order,
+            precond_dtype=precond_dtype,
             rtol=rtol,
             maxiter=tolerances.maxiter,
             progress=_reporter(report, tolerances.maxiter) if report else None,
@@ -145,6 +149,8 @@ def _show(solution: Solution, out: Path | None) -> None:
     click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
     click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
     click.echo(f"engine: {solution.engine}")
+    for note in solution.notes:
+        click.echo(f"note: {note}")
     if out is not None:
         click.echo(f"x written to {out}")
     click.echo(f"{solution.status}: {solution.status.advice}")

@@ -63,6 +63,7 @@ class HpcgOptions:
         order: of the smoother.
         seconds: how long the timed sets should take together; at least one set is run.
         iterations: run exactly so many iterations and nothing else; None for the whole procedure.
+        precond_dtype: the value type of multigrid in the wanted order. With "float32" no run is valid.
 
     Raises:
         InputError: a value cannot be right.
@@ -73,6 +74,7 @@ class HpcgOptions:
     order: Order = COLOR8
     seconds: float = 10.0
     iterations: int | None = None
+    precond_dtype: str = "float64"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.seconds) and self.seconds >= 0.0):
@@ -114,7 +116,7 @@ class _Bench:
     def fixed(self, iterations: int) -> HpcgResult:
         """Exactly so many iterations in the wanted order."""
         self._warm_up()
-        with self._open(SolveSpec(hierarchy=self._wanted), "setup") as job:
+        with self._open(self._spec(self._wanted), "setup") as job:
             self._cg(job, "first iteration", 1)  # an engine may record it, which is not to be timed
             with self._clock("sets"):
                 residuals = self._cg(job, "iterations", iterations)
@@ -130,7 +132,7 @@ class _Bench:
         tolerance = self._reference()
         with self._clock("test_cg"):
             cg = self._test_cg()
-        with self._open(SolveSpec(hierarchy=self._wanted), "setup_optimized") as job:
+        with self._open(self._spec(self._wanted), "setup_optimized") as job:
             with self._clock("test_symmetry"):
                 symmetry = SymmetryTest(**dict(zip(("spmv", "mg"), job.call("departures"), strict=True)))
             job.call("set_rhs")  # the symmetry test has used b
@@ -157,7 +159,7 @@ class _Bench:
         )
         with (
             self._clock("warm_up"),
-            self._runtime.launch(Benchmark, SolveSpec(hierarchy=tiny), tiny.partitions[0]) as job,
+            self._runtime.launch(Benchmark, self._spec(tiny), tiny.partitions[0]) as job,
         ):
             self._progress("load kernels", 0, 1)
             job.call("set_rhs")
@@ -175,7 +177,7 @@ class _Bench:
         plain = Hierarchy.plan(self._wanted.problem, self._chunks, self._options.order, levels=1)
         return CgTest(
             plain=self._test_one(SolveSpec(hierarchy=plain, preconditioner=Identity(), test_diagonal=True)),
-            preconditioned=self._test_one(SolveSpec(hierarchy=self._wanted, test_diagonal=True)),
+            preconditioned=self._test_one(self._spec(self._wanted, test_diagonal=True)),
         )
 
     def _test_one(self, spec: SolveSpec) -> int | None:
@@ -223,6 +225,10 @@ class _Bench:
         return max(1, int(SUPERSTEP / self._pace)) if self._pace else 1
 
     # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def _spec(self, hierarchy: Hierarchy, *, test_diagonal: bool = False) -> SolveSpec:
+        """A system with the wanted preconditioner."""
+        return SolveSpec(hierarchy=hierarchy, test_diagonal=test_diagonal, precond_dtype=self._options.precond_dtype)
 
     def _plan(self, order: Order) -> Hierarchy:
         return Hierarchy.plan(problems.hpcg(self._options.grid), self._chunks, order, HPCG_LEVELS)
@@ -295,6 +301,7 @@ class _Bench:
             seconds=self._seconds,
             tests=tests,
             versions=versions.installed(),
+            precond_dtype=self._options.precond_dtype,
         )
 
 

@@ -180,6 +180,7 @@ class HpcgResult:
             asked for); optimize: of the set-up in the wanted order, all of it; total: everything.
         tests: the checks.
         versions: of what took part; None where a package is missing.
+        precond_dtype: the value type of multigrid in the wanted order.
     """
 
     grid: Triple
@@ -194,6 +195,7 @@ class HpcgResult:
     seconds: Mapping[str, float | None]
     tests: Checks
     versions: Mapping[str, str | None]
+    precond_dtype: str = "float64"
 
     @property
     def scaled_residual(self) -> float:
@@ -202,8 +204,15 @@ class HpcgResult:
 
     @property
     def valid(self) -> bool | None:
-        """Whether all checks passed; None if none was made."""
-        return self.tests.valid
+        """Whether all checks passed and the rules were kept; None if no check was made."""
+        return None if self.tests.valid is None else not self.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the run is not valid; empty if it is."""
+        lowered = self.precond_dtype != "float64"
+        broken = [f"the preconditioner ran in {self.precond_dtype}, and the rules want float64"] if lowered else []
+        return broken + self.tests.problems
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dicts."""
@@ -213,6 +222,7 @@ class HpcgResult:
             "engine": self.engine,
             "kernels": self.kernels,
             "order": self.order,
+            "precond_dtype": self.precond_dtype,
             "device": self.device,
             "iterations": self.iterations,
             "residuals": list(self.residuals),

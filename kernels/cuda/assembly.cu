@@ -56,10 +56,11 @@ __device__ __forceinline__ int target_of(const Rows& rows, int column) {
     return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
 }
 
-// The nearest normal number of type `real`: a diagonal is divided by, so it must neither vanish nor be infinite.
+// A diagonal of type `real`, NaN where it leaves that type's range: it is divided by, and the result must tell.
 __device__ __forceinline__ real in_range(double value) {
     constexpr double LEAST = 1.1754943508222875e-38, MOST = 3.4028234663852886e38;   // of float
-    return sizeof(real) == sizeof(double) ? value : copysign(fmin(fmax(fabs(value), LEAST), MOST), value);
+    const bool inside = sizeof(real) == sizeof(double) || (fabs(value) >= LEAST && fabs(value) <= MOST);
+    return inside ? value : nan("");
 }
 
 // widths (slices, 3) and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.

@@ -632,13 +632,12 @@ def test_directions_are_updated_in_double_from_a_narrow_vector(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["numpy float32", "cpu float32", pytest.param("cuda float32", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize(("factor", "expected"), [(1e-60, np.finfo(np.float32).tiny), (1e60, np.finfo(np.float32).max)])
-def test_a_diagonal_stays_in_the_range_of_its_type(name: str, factor: float, expected: float) -> None:
+@pytest.mark.parametrize("factor", [1e-60, 1e-40, 1e60])
+def test_a_diagonal_out_of_the_range_of_its_type_is_nan(name: str, factor: float) -> None:
     b = box(CASES[0], name)
     weights = b.backend.to_host(b.stencil.weights) * factor
     made = b.backend.matrix(b.layout, replace(b.stencil, weights=b.backend.asarray(weights)), None)
-    diagonal = b.backend.to_host(made.diagonal)[b.backend.to_host(b.layout.position)]
-    assert (diagonal == np.float32(expected)).all()
+    assert np.isnan(b.backend.to_host(made.diagonal)[b.backend.to_host(b.layout.position)]).all()
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
