@@ -3,9 +3,11 @@
     python bench/scaling.py --workers 1 2 4 --local 256 256 256
     python bench/scaling.py --workers 1 2 4 --grid 512 512 512
     python bench/scaling.py --workers 1 2 4 --grid 256 256 256 --chunks 2 2 2      (and compare the bits)
+    python bench/scaling.py --workers 1 --grid 256 256 256 --embedded              (what Dask costs)
 
-One row a count of workers: HPCG's flops of so many iterations over their time, the efficiency against the first row,
-and the last residual. With --chunks the partition is the same in every row, and so must be every bit of the residuals.
+One row a count of workers: HPCG's flops of so many iterations over their time, the efficiency against the first row
+that has a cluster, seconds from the start of the ranks to the last iteration (set-up and recording included), and the
+last residual. With --chunks the partition is the same in every row, and so must be every bit of the residuals.
 """
 
 from __future__ import annotations
@@ -48,7 +50,15 @@ def measured(arguments: argparse.Namespace, workers: int) -> dict[str, Any]:
         runtime = connect(client, device=arguments.device)
         run = hpcg.HpcgOptions(grid=grid, chunks=chunks, iterations=arguments.iterations)
         result = hpcg.run(runtime, run)
-    return {"workers": workers, "grid": grid, "raw": result.gflops.raw, "residuals": result.residuals}
+    seconds = {name: took for name, took in result.seconds.items() if took is not None}
+    return {
+        "workers": workers,
+        "grid": grid,
+        "raw": result.gflops.raw,
+        "ms": 1e3 * seconds["sets"] / arguments.iterations,
+        "solve": seconds["setup"] + seconds["sets"],
+        "residuals": result.residuals,
+    }
 
 
 def shape(arguments: argparse.Namespace, workers: int) -> tuple[Any, Any]:
@@ -61,13 +71,14 @@ def shape(arguments: argparse.Namespace, workers: int) -> tuple[Any, Any]:
 
 
 def described(rows: list[dict[str, Any]]) -> str:
-    first, last = rows[0], rows[-1]
+    last = rows[-1]
+    first = next((row for row in rows if row["workers"]), last)
     speedup = last["raw"] / first["raw"]
     efficiency = speedup / (max(1, last["workers"]) / max(1, first["workers"]))
-    same = "same bits" if last["residuals"] == first["residuals"] else ""
     return (
         f"{last['workers']:3d} workers {'x'.join(map(str, last['grid'])):>15s} {last['raw']:9.1f} GF/s raw "
-        f"{speedup:6.2f}x {100 * efficiency:6.1f} % {last['residuals'][-1]:.12e} {same}"
+        f"{last['ms']:8.4f} ms {speedup:6.2f}x {100 * efficiency:6.1f} % {last['solve']:8.3f} s "
+        f"{last['residuals'][-1]:.12e} {'same bits' if last['residuals'] == rows[0]['residuals'] else ''}"
     )
 
 

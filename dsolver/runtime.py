@@ -58,10 +58,11 @@ class Runtime:
         workers = "worker" if there == 1 else "workers"
         return f"{there} {workers}" if used == there else f"{used} of {there} {workers}"
 
-    def describe(self, chunks: int) -> str:
-        """For people: the engine, the kernels and the workers that own one of so many chunks."""
+    def describe(self, chunks: int, link: str = "") -> str:
+        """For people: the engine, the kernels, the workers that own one of so many chunks, and their link."""
         crew = self.crew(chunks)
-        return f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
+        described = f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
+        return f"{described}, {link}" if link else described
 
     def about(self, partition: Partition) -> dict[str, Any]:
         """Where a program for a partition runs: what `dsolver.monitor.events.Feed.start` tells of it."""

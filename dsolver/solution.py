@@ -80,7 +80,7 @@ class Solution:
         b_norm: ‖b‖₂.
         timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
             "total".
-        engine: the engine, device and number of workers that ran it.
+        engine: the engine, device and number of workers that ran it, and what carried values between them.
         spans: what ran when in the newest measured iterations; see `dsolver.monitor.spans`. Empty where a solve was too
             short to be measured unasked.
         exposure: how much communication they left exposed, in total and by level; None where none was measured.

@@ -177,7 +177,7 @@ class Solver:
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.problem.grid))
-        state = "closed" if self._job is None else f"on {self._runtime.describe(len(self._partition))}"
+        state = "closed" if self._job is None else f"on {self._runtime.describe(len(self._partition), self._job.link)}"
         return f"<Solver {self.problem.name} {shape}, {state}>"
 
     # -- use -----------------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class Solver:
                 "solve": solved - loaded,
                 "total": setup + time.perf_counter() - began,
             },
-            engine=self._runtime.describe(len(self._partition)),
+            engine=self._runtime.describe(len(self._partition), job.link),
             spans=watch.spans,
             exposure=watch.exposure,
             notes=notes,

@@ -172,7 +172,7 @@ def test_workers_change_no_bit(client: Client, b: F64) -> None:
     here, there = solve(PROBLEM, b), solve(PROBLEM, b, client=client)
     assert there.residuals == here.residuals
     assert there.x.tobytes() == here.x.tobytes()
-    assert there.engine == "resident/cpu with 2 workers"
+    assert there.engine == "resident/cpu with 2 workers, sockets"
 
 
 def test_a_grid_is_cut_for_the_workers(client: Client, b: F64) -> None:

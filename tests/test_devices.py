@@ -216,6 +216,7 @@ def test_chunks_are_made_for_each_worker() -> None:
     chosen = runtime.connect(client)
     assert chosen.describe(8) == "resident/cpu with 4 workers"
     assert chosen.describe(2) == "resident/cpu with 2 of 4 workers"
+    assert chosen.describe(8, "sockets") == "resident/cpu with 4 workers, sockets"
     assert replace(chosen, workers=("tcp://a:0",)).describe(8) == "resident/cpu with 1 worker"
     assert chosen.chunks_for((16, 16, 16), 8) == (1, 2, 2)
 

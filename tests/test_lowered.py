@@ -11,6 +11,7 @@ import pytest
 from dsolver import Solver, kernels, problems, solve
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.reference import ReferenceEngine
+from dsolver.engines.transport import PackedChannel
 from dsolver.errors import InputError
 from dsolver.levels import Hierarchy
 from dsolver.lowered import Lowered
@@ -153,7 +154,8 @@ def test_a_view_shares_all_but_the_value_type(backend: str) -> None:
     levels = view.per_chunk(hierarchy.build)
     assert levels.items[0][0].matrix.diagonal.dtype == np.float32
     halo, field = view.halo(levels.at(0, "halo")), view.field(levels.at(0, "layout"))
-    travels = [*halo.items.values(), *halo.buffers.values(), *field.items.values()]
+    assert isinstance(halo.channel, PackedChannel)
+    travels = [*halo.items.values(), *halo.channel.buffers.values(), *field.items.values()]
     assert {values.dtype.name for values in travels} == {"float32"}
     assert view.scalar(1.0).value.dtype == view.parts().own.dtype == np.float64
     assert view.lowered("float64").backend.dtype == np.float64

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
 from typing import Any, final
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.stopwatch import OFF, HostStopwatch, Stopwatch, Told
-from dsolver.engines.transport import Alone, Transport
+from dsolver.engines.transport import Alone, Channel, Transport
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.kernels.layout import HaloLayout
@@ -48,12 +47,16 @@ class EagerField(Field):
 class EagerHalo(Halo):
     """Halo vectors of the owned chunks and what fills them."""
 
-    def __init__(self, plans: dict[int, HaloLayout], backend: Backend, level: int | None = None) -> None:
+    def __init__(self, plans: dict[int, HaloLayout], channel: Channel, level: int | None = None) -> None:
         self.plans = plans
+        self.channel = channel
         self.level = level
-        self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
-        self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
         self.finish: Callable[[], None] | None = None
+
+    @property
+    def vectors(self) -> dict[int, Any]:
+        """The halo vectors; `wait` tells when they are full."""
+        return self.channel.vectors
 
     @property
     def items(self) -> dict[int, Any]:
@@ -62,7 +65,7 @@ class EagerHalo(Halo):
         return self.vectors
 
     def wait(self) -> None:
-        """Wait until the vectors are full and the buffers free."""
+        """Wait until the vectors are full."""
         if self.finish is not None:
             finish, self.finish = self.finish, None
             finish()
@@ -127,7 +130,7 @@ class EagerEngine(Engine):
 
     def halo(self, plan: PerChunk) -> EagerHalo:
         assert isinstance(plan, EagerPerChunk)
-        return EagerHalo(plan.items, self.backend, plan.level)
+        return EagerHalo(plan.items, self.transport.channel(plan.items, self.backend), plan.level)
 
     def parts(self) -> EagerParts:
         own = self.backend.sums(len(self.partition))
@@ -155,22 +158,21 @@ class EagerEngine(Engine):
     def exchange(self, x: Field, halo: Halo) -> None:
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
-        halo.wait()  # an exchange that nobody has read may still be sending these buffers
-        lane = self.transport.lane()
+        halo.wait()  # an exchange that nobody has read may still be under way
+        lane = halo.channel.lane()
         with lane, self.stopwatch.span("pack", "pack", halo.level):
-            for number, plan in halo.plans.items():
-                self.backend.kernel("pack")(plan, x.items[number], halo.buffers[number])
-        post = partial(self.transport.exchange, halo.plans, halo.buffers, halo.vectors)
-        halo.finish = self.stopwatch.exchange(halo, lane, post)
+            halo.channel.pack(x.items)
+        halo.finish = self.stopwatch.exchange(halo, lane, halo.channel.start)
 
     def total(self, parts: Parts, out: Scalar) -> None:
         assert isinstance(parts, EagerParts)
         assert isinstance(out, EagerScalar)
-        if parts.everyone is not parts.own:
-            with self.stopwatch.span("reduce", "gather"):
-                self.transport.gather(parts.own, parts.everyone)
-        with self.stopwatch.span("inner", "total"):
-            self.backend.total(parts.everyone, out.value)
+        if parts.everyone is parts.own:
+            with self.stopwatch.span("inner", "total"):
+                self.backend.total(parts.own, out.value)
+        else:
+            with self.stopwatch.span("reduce", "total"):
+                self.transport.total(parts.own, parts.everyone, out.value, self.backend.total)
 
     def assign(self, out: Scalar, value: Scalar) -> None:
         assert isinstance(out, EagerScalar)

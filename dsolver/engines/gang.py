@@ -101,7 +101,8 @@ class GangJob(Job):
             self._lease = self._scatter({gang.lease: self._job}, self._workers, direct=False)
             opened = self._opened(gang)
             self._all(ranks.connect_rank, [rank.address for rank in opened], packed)
-            self._all(ranks.start_rank, opened[0].unique)
+            self.link = self._all(ranks.start_rank, opened[0].unique)[0]
+        logger.info("%s has %d ranks%s", self._job, gang.size, f" that use {self.link}" if self.link else "")
 
     def call(self, method: str, *args: Any) -> Any:
         packed = _packed(f"the arguments of {method}", args)

@@ -11,7 +11,13 @@ from dsolver.monitor.spans import Span
 
 
 class Job(ABC):
-    """A program that was started. Its methods are called by name; see `dsolver.programs`."""
+    """A program that was started. Its methods are called by name; see `dsolver.programs`.
+
+    Attributes:
+        link: for people, what carries values between its ranks; empty where there is one, or none.
+    """
+
+    link: str = ""
 
     @abstractmethod
     def call(self, method: str, *args: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -11,10 +13,15 @@ import cupy
 from cupy.cuda import nccl
 
 from dsolver.engines.mesh import Mesh, PeerError
-from dsolver.engines.transport import Routes, Transport, deliver
+from dsolver.engines.transport import PackedTransport, Routes, deliver
 from dsolver.kernels.layout import HaloLayout
 
 _KINDS: Final = {"float64": nccl.NCCL_FLOAT64, "float32": nccl.NCCL_FLOAT32}
+
+logger = logging.getLogger(__name__)
+
+_FAREWELL: Final = 5.0
+"""Seconds in which an aborted communicator should have ended."""
 
 
 def unique_id() -> bytes:
@@ -24,7 +31,7 @@ def unique_id() -> bytes:
 
 
 @final
-class NcclTransport(Transport):
+class NcclTransport(PackedTransport):
     """Ranks on GPUs. Every call only enqueues: nothing waits on the host, so calls can be captured in a CUDA graph.
 
     Args:
@@ -33,6 +40,8 @@ class NcclTransport(Transport):
         unique: made by `unique_id` on one of the ranks.
     """
 
+    name = "NCCL"
+
     def __init__(self, mesh: Mesh, owner_ranks: Sequence[int], unique: bytes) -> None:
         self._mesh = mesh
         self._routes = Routes(owner_ranks)
@@ -40,6 +49,7 @@ class NcclTransport(Transport):
         # The highest priority: a halo that waits behind inner blocks is a halo that is seen.
         self._stream = cupy.cuda.Stream(non_blocking=True, priority=-5)
         self._ready = cupy.cuda.Event(disable_timing=True)
+        self._aborting: threading.Thread | None = None
         self._under_way: Any = None  # the event after the newest exchange, until it has been waited for
 
     def lane(self) -> AbstractContextManager[Any]:
@@ -86,11 +96,18 @@ class NcclTransport(Transport):
 
     def abort(self, reason: str) -> None:
         self._mesh.abort(reason)
-        self._comm.abort()
+        # NCCL ends its kernels at once, but returns only when no recorded graph holds the communicator any more.
+        self._aborting = threading.Thread(target=self._comm.abort, name="dsolver-nccl-abort", daemon=True)
+        self._aborting.start()
 
     def close(self) -> None:
-        self._stream.synchronize()
-        self._comm.destroy()
+        if self._aborting is None:
+            self._stream.synchronize()
+            self._comm.destroy()
+        else:
+            self._aborting.join(_FAREWELL)
+            if self._aborting.is_alive():
+                logger.warning("rank %d leaves an NCCL communicator behind that does not end", self._mesh.rank)
         self._mesh.close()
 
     def _arrive(self, arrived: Any) -> None:

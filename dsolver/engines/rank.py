@@ -135,8 +135,8 @@ class Rank:
         backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
         self.mesh.connect(addresses, self.spec.token)
 
-    def start(self, unique: bytes | None) -> None:
-        """Make the engine, and the program on it."""
+    def start(self, unique: bytes | None) -> str:
+        """Make the engine, and the program on it; returns what carries values to the other ranks, for people."""
         assert self._made is not None
         program, spec = self._made
         self._transport = self._connected(unique)
@@ -149,6 +149,7 @@ class Rank:
         )
         with self._engine.scope():
             self._program = program(self._engine, spec)
+        return self._transport.name if self.spec.size > 1 else ""
 
     def call(self, method: str, args: bytes) -> bytes | None:
         """Run a method of the program. Returns what it returned and measured, or None.
@@ -205,11 +206,12 @@ class Rank:
     def _connected(self, unique: bytes | None) -> Transport:
         if self.spec.size == 1:
             return Alone()
-        if unique is not None:
-            from dsolver.engines.nccl import NcclTransport
+        if self.spec.kernels != "cuda":
+            return SocketTransport(self.mesh, self.spec.ranks)
+        from dsolver.engines import nccl, peer
 
-            return NcclTransport(self.mesh, self.spec.ranks, unique)
-        return SocketTransport(self.mesh, self.spec.ranks)
+        assert unique is not None
+        return peer.connected(self.mesh, self.spec.ranks) or nccl.NcclTransport(self.mesh, self.spec.ranks, unique)
 
     def _close(self) -> None:
         self._program = self._made = None

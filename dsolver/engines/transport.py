@@ -8,16 +8,81 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from dsolver.engines.mesh import Mesh, PeerError, sent
+from dsolver.kernels import Backend
 from dsolver.kernels.layout import HaloLayout
+
+
+class Channel(ABC):
+    """One halo of the owned chunks, and the way in which it is filled.
+
+    Attributes:
+        vectors: the halo vector of each owned chunk.
+    """
+
+    vectors: dict[int, Any]
+
+    def lane(self) -> AbstractContextManager[Any]:
+        """What `pack` is to run in; on a device it may be beside the current stream's next work."""
+        return nullcontext()
+
+    @abstractmethod
+    def pack(self, x: Mapping[int, Any]) -> None:
+        """Take what the neighbors read from the owned chunks' x. Called in a new lane, before each start."""
+
+    @abstractmethod
+    def start(self) -> Callable[[], None]:
+        """Start to send what was packed, where it is not on its way yet, and to fill the halo vectors.
+
+        Returns:
+            What waits until the halo vectors are full. It has to run before the next pack, and until it has, the
+            vectors may not be touched. Several channels may be under way; they may be waited for in any order.
+        """
 
 
 class Transport(ABC):
     """What one rank needs of the others. Every rank makes the same calls in the same order."""
+
+    name: ClassVar[str]
+    """For people: what carries the values."""
+
+    @abstractmethod
+    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+        """Room for a halo with these plans of the owned chunks. Made at set-up, by every rank."""
+
+    @abstractmethod
+    def total(self, own: Any, everyone: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
+        """out = the sum of all ranks' parts.
+
+        Args:
+            own: the parts of this rank's chunks at their places, zero elsewhere.
+            everyone: work space for the parts of all.
+            out: (1,) array.
+            add: add(parts, out) adds them in the fixed tree.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise the reason if this rank was told to stop; called between iterations and while the device is awaited.
+
+        A transport whose waits cannot notice by themselves that a peer failed looks for that too.
+        """
+
+    @abstractmethod
+    def abort(self, reason: str) -> None:
+        """Make this rank and every one that waits for it raise the reason. May be called from any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all connections; called by the rank's own thread."""
+
+
+class PackedTransport(Transport):
+    """One that moves buffers in which a kernel has packed what the neighbors read."""
 
     def lane(self) -> AbstractContextManager[Any]:
         """What the packing before an exchange runs in: on a device, beside the current stream's next work."""
@@ -38,25 +103,41 @@ class Transport(ABC):
     def gather(self, own: Any, everyone: Any) -> None:
         """everyone = the own parts of all ranks; each rank's are at its chunks' places and zero elsewhere."""
 
-    @abstractmethod
-    def check(self) -> None:
-        """Raise the reason if this rank was told to stop; called between iterations and while the device is awaited.
+    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+        return PackedChannel(plans, backend, self)
 
-        A transport whose waits cannot notice by themselves that a peer failed looks for that too.
-        """
-
-    @abstractmethod
-    def abort(self, reason: str) -> None:
-        """Make this rank and every one that waits for it raise the reason. May be called from any thread."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all connections; called by the rank's own thread."""
+    def total(self, own: Any, everyone: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
+        self.gather(own, everyone)
+        add(everyone, out)
 
 
 @final
-class Alone(Transport):
+class PackedChannel(Channel):
+    """Halo vectors and the buffers that are packed for them."""
+
+    def __init__(self, plans: Mapping[int, HaloLayout], backend: Backend, transport: PackedTransport) -> None:
+        self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
+        self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
+        self.plans = plans
+        self._pack = backend.kernel("pack")
+        self._transport = transport
+
+    def lane(self) -> AbstractContextManager[Any]:
+        return self._transport.lane()
+
+    def pack(self, x: Mapping[int, Any]) -> None:
+        for number, plan in self.plans.items():
+            self._pack(plan, x[number], self.buffers[number])
+
+    def start(self) -> Callable[[], None]:
+        return self._transport.exchange(self.plans, self.buffers, self.vectors)
+
+
+@final
+class Alone(PackedTransport):
     """One rank that owns every chunk."""
+
+    name = "this process alone"
 
     def __init__(self) -> None:
         self._reason: str | None = None
@@ -82,13 +163,15 @@ class Alone(Transport):
 
 
 @final
-class SocketTransport(Transport):
+class SocketTransport(PackedTransport):
     """Ranks on CPUs: halo values go straight from the packed buffer to a socket and from there into the halo vector.
 
     Args:
         mesh: the connections.
         owner_ranks: the rank that owns each chunk.
     """
+
+    name = "sockets"
 
     def __init__(self, mesh: Mesh, owner_ranks: Sequence[int]) -> None:
         self._mesh = mesh
@@ -205,11 +288,11 @@ def deliver(plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: 
     for number, plan in plans.items():
         for neighbor, first, last in plan.sends:
             if neighbor in plans:
-                to, end = _slots(plans[neighbor], number)
+                to, end = slots_of(plans[neighbor], number)
                 halos[neighbor][to:end] = buffers[number][first:last]
 
 
-def _slots(plan: HaloLayout, sender: int) -> tuple[int, int]:
+def slots_of(plan: HaloLayout, sender: int) -> tuple[int, int]:
     """Which slots of a halo vector a sender fills."""
     return next((first, last) for number, first, last in plan.receives if number == sender)
 

@@ -27,6 +27,8 @@ THREADS = 256
 MOST_BLOCKS = 2048
 """Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
 ITEMS_OF_BLOCK = THREADS * 4
+HALO_WARPS = 4
+"""Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
 
 
 @final
@@ -110,15 +112,17 @@ class CudaBackend(Backend):
     def spmv_dot(self, a: CudaMatrix, x: Array, y: Array, dot: Array) -> None:
         grid, block, tail = a.all_slices
         follow(self._sweeps["spmv_dot"], grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
-        self._sum(a.partials, len(a.by_plane), dot, add=False)
+        self._sum(a.partials, len(a.by_plane), dot)
 
     def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
 
     def spmv_halo_dot(self, a: CudaHaloMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
-        self._halo("spmv_halo_dot", a, h, x, y, a.partials)
         if a.size:
-            self._sum(a.partials, len(a.partials), dot, add=True)
+            _, ticket = self._scratch.here()
+            arguments = (*a.arguments, h, x, y, a.partials, ticket, dot, np.int32(a.size))
+            blocks = -(-len(a.partials) // HALO_WARPS)
+            follow(self._sweeps["spmv_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
 
     def subtract_halo(self, a: CudaHaloMatrix, h: Array, r: Array) -> None:
         self._halo("subtract_halo", a, h, r)
@@ -290,14 +294,14 @@ class CudaBackend(Backend):
     def _halo(self, name: str, a: CudaHaloMatrix, *arguments: Any) -> None:
         if a.launch:
             grid, block, tail = a.launch
-            self._sweeps[name](grid, block, (*a.arguments, *arguments, *tail))
+            follow(self._sweeps[name], grid, block, (*a.arguments, *arguments, *tail))
 
     def _items(self, name: str, size: int, *arguments: Any) -> None:
         if size:
             follow(self._vectors[name], *_grid(size), (*arguments, np.int64(size)))
 
-    def _sum(self, parts: Array, size: int, dot: Array, *, add: bool) -> None:
-        arguments = (parts, np.int64(size), *self._scratch.here(), dot, np.int32(add))
+    def _sum(self, parts: Array, size: int, dot: Array) -> None:
+        arguments = (parts, np.int64(size), *self._scratch.here(), dot)
         follow(self._vectors["sum"], *_grid(size), arguments)
 
 

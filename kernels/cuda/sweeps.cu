@@ -150,56 +150,127 @@ extern "C" __global__ void restrict_residual(
 }
 
 // The halo kernels run one warp a slice of the boundary list: few rows (a shell), so what counts is that they are one
-// launch each and write nothing but their result.
-#define OWN_BOUNDARY()                                                              \
-    const int s = warp_number();                                                    \
-    if (s * SLICE >= count) return;                                                 \
-    const int lane = lane_number();                                                 \
-    const bool valid = s * SLICE + lane < count;                                    \
-    const int p = valid ? __ldg(boundary + s * SLICE + lane) : 0;                   \
-    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
+// launch each and write nothing but their result, and that all that set-up wrote is at hand when the halo has come: the
+// row, and the first HALO_AHEAD entries (a row beside a face has 9).
+constexpr int HALO_AHEAD = 9;
+
+struct Boundary {
+    int s, p;       // slice of the list; storage position of this lane's row
+    bool valid;     // the last slice may be shorter
+    Slice slice;
+    real a[HALO_AHEAD];
+    int c[HALO_AHEAD];
+};
+
+// All warps of a block get one, without entries if the list has no slice for it.
+__device__ __forceinline__ Boundary request_boundary(MATRIX, const int* boundary, int count, int lane) {
+    Boundary b;
+    b.s = warp_number();
+    b.valid = b.s * SLICE + lane < count;
+    b.p = b.valid ? __ldg(boundary + b.s * SLICE + lane) : 0;
+    const Entries found = b.s * SLICE < count ? load_entries(entries + b.s) : Entries{0, 0, 0, 0};
+    b.slice = slice_of(found, values, columns, lane);
+#pragma unroll
+    for (int i = 0; i < HALO_AHEAD; ++i) {
+        const bool there = i < b.slice.width;
+        b.a[i] = there ? __ldcs(b.slice.values + i * SLICE) : real(0);
+        b.c[i] = !there ? 0 : b.slice.run ? __ldg(b.slice.columns + i) + lane : __ldcs(b.slice.columns + i * SLICE + lane);
+    }
+    return b;
+}
+
+// The product of this lane's row with the halo, entries in order.
+__device__ __forceinline__ real halo_product(const Boundary& b, const real* h, int lane) {
+    real x[HALO_AHEAD], sum = 0;
+#pragma unroll
+    for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) x[i] = h[b.c[i]];
+#pragma unroll
+    for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) sum = fma(b.a[i], x[i], sum);
+    return add_products(sum, b.slice, HALO_AHEAD, b.slice.width, h, lane);
+}
+
+#define OWN_BOUNDARY()                                                                              \
+    next_may_start();                                                                               \
+    const int lane = lane_number();                                                                 \
+    const Boundary own = request_boundary(entries, values, columns, boundary, count, lane);
 
 // y += A_halo h.
 extern "C" __global__ void spmv_halo(
-    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, real* __restrict__ y, int count
+    MATRIX, const int* __restrict__ boundary, const real* h, real* y, int count
 ) {
     OWN_BOUNDARY()
-    const real sum = add_products(0, slice, 0, slice.width, h, lane);
-    if (valid) y[p] += sum;
+    wait_for_last_launch();
+    const real old = own.valid ? y[own.p] : real(0);
+    const real sum = halo_product(own, h, lane);
+    if (own.valid) y[own.p] = old + sum;
 }
 
-// y += A_halo h and x . (A_halo h) of each slice in `partials`.
+// The sum over the block's threads, in thread 0, by a fixed tree.
+__device__ __forceinline__ double sum_of_block(double value) {
+    __shared__ double of_warp[SLICE];
+    value = warp_sum(value);
+    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
+    __syncthreads();
+    double sum = 0.0;
+    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
+    __syncthreads();
+    return sum;
+}
+
+// y += A_halo h and dot += x . (A_halo h): each block leaves its part in `partials`, and the one that comes last adds
+// them, in a fixed order. `ticket` was zero and is zero again afterwards.
 extern "C" __global__ void spmv_halo_dot(
-    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, const real* __restrict__ x,
-    real* __restrict__ y, double* __restrict__ partials, int count
+    MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* y, double* partials, unsigned* ticket,
+    double* dot, int count
 ) {
+    __shared__ bool last;
     OWN_BOUNDARY()
-    const real sum = add_products(0, slice, 0, slice.width, h, lane);
-    if (valid) y[p] += sum;
-    const double part = warp_sum(valid ? static_cast<double>(x[p]) * sum : 0.0);
-    if (lane == 0) partials[s] = part;
+    wait_for_last_launch();
+    const real old = own.valid ? y[own.p] : real(0), factor = own.valid ? x[own.p] : real(0);
+    const real sum = halo_product(own, h, lane);
+    if (own.valid) y[own.p] = old + sum;
+    const double part = sum_of_block(own.valid ? static_cast<double>(factor) * sum : 0.0);
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = part;
+        __threadfence();
+        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    double total = 0.0;
+    for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) total += __ldcg(partials + i);
+    total = sum_of_block(total);
+    if (threadIdx.x == 0) {
+        *dot += total;
+        *ticket = 0u;
+    }
 }
 
 // r -= H h.
 extern "C" __global__ void subtract_halo(
-    MATRIX, const int* __restrict__ boundary, const real* __restrict__ h, real* __restrict__ r, int count
+    MATRIX, const int* __restrict__ boundary, const real* h, real* r, int count
 ) {
     OWN_BOUNDARY()
-    const real sum = add_products(0, slice, 0, slice.width, h, lane);
-    if (valid) r[p] -= sum;
+    wait_for_last_launch();
+    const real old = own.valid ? r[own.p] : real(0);
+    const real sum = halo_product(own, h, lane);
+    if (own.valid) r[own.p] = old - sum;
 }
 
 // kept = r, r -= H h, and rc -= H h at the coarse points of the boundary: one pass for all that a halo changes between
 // the two smoothers.
 extern "C" __global__ void residual_halo(
-    MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* __restrict__ h,
-    real* __restrict__ r, real* __restrict__ rc, real* __restrict__ kept, int count
+    MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* h, real* r, real* rc,
+    real* kept, int count
 ) {
     OWN_BOUNDARY()
-    const int target = valid ? __ldg(coarse_of + p) : -1;
-    const real sum = add_products(0, slice, 0, slice.width, h, lane);
-    if (!valid) return;
-    kept[s * SLICE + lane] = r[p];
-    r[p] -= sum;
-    if (target >= 0) rc[target] -= sum;
+    const int target = own.valid ? __ldg(coarse_of + own.p) : -1;
+    wait_for_last_launch();
+    const real old = own.valid ? r[own.p] : real(0), coarse = target >= 0 ? rc[target] : real(0);
+    const real sum = halo_product(own, h, lane);
+    if (!own.valid) return;
+    kept[own.s * SLICE + lane] = old;
+    r[own.p] = old - sum;
+    if (target >= 0) rc[target] = coarse - sum;
 }

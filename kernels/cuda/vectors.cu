@@ -6,6 +6,7 @@
 // tree. `partials` has room for the grid; `ticket` was zero and is zero again afterwards.
 
 #include "slices.cuh"
+#include "tree.cuh"
 
 // The launch before this one is awaited here instead of by the stream (slices.cuh): 2 us of 5 where items are few.
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
@@ -25,9 +26,9 @@ __device__ double block_sum(double value) {
     return value;
 }
 
-// out = (add ? out : 0) + the sum of `value` over all threads of the grid. `out` may be one of the scalars that the
+// out = the sum of `value` over all threads of the grid. `out` may be one of the scalars that the
 // kernel read before: it is written after every block has come this far.
-__device__ void grid_sum(double value, double* partials, unsigned* ticket, double* out, bool add) {
+__device__ void grid_sum(double value, double* partials, unsigned* ticket, double* out) {
     __shared__ bool last;
     value = block_sum(value);
     if (threadIdx.x == 0) {
@@ -42,7 +43,7 @@ __device__ void grid_sum(double value, double* partials, unsigned* ticket, doubl
     for (int i = threadIdx.x; i < gridDim.x; i += THREADS) total += __ldcg(partials + i);
     total = block_sum(total);
     if (threadIdx.x == 0) {
-        *out = add ? *out + total : total;
+        *out = total;
         *ticket = 0u;
     }
 }
@@ -76,7 +77,7 @@ extern "C" __global__ void dot(
     for_items(
         size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
         [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum(sum, partials, ticket, out, false);
+    grid_sum(sum, partials, ticket, out);
 }
 
 // The same of a double vector and a real one.
@@ -89,17 +90,17 @@ extern "C" __global__ void dot_narrowed(
     for_items(
         size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
         [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum(sum, partials, ticket, out, false);
+    grid_sum(sum, partials, ticket, out);
 }
 
 // The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
 extern "C" __global__ void sum(
-    const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out, int add
+    const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out
 ) {
     FOLLOW_LAST()
     double sum = 0.0;
     for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
-    grid_sum(sum, partials, ticket, out, add != 0);
+    grid_sum(sum, partials, ticket, out);
 }
 
 // w = a x + b y: 24 bytes. w may be x or y.
@@ -188,7 +189,7 @@ extern "C" __global__ void update_x_r(
     } else {
         for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
     }
-    grid_sum(sum, partials, ticket, out, false);
+    grid_sum(sum, partials, ticket, out);
 }
 
 // z = scale r / diagonal: 24 bytes.
@@ -277,29 +278,8 @@ extern "C" __global__ void load(
         });
 }
 
-// The sum of the chunks' parts by the fixed tree of the contract's kernel `total`: groups of FAN_IN in order, then their
-// sums likewise. One thread: a few numbers, and the order is all that matters. sums[l] is the open group of tree level l;
-// a full group moves up by one, and at the end the open ones move up in order.
-constexpr int FAN_IN = 8, TREE_LEVELS = 8;
-
+// The sum of the chunks' parts by the fixed tree of the contract's kernel `total`.
 extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
     FOLLOW_LAST()
-    double sums[TREE_LEVELS];
-    int filled[TREE_LEVELS] = {};
-    for (int i = 0; i < count; ++i) {
-        double carried = parts[i];
-        for (int level = 0; level < TREE_LEVELS; ++level) {
-            sums[level] = filled[level] ? sums[level] + carried : carried;
-            if (++filled[level] < FAN_IN) break;
-            carried = sums[level];
-            filled[level] = 0;
-        }
-    }
-    double result = 0.0;
-    bool any = false;
-    for (int level = 0; level < TREE_LEVELS; ++level) {
-        if (any) result = filled[level] ? sums[level] + result : result;
-        else if (filled[level]) { result = sums[level]; any = true; }
-    }
-    *out = result;
+    *out = tree_sum(parts, count);
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,12 +13,16 @@ import numpy as np
 import pytest
 
 import dsolver
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.job import Job
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import Runtime, connect
 
 GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
+SOON = 15.0
+"""Seconds within which a failure has to reach the client."""
 
 History = tuple[list[tuple[float, float]], dict[int, Any]]
 
@@ -130,11 +137,70 @@ def test_four_gpus_give_the_same_bits(serial: History) -> None:
 
 
 @pytest.mark.gpu(2)
+@pytest.mark.parametrize(("link", "name"), [("", "peer GPU memory"), ("nccl", "NCCL")])
+def test_each_link_between_gpus_gives_the_same_bits(link: str, name: str, serial: History) -> None:
+    with gpu_cluster(2) as client:
+        client.run(set_link, link)
+        runtime = connect(client, device="cuda")
+        with launch(runtime, Linked) as job:
+            assert job.call("link") == name
+        assert_same(history(runtime), serial)
+
+
+@pytest.mark.gpu(2)
 def test_a_failing_rank_ends_the_job_on_gpus() -> None:
     with gpu_cluster(2) as client:
-        runtime = connect(client, device="cuda")
-        hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
-        job = runtime.launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0])
         with pytest.raises(dsolver.RankError, match="rank"):
-            job.call("no_such_method")
-        assert dsolver.solve(dsolver.problems.hpcg((32, 16, 16)), np.ones((32, 16, 16)), client=client).converged
+            launch(connect(client, device="cuda"), Solve).call("no_such_method")
+        assert_works(client)
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("link", ["", "nccl"])
+@pytest.mark.parametrize("how", ["raises", "dies"])
+def test_a_rank_that_leaves_the_others_waiting_on_their_gpus(link: str, how: str) -> None:
+    with gpu_cluster(2) as client:
+        client.run(set_link, link)
+        job = launch(connect(client, device="cuda"), Linked)
+        began = time.monotonic()
+        with pytest.raises(dsolver.RankError, match="bad luck" if how == "raises" else "worker"):
+            job.call("leave", how)
+        assert time.monotonic() - began < SOON
+        client.wait_for_workers(2, timeout=60)
+        assert_works(client)
+
+
+def set_link(link: str) -> None:
+    """On a worker, what the next jobs there use."""
+    os.environ["DSOLVER_GPU_LINK"] = link
+
+
+class Linked:
+    """A solve whose second rank may leave while the first waits for it. Workers import it from this module."""
+
+    def __init__(self, engine: EagerEngine, spec: SolveSpec) -> None:
+        self._engine = engine
+        self._solve = Solve(engine, spec)
+        self._solve.fill("b", 1.0)
+        self._solve.start()
+
+    def link(self) -> str:
+        return self._engine.transport.name
+
+    def leave(self, how: str) -> None:
+        self._solve.advance(5)
+        if len(self._engine.partition) - 1 in self._engine.owned:
+            time.sleep(1.0)
+            if how == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ValueError("bad luck")
+        self._solve.advance(50)
+
+
+def launch(runtime: Runtime, program: Any) -> Job:
+    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
+    return runtime.launch(program, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0])
+
+
+def assert_works(client: Any) -> None:
+    assert dsolver.solve(dsolver.problems.hpcg((32, 16, 16)), np.ones((32, 16, 16)), client=client).converged

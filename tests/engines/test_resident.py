@@ -17,7 +17,7 @@ from dsolver.engines.eager import EagerHalo, EagerPerChunk
 from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
 from dsolver.engines.reference import ReferenceEngine
 from dsolver.engines.resident import ResidentEngine
-from dsolver.engines.transport import SocketTransport
+from dsolver.engines.transport import PackedChannel, SocketTransport
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
@@ -118,7 +118,8 @@ def test_a_halo_that_is_exchanged_again_unread_holds_the_last_values() -> None:
         program = Solve(engine, spec)
         plan = program.operator._halo
         assert isinstance(plan, EagerHalo)
-        again = engine.halo(EagerPerChunk(plan.plans))
+        assert isinstance(plan.channel, PackedChannel)
+        again = engine.halo(EagerPerChunk(dict(plan.channel.plans)))
         for value in (1.0, 2.0, 3.0):
             engine.fill(program.layout, value, program.cg.x)
             engine.exchange(program.cg.x, again)

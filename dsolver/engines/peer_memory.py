@@ -1,0 +1,107 @@
+"""GPU memory that the other ranks of a host can write to, through CUDA's inter-process handles.
+
+The memory comes from cudaMalloc itself and not from CuPy's pool: a handle opens the whole allocation, and blocks of a
+pool are other people's too. Blocks are whole multiples of what the driver maps, for the same reason.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import cupy
+
+BLOCK: Final = 8 << 20
+"""Bytes of a block, or a multiple: the halos of a chunk of 256³ points need 7 MB."""
+_UNIT: Final = 2 << 20
+_ALIGNMENT: Final = 256
+_HANDLE_BYTES: Final = 64
+_PLACE: Final = struct.Struct(f"<{_HANDLE_BYTES}sqq")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where something lies in a rank's memory, as it is told to the others.
+
+    Attributes:
+        handle: opens the block; `_HANDLE_BYTES` bytes.
+        block: its number.
+        offset: bytes from its beginning.
+    """
+
+    handle: bytes
+    block: int
+    offset: int
+
+    def packed(self) -> bytes:
+        """As `PLACE_BYTES` bytes."""
+        return _PLACE.pack(self.handle, self.block, self.offset)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Place:
+        """The place that was packed."""
+        handle, block, offset = _PLACE.unpack(data)
+        return cls(handle=handle, block=block, offset=offset)
+
+
+PLACE_BYTES: Final = _PLACE.size
+
+
+@final
+class Arena:
+    """This rank's memory for others, all zero when it is taken, and the others' memory as it is seen from here."""
+
+    def __init__(self) -> None:
+        self._blocks: list[int] = []
+        self._handles: list[bytes] = []
+        self._free, self._end = 0, 0  # in the newest block
+        self._opened: dict[tuple[int, int], int] = {}
+
+    def take(self, size: int) -> Place:
+        """Room for so many bytes.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
+        """
+        if self._free + size > self._end:
+            self._add(-(-max(size, BLOCK) // _UNIT) * _UNIT)
+        place = Place(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
+        self._free += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return place
+
+    def own(self, place: Place) -> int:
+        """The address of a place of this rank."""
+        return self._blocks[place.block] + place.offset
+
+    def of(self, peer: int, place: Place) -> int:
+        """The address here of a place of another rank.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: its memory cannot be reached from here.
+        """
+        key = peer, place.block
+        if key not in self._opened:
+            self._opened[key] = int(cupy.cuda.runtime.ipcOpenMemHandle(place.handle))
+        return self._opened[key] + place.offset
+
+    def close(self) -> None:
+        """Close the others' memory and free this rank's: only once nobody writes any more."""
+        for address in self._opened.values():
+            with suppress(cupy.cuda.runtime.CUDARuntimeError):  # whose it was may be gone
+                cupy.cuda.runtime.ipcCloseMemHandle(address)
+        for address in self._blocks:
+            cupy.cuda.runtime.free(address)
+        self._opened, self._blocks, self._handles = {}, [], []
+        self._free = self._end = 0
+
+    def _add(self, size: int) -> None:
+        address: Any = cupy.cuda.runtime.malloc(size)
+        self._blocks.append(int(address))
+        cupy.cuda.runtime.memset(address, 0, size)
+        cupy.cuda.get_current_stream().synchronize()
+        cupy.cuda.Device().synchronize()  # before anyone learns of it
+        self._handles.append(bytes(cupy.cuda.runtime.ipcGetMemHandle(address)))
+        self._free, self._end = 0, size

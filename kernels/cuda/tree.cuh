@@ -1,0 +1,31 @@
+// The fixed tree of the contract's kernel `total`.
+#ifndef DSOLVER_TREE_CUH
+#define DSOLVER_TREE_CUH
+
+// Groups of FAN_IN parts in order, then their sums likewise. sums[l] is the open group of tree level l; a full group
+// moves up by one, and at the end the open ones move up in order. For one thread: a few numbers, whose order is all
+// that matters.
+constexpr int FAN_IN = 8, TREE_LEVELS = 8;
+
+__device__ __forceinline__ double tree_sum(const double* parts, int count) {
+    double sums[TREE_LEVELS];
+    int filled[TREE_LEVELS] = {};
+    for (int i = 0; i < count; ++i) {
+        double carried = parts[i];
+        for (int level = 0; level < TREE_LEVELS; ++level) {
+            sums[level] = filled[level] ? sums[level] + carried : carried;
+            if (++filled[level] < FAN_IN) break;
+            carried = sums[level];
+            filled[level] = 0;
+        }
+    }
+    double result = 0.0;
+    bool any = false;
+    for (int level = 0; level < TREE_LEVELS; ++level) {
+        if (any) result = filled[level] ? sums[level] + result : result;
+        else if (filled[level]) { result = sums[level]; any = true; }
+    }
+    return result;
+}
+
+#endif
