@@ -2,6 +2,7 @@
 
 from dsolver import preconditioners, problems
 from dsolver.api import cg, solve
+from dsolver.checkpoint import Checkpoint
 from dsolver.errors import (
     ClusterError,
     DeviceError,
@@ -20,6 +21,7 @@ from dsolver.solver import Solutions, Solver
 __version__ = "0.1.0"
 
 __all__ = [
+    "Checkpoint",
     "ClusterError",
     "DeviceError",
     "DsolverError",

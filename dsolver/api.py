@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from dsolver.checkpoint import checkpoint_of
 from dsolver.errors import InputError
 from dsolver.iteration import Callback, Progress, State
 from dsolver.monitor.watch import Sink
@@ -39,6 +40,8 @@ def solve(
     progress: Progress | None = None,
     spans: Sink | None = None,
     precond_dtype: PrecondDtype = "float64",
+    checkpoint: Any = None,
+    resume: Any = None,
 ) -> Solution:
     """Solve A x = b by conjugate gradients, preconditioned by multigrid. For several b on one A see `dsolver.Solver`.
 
@@ -64,6 +67,10 @@ def solve(
             a second; without this, only in solves longer than that.
         precond_dtype: the value type of multigrid. With "float32" it moves half the bytes while the system stays in
             float64; should the true residual stall, the solve goes on with "float64", and warns.
+        checkpoint: a folder, or a `dsolver.Checkpoint`, where the iterate is saved now and then. On a cluster a solve
+            that loses a worker goes on by itself, from there or from an iterate in this process's memory, on the
+            workers that are left or come back.
+        resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved.
 
     Returns:
         The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
@@ -73,7 +80,16 @@ def solve(
         DeviceError: "cuda" was asked for where there is none.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
-    options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress, spans=spans)
+    options = Options(
+        rtol=rtol,
+        atol=atol,
+        maxiter=maxiter,
+        callback=callback,
+        progress=progress,
+        spans=spans,
+        checkpoint=checkpoint_of(checkpoint),
+        resume=checkpoint_of(resume),
+    )
     recipe = prepared(problem, b, x0, M, order, precond_dtype)
     with Solver(
         problem,

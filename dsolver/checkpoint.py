@@ -165,6 +165,15 @@ class Checkpoint:
         new.replace(self.path / _INDEX)
 
 
+def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
+    """A checkpoint from a folder's name, as arguments give it."""
+    if value is None or isinstance(value, Checkpoint):
+        return value
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"a checkpoint is a folder or a dsolver.Checkpoint, not {value!r}")
+    return Checkpoint(value)
+
+
 def load_zarr() -> Any:
     """The zarr package.
 

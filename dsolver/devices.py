@@ -69,8 +69,13 @@ def of_process(wanted: str) -> str:
     return "cpu"
 
 
-def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
+def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tuple[tuple[str, ...], str]:
     """Worker addresses in rank order, and "cpu" or "cuda" for all of them.
+
+    Args:
+        client: of the cluster.
+        wanted: "cpu", "cuda" or "auto".
+        workers: which to take; all by default.
 
     Ranks are ordered by host, then GPU, then address, so that neighbors in rank share the fastest links.
 
@@ -82,7 +87,7 @@ def of_cluster(client: Client, wanted: str) -> tuple[tuple[str, ...], str]:
         if client.status != "running":
             raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
         # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
-        workers = sorted(client.nthreads())
+        workers = sorted(workers or client.nthreads())
         if not workers:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from dsolver.checkpoint import Checkpoint, checkpoint_of
 from dsolver.containers import Container, container_of, stacked
 from dsolver.engines.job import Job
 from dsolver.errors import ClusterError, InconsistentWarning, InputError
@@ -25,6 +26,7 @@ from dsolver.partition import Partition
 from dsolver.preconditioners import Function, Identity, Recipe, recipe_of
 from dsolver.problems import Problem
 from dsolver.programs import Solve, SolveSpec
+from dsolver.recovery import ATTEMPTS, Keeper, without_the_lost
 from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 from dsolver.solution import Solution, Status
 
@@ -52,6 +54,8 @@ class Options:
     callback: Callback | None = None
     progress: Progress | None = None
     spans: Sink | None = None
+    checkpoint: Checkpoint | None = None
+    resume: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         check_sink(self.spans)
@@ -155,13 +159,8 @@ class Solver:
         self._held = self._claimed()
         self._lock = threading.Lock()
         self._solving: Container | None = None
-        self._job = self._runtime.launch(Solve, self._spec, self._partition, problem.offsets)
-        try:
-            self._load_coefficients(problem)
-        except BaseException:
-            self.close()
-            raise
-        self._fresh = True
+        self._losses = 0
+        self._launch()
         self._setup: float = time.perf_counter() - began
 
     # -- what it is ----------------------------------------------------------------------------------------------------
@@ -194,6 +193,8 @@ class Solver:
         callback: Callback | None = ...,
         progress: Progress | None = ...,
         spans: Sink | None = ...,
+        checkpoint: Any = ...,
+        resume: Any = ...,
     ) -> Solutions: ...
     @overload
     def solve(
@@ -207,6 +208,8 @@ class Solver:
         callback: Callback | None = ...,
         progress: Progress | None = ...,
         spans: Sink | None = ...,
+        checkpoint: Any = ...,
+        resume: Any = ...,
     ) -> Solution: ...
     def solve(
         self,
@@ -219,6 +222,8 @@ class Solver:
         callback: Callback | None = None,
         progress: Progress | None = None,
         spans: Sink | None = None,
+        checkpoint: Any = None,
+        resume: Any = None,
     ) -> Solution | Solutions:
         """Solve A x = b by preconditioned conjugate gradients.
 
@@ -236,6 +241,10 @@ class Solver:
             spans: where measured spans go: a file of JSON lines, or a function that is called with those of each
                 measured iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about
                 one in half a second; without this, only in solves longer than that.
+            checkpoint: a folder, or a `dsolver.Checkpoint`, where the iterate is saved now and then. On a cluster a
+                solve that loses a worker goes on by itself, from there or from an iterate in this process's memory, on
+                the workers that are left or come back.
+            resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved.
 
         Returns:
             The solution, or `Solutions` of several. Its status, judged on the true residual, tells whether it
@@ -245,7 +254,16 @@ class Solver:
             InputError: an argument cannot be right, or this Solver is closed or solving already.
             ClusterError: the cluster failed during the solve.
         """
-        options = Options(rtol=rtol, atol=atol, maxiter=maxiter, callback=callback, progress=progress, spans=spans)
+        options = Options(
+            rtol=rtol,
+            atol=atol,
+            maxiter=maxiter,
+            callback=callback,
+            progress=progress,
+            spans=spans,
+            checkpoint=checkpoint_of(checkpoint),
+            resume=checkpoint_of(resume),
+        )
         if not _several(b):
             check_shapes(self.problem, b, x0)
             return self.run(b, x0, options)
@@ -309,9 +327,39 @@ class Solver:
     def run(self, b: Any, x0: Any, options: Options) -> Solution:
         """Solve for one right-hand side that `check_shapes` has seen; see `solve`."""
         with self._in_use():
-            return self._solved(b, x0, options)
+            keeper = Keeper(
+                self.problem.grid, options.checkpoint, options.resume, cluster=self._runtime.client is not None
+            )
+            self._losses = 0
+            while True:
+                try:
+                    return self._solved(b, keeper.guess(x0), options, keeper)
+                except ClusterError as error:
+                    self._begin_anew(error)
 
-    def _solved(self, b: Any, x0: Any, options: Options) -> Solution:
+    def _launch(self) -> None:
+        """Start the program; when a worker is lost meanwhile, on those that are left."""
+        try:
+            self._job = self._runtime.launch(Solve, self._spec, self._partition, self.problem.offsets)
+            self._load_coefficients(self.problem)
+            self._fresh = True
+        except ClusterError as error:
+            self._begin_anew(error)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin_anew(self, error: ClusterError) -> None:
+        """Start the program again on the workers that are left, or raise the error where that cannot help."""
+        self.close()
+        self._losses += 1
+        if self._losses > ATTEMPTS:
+            raise error
+        self._runtime = without_the_lost(self._runtime, error)
+        self._held = self._claimed()
+        self._launch()
+
+    def _solved(self, b: Any, x0: Any, options: Options, keeper: Keeper) -> Solution:
         began, setup = time.perf_counter(), self._setup
         job, client = self._opened(), self._runtime.client
         right = container_of("b", b, self._partition, client)
@@ -337,7 +385,8 @@ class Solver:
         patience = max(PATIENCE, sum(self.problem.grid))
         watch = Watch(client, options.spans)
         watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._partition))
-        drive = Drive(job, options.tolerances(), b_norm, options.callback, options.progress, patience, watch)
+        progress = keeper.watching(job, self._partition, b_norm, options.progress)
+        drive = Drive(job, options.tolerances(), b_norm, options.callback, progress, patience, watch)
         self._solving = right
         try:
             with watch:

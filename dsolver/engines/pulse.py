@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, final
 
-DEAF: Final = 15.0
+DEAF: Final = 10.0
 """Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""
 
 

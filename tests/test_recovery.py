@@ -1,0 +1,260 @@
+"""Solves that lose a worker: they go on by themselves, or end with one error, and leave a usable cluster."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import dsolver
+from dsolver import checkpoint, recovery
+from dsolver.checkpoint import Checkpoint
+from dsolver.engines import ranks
+from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
+from dsolver.iteration import State
+from dsolver.partition import Partition
+
+GRID = (24, 24, 24)
+BOUND = 30.0
+"""Seconds within which a loss has to be dealt with."""
+PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
+B = np.random.default_rng(5).standard_normal(GRID)
+
+
+@contextmanager
+def cluster(workers: int = 3) -> Iterator[Client]:
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def truth() -> Any:
+    return dsolver.solve(PROBLEM, B, rtol=1e-11, M=None).x
+
+
+def left(client: Client) -> list[Any]:
+    """What remains of ranks on the workers."""
+
+    def look() -> Any:
+        names = [thread.name for thread in threading.enumerate() if thread.name.startswith("dsolver-")]
+        return len(ranks._RANKS), names
+
+    until = time.monotonic() + 10.0
+    while any(found != (0, []) for found in client.run(look).values()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return list(client.run(look).values())
+
+
+class Killer:
+    """A callback that slows a solve down and sends a signal to one of its workers after so many iterations."""
+
+    def __init__(self, client: Client, after: int, number: int, kind: int = signal.SIGKILL) -> None:
+        pids = client.run(os.getpid)
+        self.pid = pids[sorted(pids)[number % len(pids)]]
+        self.after, self.kind = after, kind
+        self.at: float | None = None
+        self.seconds = float("inf")
+        self.seen = 0
+
+    def __call__(self, _: State) -> None:
+        self.seen += 1
+        if self.at is not None and self.seen == self.after + 1:
+            self.seconds = time.monotonic() - self.at  # until it went on
+        if self.seen == self.after:
+            self.at = time.monotonic()
+            os.kill(self.pid, self.kind)
+
+
+def check(solution: dsolver.Solution, truth: Any) -> None:
+    assert solution.converged
+    np.testing.assert_allclose(np.asarray(solution.x), truth, rtol=0, atol=1e-6 * np.abs(truth).max())
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: Any, tmp_path: Path) -> None:
+    with cluster() as client:
+        killer = Killer(client, 8, 1)
+        store = Checkpoint(tmp_path / "store", every=0.0)
+        solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer, checkpoint=store)
+        check(solution, truth)
+        assert killer.seconds < BOUND
+        found = store.newest(GRID)
+        assert found is not None
+        assert left(client) == [(0, [])] * len(client.nthreads())
+        check(dsolver.solve(PROBLEM, da.from_array(B, chunks=12), client=client, engine=engine, M=None), truth)
+
+
+@pytest.mark.timeout(180)
+def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery.Recent, "due", True)
+    starts: list[float] = []
+    with cluster() as client:
+        killer = Killer(client, 20, 0)
+
+        def callback(state: State) -> None:
+            if state.iteration == 1:
+                starts.append(state.residual)
+            killer(state)
+
+        solution = dsolver.solve(PROBLEM, B, client=client, M=None, callback=callback)
+        check(solution, truth)
+        assert len(starts) == 2
+        assert starts[1] < 0.2 * starts[0]  # it did not begin at zero
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+@pytest.mark.parametrize("seed", range(20))
+def test_kill_9_at_any_moment(engine: Any, seed: int, truth: Any, tmp_path: Path) -> None:
+    choose = random.Random(seed)
+    with cluster(choose.choice([2, 3])) as client:
+        pids = client.run(os.getpid)
+        pid = pids[choose.choice(sorted(pids))]
+        alarm = threading.Timer(choose.uniform(0.0, 1.5), os.kill, (pid, signal.SIGKILL))
+        alarm.start()
+        store = Checkpoint(tmp_path / "store", every=choose.choice([0.0, 0.3])) if choose.random() < 0.7 else None
+        began = time.monotonic()
+        solution: dsolver.Solution | None
+        try:
+            solution = dsolver.solve(
+                PROBLEM, B, client=client, engine=engine, M=None, callback=lambda _: time.sleep(0.01), checkpoint=store
+            )
+        except ClusterError:  # lost before there was anything to go on with
+            solution = None
+        if solution is not None:
+            check(solution, truth)
+        assert time.monotonic() - began < BOUND + 10.0
+        alarm.join()
+        time.sleep(0.5)
+        client.wait_for_workers(1, timeout=30)
+        check(dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None), truth)
+        assert left(client) == [(0, [])] * len(client.nthreads())
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any) -> None:
+    with cluster() as client:
+        killer = Killer(client, 5, 2, signal.SIGSTOP)
+        try:
+            solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer)
+            check(solution, truth)
+            assert killer.seconds < BOUND
+            assert "2 workers" in solution.engine
+        finally:
+            os.kill(killer.pid, signal.SIGCONT)
+        assert left(client) == [(0, [])] * 3
+
+
+def test_no_worker_left_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "RETURN", 0.0)
+    with cluster(1) as client:
+        killer = Killer(client, 3, 0)
+        with pytest.raises(WorkerLostError):
+            dsolver.solve(PROBLEM, B, client=client, M=None, callback=killer)
+        assert killer.at is not None
+        assert time.monotonic() - killer.at < BOUND
+
+
+def test_a_scheduler_that_is_gone_is_one_error() -> None:
+    with cluster(2) as client:
+        made = client.cluster
+        assert made is not None
+
+        def end(state: State) -> None:
+            if state.iteration == 3:
+                made.close()
+
+        began = time.monotonic()
+        with pytest.raises(ClusterError):
+            dsolver.solve(PROBLEM, B, client=client, M=None, callback=end)
+        assert time.monotonic() - began < BOUND
+
+
+def test_faults_of_the_program_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made,
+        Client(made) as client,
+    ):
+        calls: list[int] = []
+
+        def fail(*_: Any) -> Any:
+            calls.append(1)
+            raise ValueError("bad luck")
+
+        monkeypatch.setattr("dsolver.programs.Solve.start", fail)
+        with pytest.raises(RankError, match="bad luck"):
+            dsolver.solve(PROBLEM, B, client=client, M=None)
+        assert len(calls) <= 2
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_a_solve_resumes_on_another_number_of_workers(truth: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    first = dsolver.solve(PROBLEM, B, M=None, maxiter=20, checkpoint=Checkpoint(folder, every=0.0))
+    assert first.status is dsolver.Status.MAX_ITERATIONS
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made,
+        Client(made) as client,
+    ):
+        other = dsolver.problems.poisson7(GRID, chunks=(1, 2, 1))
+        second = dsolver.solve(other, B, client=client, M=None, resume=folder)
+    check(second, truth)
+    assert second.residuals[0] < 0.9 * np.linalg.norm(B)
+
+
+def test_resuming_from_nothing_begins_at_x0(tmp_path: Path) -> None:
+    plain = dsolver.solve(PROBLEM, B, x0=B, M=None, maxiter=3)
+    resumed = dsolver.solve(PROBLEM, B, x0=B, M=None, maxiter=3, resume=tmp_path / "none")
+    assert resumed.residuals == plain.residuals
+
+
+def test_a_full_disk_is_a_warning_once_and_the_solve_goes_on(
+    truth: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "_write", full)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solution = dsolver.solve(
+            PROBLEM, B, M=None, checkpoint=Checkpoint(tmp_path / "a", every=0.0), callback=lambda _: None
+        )
+    check(solution, truth)
+    assert [str(w.message) for w in caught if "could not be written: [Errno 28]" in str(w.message)]
+    assert len([w for w in caught if "could not be written" in str(w.message)]) == 1
+
+
+def test_a_checkpoint_of_another_grid_is_refused(tmp_path: Path) -> None:
+    store = Checkpoint(tmp_path / "store")
+    part = Partition((8, 8, 8))
+    store.save(part, {0: np.zeros((8, 8, 8))}, iteration=1, residual=1.0, b_norm=1.0)
+    with pytest.raises(InputError, match="is of the grid"):
+        dsolver.solve(PROBLEM, B, M=None, resume=store)
+
+
+@pytest.mark.parametrize("value", [3, object()])
+def test_what_is_no_checkpoint_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="a checkpoint is a folder"):
+        dsolver.solve(PROBLEM, B, M=None, checkpoint=value)
+    assert checkpoint.checkpoint_of(None) is None
