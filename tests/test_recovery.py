@@ -149,7 +149,7 @@ def test_kill_9_at_any_moment(engine: Any, seed: int, truth: Any, tmp_path: Path
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("engine", ["resident", "graph"])
+@pytest.mark.parametrize("engine", ["resident", pytest.param("graph", marks=pytest.mark.slow)])
 def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any) -> None:
     with cluster() as client:
         killer = Killer(client, 5, 2, signal.SIGSTOP)
