@@ -23,6 +23,7 @@ from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.solve import row_sums
 from dsolver.devices import Gpu
+from dsolver.monitor.spans import read_jsonl
 
 GRID = ("--grid", "16", "16", "16")
 SHAPE = (16, 16, 16)
@@ -92,6 +93,19 @@ def test_hpcg_reports_and_writes_json(folder: Path) -> None:
     assert data["valid"] is True
     assert data["order"] == "color8"
     assert list(folder.iterdir()) == [folder / "out.json"]
+
+
+def test_spans_and_traces_are_written(folder: Path) -> None:
+    problem = (*GRID, "--device", "cpu", "--spans", "spans.jsonl", "--trace", "trace.json")
+    for command in (("hpcg", *problem, "--iterations", "2"), ("solve", "--problem", "poisson7", *problem, "--force")):
+        good(*command)
+        spans = read_jsonl(folder / "spans.jsonl")
+        trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+        assert {span.name for span in spans} >= {"presmooth_restrict", "spmv_dot"}
+        assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == len(spans)
+    good("solve", "--problem", "poisson7", *GRID, "--device", "cpu", "--trace", "only.json")
+    assert len(json.loads((folder / "only.json").read_text(encoding="utf-8"))["traceEvents"]) > 10
+    assert "exists" in refused("hpcg", *problem, "--iterations", "2")
 
 
 def test_hpcg_iterations_alone() -> None:

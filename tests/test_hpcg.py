@@ -12,6 +12,7 @@ from dsolver.errors import InputError
 from dsolver.hpcg import HpcgOptions, HpcgResult, counts
 from dsolver.hpcg.result import CgTest, Checks, IterationsTest, SymmetryTest, VarianceTest
 from dsolver.kernels.reference import NumpyBackend, TextbookMatrix
+from dsolver.monitor import events
 from dsolver.ordering import Order
 from dsolver.partition import Triple
 from dsolver.runtime import connect
@@ -33,6 +34,9 @@ KEYS = {
     "tests",
     "valid",
     "versions",
+    "exposed_ms",
+    "exposed_percent",
+    "exposed",
 }
 
 
@@ -152,6 +156,33 @@ def test_iterations_go_on_where_squares_of_residuals_underflow() -> None:
     result = run((8, 8, 8), iterations=400)
     assert result.iterations == 400
     assert result.scaled_residual < 1e-100
+
+
+def test_exposed_communication_is_measured_after_the_sets(full: HpcgResult) -> None:
+    """Two chunks of one process: what is packed and copied between them is exposed, and nothing is waited for."""
+    assert full.exposure is not None
+    data = full.to_dict()
+    assert data["exposed_ms"] == full.exposure.total.ms > 0.0
+    assert 0.0 < data["exposed_percent"] < 100.0
+    assert set(data["exposed"]["levels"]) == {"0", "1", "2"}
+    assert full.exposure.iterations == 5
+    assert {span.kind for span in full.spans} == {"inner", "boundary", "coarse", "pack", "exchange"}
+    seconds = full.seconds["measured"]
+    assert seconds is not None
+    assert seconds > 0.0
+
+
+def test_a_run_tells_who_watches() -> None:
+    heard: list[events.Message] = []
+    unsubscribe = events.subscribe(heard.append)
+    try:
+        run((16, 16, 16), iterations=4)
+    finally:
+        unsubscribe()
+    assert (heard[0]["event"], heard[0]["what"]) == ("start", "hpcg")
+    assert (heard[-1]["event"], heard[-1]["status"], heard[-1]["iteration"]) == ("end", "done", 4)
+    assert {m["phase"] for m in heard if m["event"] == "state"} == {"first iteration", "iterations"}
+    assert sum(m["event"] == "spans" for m in heard) == 5
 
 
 def test_progress_tells_phases_and_iterations() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dsolver.errors import InputError, OutputExistsError
+from dsolver.monitor.spans import Span, to_jsonl
+from dsolver.monitor.trace import to_trace
 from dsolver.partition import Triple
 
 if TYPE_CHECKING:
@@ -51,6 +54,15 @@ def write_text(path: Path, text: str) -> None:
     """Write a file in one go: it is there whole or not at all."""
     with _replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def write_spans(spans: Iterable[Span], jsonl: Path | None, trace: Path | None) -> None:
+    """Spans as JSON lines, as a trace, or both."""
+    spans = tuple(spans)
+    if jsonl is not None:
+        write_text(jsonl, to_jsonl(spans))
+    if trace is not None:
+        write_text(trace, json.dumps(to_trace(spans)))
 
 
 def check_input(path: Path, grid: Triple) -> None:

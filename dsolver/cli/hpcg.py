@@ -10,7 +10,7 @@ import click
 
 from dsolver import hpcg as benchmark
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, precond_dtype_option, where_options
+from dsolver.cli.options import Where, force_option, precond_dtype_option, spans_option, trace_option, where_options
 from dsolver.cli.report import show
 from dsolver.ordering import Order
 from dsolver.partition import Triple
@@ -64,6 +64,8 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
     metavar="FILE",
     help="Also write the results to this file, as JSON.  Example: --json out.json",
 )
+@spans_option
+@trace_option
 @force_option
 @click.pass_context
 def command(
@@ -77,6 +79,8 @@ def command(
     seconds: float,
     iterations: int | None,
     json_file: Path | None,
+    spans_file: Path | None,
+    trace_file: Path | None,
     force: bool,
     **where: Any,
 ) -> None:
@@ -94,12 +98,14 @@ def command(
         iterations=iterations,
         precond_dtype=precond_dtype,
     )
-    files.check_output(json_file, force=force)
+    for file in (json_file, spans_file, trace_file):
+        files.check_output(file, force=force)
     with place.runtime() as runtime, progress.shown() as report:
-        result = benchmark.run(runtime, options, *([report] if report else []))
+        result = benchmark.run(runtime, options, report)
         crew = runtime.crew(prod(result.chunks))
     show(result, crew)
     if json_file is not None:
         files.write_text(json_file, result.to_json())
+    files.write_spans(result.spans, spans_file, trace_file)
     if result.valid is False:
         ctx.exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import click
@@ -95,6 +96,20 @@ precond_dtype_option = click.option(
     help="Value type of the multigrid preconditioner. float32 moves half the bytes; the system stays in float64.",
 )
 
+spans_option = click.option(
+    "--spans",
+    "spans_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what ran when, in the iterations that were measured, as JSON lines.  Example: --spans spans.jsonl",
+)
+trace_option = click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  Example: --trace trace.json",
+)
 force_option = click.option(
     "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
 )

@@ -18,6 +18,7 @@ from dsolver.hpcg.result import (
     SymmetryTest,
     VarianceTest,
 )
+from dsolver.monitor.spans import SUMS, Exposure
 
 PHASES: Final = {
     "warm_up": "load kernels",
@@ -29,6 +30,7 @@ PHASES: Final = {
     "test_symmetry": "TestSymmetry",
     "optimized": "optimized CG",
     "sets": "timed sets",
+    "measured": "measured iterations",
     "operations": "single operations",
     "total": "total",
 }
@@ -43,6 +45,8 @@ SPEEDS: Final = {
 STYLE_NOTE: Final = "HPCG-style results: HPCG's problem, checks and counting, but no official HPCG submission."
 LOOP_NOTE: Final = "* each operation alone, in a timed loop of its own that ends when its last result is there"
 FIRST_SHOWN: Final = 5
+NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")
+"""Columns that are set to the right."""
 
 
 def show(result: HpcgResult, crew: str) -> None:
@@ -57,6 +61,8 @@ def show(result: HpcgResult, crew: str) -> None:
     console.print(_speeds(result))
     if result.gflops.rating is not None:
         console.print(LOOP_NOTE)
+    if result.exposure is not None:
+        console.print(_exposed(result.exposure))
     console.print(STYLE_NOTE)
     console.print(verdict(result))
 
@@ -135,12 +141,20 @@ def _speeds(result: HpcgResult) -> Table:
     return table
 
 
+def _exposed(exposure: Exposure) -> Table:
+    table = _table("Exposed communication of an iteration", "level", "ms", "mean ms", "%")
+    named = {SUMS: "sums over ranks"}
+    for name, part in (("total", exposure.total), *exposure.levels.items()):
+        table.add_row(named.get(name, name), f"{part.ms:.4f}", f"{part.mean_ms:.4f}", f"{part.percent:.2f}")
+    return table
+
+
 def _table(title: str, *columns: str) -> Table:
     table = Table(
         title=title, title_justify="left", show_header=any(columns), box=None, padding=(0, 2, 0, 0), title_style="bold"
     )
     for column in columns:
-        table.add_column(column, justify="right" if column in ("seconds", "GF/s") else "left")
+        table.add_column(column, justify="right" if column in NUMBERS else "left")
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,10 @@ import numpy.typing as npt
 import dsolver
 from dsolver import problems
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, precond_dtype_option, where_options
+from dsolver.cli.options import Where, force_option, precond_dtype_option, spans_option, trace_option, where_options
 from dsolver.iteration import Progress, State, Tolerances
 from dsolver.levels import Hierarchy
+from dsolver.monitor.spans import Span
 from dsolver.ordering import Order
 from dsolver.partition import Box, Triple
 from dsolver.problems import Problem
@@ -75,6 +77,8 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
 @where_options
 @precond_dtype_option
+@spans_option
+@trace_option
 @force_option
 @click.pass_context
 def command(
@@ -90,6 +94,8 @@ def command(
     chunks: Triple | None,
     order: str,
     precond_dtype: PrecondDtype,
+    spans_file: Path | None,
+    trace_file: Path | None,
     force: bool,
     **where: Any,
 ) -> None:
@@ -99,6 +105,8 @@ def command(
     tolerances = Tolerances(rtol=rtol) if maxiter is None else Tolerances(rtol=rtol, maxiter=maxiter)
     Hierarchy.plan(problem, chunks or (1, 1, 1), Order.parse(order))
     files.check_output(out, force=force, suffixes=files.ARRAYS)
+    for file in (spans_file, trace_file):
+        files.check_output(file, force=force)
     if rhs is not None:
         files.check_input(rhs, grid)
     with place.client() as client, progress.shown() as report:
@@ -115,9 +123,11 @@ def command(
             rtol=rtol,
             maxiter=tolerances.maxiter,
             progress=_reporter(report, tolerances.maxiter) if report else None,
+            spans=_nowhere if spans_file is None and trace_file is not None else spans_file,
         )
         if out is not None:
             files.write_array(out, solution.x)
+    files.write_spans(solution.spans, None, trace_file)
     _show(solution, out)
     if not solution.converged:
         ctx.exit(1)
@@ -132,6 +142,10 @@ def row_sums(problem: Problem) -> npt.NDArray[np.float64]:
         if inside is not None:
             out[inside.slices] += weight
     return out
+
+
+def _nowhere(_: Sequence[Span]) -> None:
+    """Spans that are asked for, but not as they come."""
 
 
 def _reporter(report: progress.Report, maxiter: int) -> Progress:
@@ -151,6 +165,9 @@ def _show(solution: Solution, out: Path | None) -> None:
     click.echo(f"engine: {solution.engine}")
     for note in solution.notes:
         click.echo(f"note: {note}")
+    if solution.exposure is not None:
+        total, took = solution.exposure.total, solution.exposure.iteration_ms
+        click.echo(f"exposed communication: {total.ms:.3f} ms of {took:.3f} ms an iteration, {total.percent:.1f} %")
     if out is not None:
         click.echo(f"x written to {out}")
     click.echo(f"{solution.status}: {solution.status.advice}")

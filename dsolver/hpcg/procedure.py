@@ -28,8 +28,9 @@ from dsolver.hpcg.result import (
     VarianceTest,
 )
 from dsolver.levels import HPCG_LEVELS, Hierarchy
+from dsolver.monitor.watch import Sink, Watch
 from dsolver.ordering import BEST_CLASSES, Order
-from dsolver.partition import Triple
+from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Identity
 from dsolver.programs import SolveSpec
 from dsolver.runtime import Runtime
@@ -45,8 +46,15 @@ LOOP = 0.25
 MOST_STEPS = 5000
 FROZEN = 1e-150
 """Scaled residual below which iterations change nothing any more: the square of a smaller one would not be a number."""
+ENDS = {True: "valid", False: "invalid", None: "done"}
+"""How a run has ended, by whether it is valid, for those who watch."""
 SLACK = 1.0 + 1e-6
 """How much above the reference's residual the optimized CG may stop."""
+
+SAMPLES = 5
+"""Iterations that are measured, after the timed sets and in none of them."""
+AHEAD = 8
+"""Iterations of a run whose last one is measured, so that the device finds its work waiting."""
 
 Progress = Callable[[str, int, int], None]
 """Called as progress(phase, iterations done, iterations at most)."""
@@ -84,28 +92,43 @@ class HpcgOptions:
         Hierarchy.plan(problems.hpcg(self.grid), self.chunks or (1, 1, 1), self.order)
 
 
-def run(runtime: Runtime, options: HpcgOptions, progress: Progress = lambda _phase, _done, _most: None) -> HpcgResult:
+def run(
+    runtime: Runtime,
+    options: HpcgOptions,
+    progress: Progress | None = None,
+    spans: Sink | None = None,
+) -> HpcgResult:
     """Run the benchmark.
 
     Args:
         runtime: where; see `dsolver.runtime.connect`.
         options: what.
         progress: told how far it is.
+        spans: where the spans of the measured iterations go; see `dsolver.solve`.
 
     Raises:
         InputError: the grid and the chunks break a rule of the benchmark. Nothing was started.
     """
     chunks = options.chunks or runtime.chunks_for(options.grid, DIVISOR)
-    bench = _Bench(runtime, options, chunks, progress)
-    return bench.fixed(options.iterations) if options.iterations is not None else bench.full()
+    watch = Watch(runtime.client, spans)
+    bench = _Bench(runtime, options, chunks, progress or _silent, watch)
+    with watch:
+        partition = Partition(options.grid, chunks)
+        watch.feed.start(what="hpcg", problem="27-point", **runtime.about(partition))
+        result = bench.fixed(options.iterations) if options.iterations is not None else bench.full()
+        watch.end(ENDS[result.valid], result.iterations, result.scaled_residual)
+    return result
 
 
 @final
 class _Bench:
     """One run: what every phase needs, and the seconds that phases took."""
 
-    def __init__(self, runtime: Runtime, options: HpcgOptions, chunks: Triple, progress: Progress) -> None:
+    def __init__(
+        self, runtime: Runtime, options: HpcgOptions, chunks: Triple, progress: Progress, watch: Watch
+    ) -> None:
         self._runtime, self._options, self._chunks, self._progress = runtime, options, chunks, progress
+        self._watch = watch
         self._wanted = self._plan(options.order)
         self._seconds: dict[str, float | None] = {}
         self._pace = 0.0  # seconds an iteration, as last seen
@@ -120,6 +143,7 @@ class _Bench:
             self._cg(job, "first iteration", 1)  # an engine may record it, which is not to be timed
             with self._clock("sets"):
                 residuals = self._cg(job, "iterations", iterations)
+            self._measure(job)
         flops = counts.of_sets(self._options.grid, iterations).total
         gflops = Gflops(raw=counts.raw_gflops(flops, self._took("sets")))
         self._seconds["optimize"] = None
@@ -139,6 +163,7 @@ class _Bench:
             iterations = self._optimized(job, tolerance)
             count = max(counts.REFERENCE_ITERATIONS, iterations.needed or ITERATIONS_LIMIT)
             sets = self._sets(job, count)
+            self._measure(job)
             with self._clock("operations"):
                 speeds = {name: self._speed(job, name, flops) for name, flops in self._per_call().items()}
         last = [residuals[-1] for residuals in sets]
@@ -196,6 +221,18 @@ class _Bench:
         with self._clock("sets"):
             return [self._cg(job, f"set {i + 1} of {sets}", count) for i in range(sets)]
 
+    def _measure(self, job: Job) -> None:
+        """Measure some iterations: what ran when, and how much communication that leaves exposed."""
+        with self._clock("measured"):
+            job.call("start", FROZEN)
+            done = steps = min(AHEAD, self._superstep())
+            job.call("advance", steps)
+            for sample in range(SAMPLES):
+                self._progress("measured iterations", sample, SAMPLES)
+                job.call("advance", steps, True)
+                done += steps
+                self._watch.measured(job.spans(), done)
+
     def _speed(self, job: Job, name: str, flops: int) -> float:
         """GF/s of one operation in a loop of its own; one step finds out how long the loop should be."""
         self._progress(f"time {name}", 0, 1)
@@ -219,6 +256,7 @@ class _Bench:
             began = time.perf_counter()
             residuals += [norm / first for norm in job.call("advance", steps)]
             self._pace = (time.perf_counter() - began) / steps
+            self._watch.advanced(len(residuals) - 1, residuals[-1], tolerance, most, phase)
         return residuals
 
     def _superstep(self) -> int:
@@ -302,7 +340,13 @@ class _Bench:
             tests=tests,
             versions=versions.installed(),
             precond_dtype=self._options.precond_dtype,
+            exposure=self._watch.exposure,
+            spans=self._watch.spans,
         )
+
+
+def _silent(_phase: str, _done: int, _most: int) -> None:
+    """Nobody wants to know."""
 
 
 def _seconds(job: Job, operation: str, steps: int) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, final
 
+from dsolver.monitor.spans import Exposure, Span
 from dsolver.partition import Triple
 
 CG_TOLERANCE: Final = 1e-12
@@ -181,6 +182,9 @@ class HpcgResult:
         tests: the checks.
         versions: of what took part; None where a package is missing.
         precond_dtype: the value type of multigrid in the wanted order.
+        exposure: how much communication an iteration leaves exposed: medians of some that were measured after the
+            timed sets.
+        spans: what ran when in those; not in the JSON.
     """
 
     grid: Triple
@@ -196,6 +200,8 @@ class HpcgResult:
     tests: Checks
     versions: Mapping[str, str | None]
     precond_dtype: str = "float64"
+    exposure: Exposure | None = None
+    spans: tuple[Span, ...] = field(default=(), repr=False)
 
     @property
     def scaled_residual(self) -> float:
@@ -216,6 +222,7 @@ class HpcgResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dicts."""
+        exposed = self.exposure
         return {
             "grid": list(self.grid),
             "chunks": list(self.chunks),
@@ -232,6 +239,9 @@ class HpcgResult:
             "tests": self.tests.to_dict(),
             "valid": self.valid,
             "versions": dict(self.versions),
+            "exposed_ms": None if exposed is None else exposed.total.ms,
+            "exposed_percent": None if exposed is None else exposed.total.percent,
+            "exposed": None if exposed is None else exposed.to_dict(),
         }
 
     def to_json(self) -> str:

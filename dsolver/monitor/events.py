@@ -17,13 +17,13 @@ a dict of plain values (msgpack and JSON can carry it) with
 | `copy_bandwidth` | start | bytes a second that a copy on the device reads and writes, or null where not measured |
 | `phase` | state | what it does: "CG", or a phase of the benchmark |
 | `iteration` | state, spans, end | iterations made so far; for spans, the one that was measured |
-| `residual` | state, end | ‖b - A x‖ by the recursion; at the end the true one |
+| `residual` | state, end | ‖b - A x‖ by the recursion, at the end the true one; of "hpcg" as a part of the first |
 | `limit` | state | the residual at which the solve is finished, or null |
 | `most` | state | iterations at most |
 | `rate` | state | iterations a second since the last state, or null |
 | `spans` | spans | of all ranks: a list for each field of `dsolver.monitor.spans.Span` (`from_columns` undoes it) |
 | `exposure` | spans | `Exposure.to_dict()`: exposed communication in total and by level |
-| `status` | end | a `Status` as text, or "failed" |
+| `status` | end | a `Status` as text; of "hpcg" "valid", "invalid" or "done"; "failed" after an exception |
 | `error` | end | why, when it failed; else null |
 | `seconds` | end | since the start |
 
