@@ -6,7 +6,7 @@ No array is ever whole anywhere: blocks go to their chunks' owners like those of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -63,7 +63,28 @@ class Evaluate:
         """A block (nx, ny, nz)."""
         box = self.partition[number].box
         values = self.rule.functions[self.name](*self.rule.centers(backend.xp, box))
-        return backend.xp.array(backend.xp.broadcast_to(backend.xp.asarray(values, dtype=np.float64), box.shape))
+        values = backend.xp.asarray(values, dtype=np.float64)
+        return backend.xp.ascontiguousarray(backend.xp.broadcast_to(values, box.shape))
+
+
+@final
+class Cells(Mapping[str, Any]):
+    """Vectors in storage order by name, as arrays (nz, ny, nx) that are made when they are asked for and then kept."""
+
+    def __init__(self, backend: Backend, layout: Layout, vectors: Mapping[str, Any]) -> None:
+        self._backend, self._layout, self._vectors = backend, layout, vectors
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = cells(self._backend, self._layout, self._vectors[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._vectors)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
 
 
 @final
@@ -93,7 +114,7 @@ class WithPatch:
             xp=backend.xp,
             partition=self.partition,
             number=number,
-            own={name: cells(backend, layout, x) for name, x in zip(self.own, fields, strict=True)},
+            own=Cells(backend, layout, dict(zip(self.own, fields, strict=True))),
             halos={name: h[guard : len(h) - guard] for name, h in zip(self.halos, halos, strict=True)},
             offsets=self.offsets,
         )

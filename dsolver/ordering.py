@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
+import numpy as np
+
 from dsolver.errors import InputError
 from dsolver.partition import Flags, Triple
 
@@ -98,10 +100,10 @@ class Order:
         if self.red_black:
             color = (i[None, None, :] + j[None, :, None] + k[:, None, None]) % self.count(shape, wrapped)
         else:
-            table = xp.zeros((3, 3, 3), dtype=xp.int32)
+            table = np.zeros((3, 3, 3), dtype=np.int32)
             for (x, y, z), number in self._table(odd).items():
                 table[z, y, x] = number
-            color = table[k[:, None, None], j[None, :, None], i[None, None, :]]
+            color = xp.asarray(table)[k[:, None, None], j[None, :, None], i[None, None, :]]
         return color.reshape(-1)
 
     def _table(self, odd: Flags) -> dict[Triple, int]:

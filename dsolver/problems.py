@@ -203,8 +203,8 @@ def diffusion(
             condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from faces ("x-", "x+",
             "y-", ...) or axes ("x", both ends) to such.
         mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
-            there, and their κ, σ and f do not matter (f must be finite all the same). To hold a value in cells
-            instead, make σ large there and f = σ times the value.
+            there, and their κ, σ and f do not matter and may be NaN. To hold a value in cells instead, make σ large
+            there and f = σ times the value.
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 

@@ -440,7 +440,7 @@ def test_a_wall_cuts_the_grid_in_two(chunks: Triple) -> None:
     """Each side is what a grid of its size with no flux through the wall would be."""
     rng = np.random.default_rng(8)
     k, f = rng.uniform(1.0, 3.0, (9, 6, 5)), rng.standard_normal((9, 6, 5))
-    k[5] = np.nan  # nobody looks at it
+    k[5] = f[5] = np.nan  # nobody looks at it
     x = solve(diffusion((9, 6, 5), k, mask=wall((9, 6, 5), 5), chunks=chunks), f)
     assert not x[5].any()
     for part, face in ((slice(0, 5), "x+"), (slice(6, 9), "x-")):
@@ -489,6 +489,13 @@ def test_a_winding_channel_is_one_region(chunks: Triple) -> None:
     mask[3, -1] = True
     with pytest.raises(InputError, match="2 regions"):
         solve(diffusion(mask.shape, 2.0, mask=mask, bc="neumann", chunks=chunks), f)
+
+
+def test_values_that_are_not_finite_are_seen_outside_the_mask() -> None:
+    f = np.zeros((9, 6, 5))
+    f[4, 3, 2] = np.nan
+    with pytest.raises(InputError, match="b has values that are NaN or infinite"):
+        solve(diffusion((9, 6, 5), mask=wall((9, 6, 5), 5)), f)
 
 
 def test_a_mask_may_be_a_function_and_leave_nothing() -> None:
