@@ -341,7 +341,7 @@ class Solver:
         """Start the program; when a worker is lost meanwhile, on those that are left."""
         try:
             self._job = self._runtime.launch(Solve, self._spec, self._partition, self.problem.offsets)
-            self._load_coefficients(self.problem)
+            self._load_coefficients(self._given)
             self._fresh = True
         except ClusterError as error:
             self._begin_anew(error)
