@@ -118,6 +118,16 @@ def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: py
         assert starts[1] < 0.2 * starts[0]  # it did not begin at zero
 
 
+@pytest.mark.timeout(180)
+def test_coefficients_are_brought_to_the_new_owners() -> None:
+    kappa = np.random.default_rng(0).random((16, 16, 16)) + 1.0
+    problem, b = dsolver.problems.diffusion((16, 16, 16), kappa), np.ones((16, 16, 16))
+    expected = dsolver.solve(problem, b, M=None, rtol=1e-11).x
+    with cluster(2) as client:
+        solution = dsolver.solve(problem, b, client=client, M=None, callback=Killer(client, 5, 0))
+    check(solution, expected)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("engine", ["resident", "graph"])
