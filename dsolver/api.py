@@ -52,7 +52,7 @@ def solve(
         engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         kernels: "auto", or "numpy" for the slow text-book kernels.
-        order: of the smoother: "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
+        order: of the smoother of M="hpcg": "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 1000 by default.

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
+from dsolver.cycle import MultigridCycle
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.errors import InputError
+from dsolver.hierarchy import Level
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import CHEBYSHEV, JACOBI, LOAD
 from dsolver.krylov import ConjugateGradient, Preconditioner
@@ -39,12 +41,14 @@ class Site:
         levels: the `ChunkLevel` of every chunk for each level, finest first.
         operator: A.
         cg: whose fields may be used as work space until the first solve; they must then be zero again.
+        grids: the levels of `dsolver.hierarchy` for a recipe that asked for them, the finest of which is A.
     """
 
     engine: Engine
     levels: Sequence[PerChunk]
     operator: Operator
     cg: ConjugateGradient
+    grids: Sequence[Level] = ()
 
     @property
     def layout(self) -> PerChunk:
@@ -64,12 +68,14 @@ class Recipe(ABC):
         levels: how many levels of a `Hierarchy` it needs.
         recorded: whether it is the same kernels on the same handles each time.
         everywhere: whether ranks of a cluster can make it.
+        galerkin: whether it needs the levels of `dsolver.hierarchy` instead.
         lowerable: whether it can be made on an engine of a smaller value type. It must not use `Site.cg` then.
     """
 
     levels: ClassVar[int] = 1
     recorded: ClassVar[bool] = True
     everywhere: ClassVar[bool] = True
+    galerkin: ClassVar[bool] = False
     lowerable: ClassVar[bool] = False
 
     @abstractmethod
@@ -84,6 +90,23 @@ class Identity(Recipe):
 
     def on(self, site: Site) -> None:
         """None."""
+
+
+@final
+@dataclass(frozen=True)
+class Multigrid(Recipe):
+    """One V-cycle of a multigrid method for any grid, cut and coefficients: ``"mg"``.
+
+    Interpolation follows the coefficients, coarse matrices are PᵀAP, there are as many levels as it takes, and the
+    number of iterations hardly depends on the size of the grid (docs/theory.md).
+    """
+
+    galerkin: ClassVar[bool] = True
+    lowerable: ClassVar[bool] = True
+
+    def on(self, site: Site) -> MultigridCycle:
+        """The V-cycle."""
+        return MultigridCycle(site.grids)
 
 
 @final
@@ -328,7 +351,7 @@ def _of_operator(operator: Any, grid: Triple) -> Callable[[Any], Any]:
 # -- by name -----------------------------------------------------------------------------------------------------------
 
 NAMED: Final[Mapping[str, Callable[[], Recipe]]] = {
-    "mg": Hpcg,
+    "mg": Multigrid,
     "hpcg": Hpcg,
     "jacobi": Jacobi,
     "chebyshev": Chebyshev,

@@ -14,14 +14,18 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver import hierarchy
 from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import Backend
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.operator import Operator
+from dsolver.partition import Partition
 from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
+from dsolver.problems import Problem
 from dsolver.system import System
 
 
@@ -79,6 +83,26 @@ class SolveSpec:
     def lowered(self) -> bool:
         """Whether the preconditioner has levels of its own, in another value type than A."""
         return self.preconditioner.lowerable and self.precond_dtype != "float64"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeWeights:
+    """Makes the weights of a chunk's rows of the matrix."""
+
+    problem: Problem
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> Any:
+        """float64 (K rows,), offset after offset, or (K,) for a constant stencil; the patch has the coefficients."""
+        return self.problem.rows(self.partition, number, backend.xp, patch).weights.reshape(-1)
+
+
+def _rows(system: System, spec: SolveSpec) -> Rows:
+    """The finest level's rows of the matrix."""
+    problem, partition = spec.hierarchy.problem, spec.hierarchy.partitions[0]
+    weights = system.per_chunk(MakeWeights(problem=problem, partition=partition))
+    return Rows(partition=partition, offsets=problem.offsets, weights=weights, constant=problem.rule is None)
 
 
 def _levels(system: System, engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
@@ -139,27 +163,39 @@ class Solve:
         spec = self._spec
         self.system.prepare()
         self._matrix_norm: float | None = None
-        levels = _levels(self.system, self._engine, spec.hierarchy.finest() if spec.lowered else spec.hierarchy, spec)
+        levels, grids = self._built()
         self.layout = levels[0].at("layout")
         self.operator = Operator(self._engine, levels[0])
         if "cg" in self.__dict__:
             self.cg.operator = self.operator
         else:
             self.cg = ConjugateGradient(self._engine, self.operator, self.layout)
-        self._precondition(levels)
+        self._precondition(levels, grids)
         self.system.settle(self.layout)
 
-    def _precondition(self, levels: list[PerChunk]) -> None:
+    def _built(self) -> tuple[list[PerChunk], list[Level]]:
+        """The levels of A in float64, and those of `dsolver.hierarchy` for a preconditioner that needs them."""
+        engine, spec = self._engine, self._spec
+        if not spec.preconditioner.galerkin:
+            finest = spec.hierarchy.finest() if spec.lowered else spec.hierarchy
+            return _levels(self.system, engine, finest, spec), []
+        rows = _rows(self.system, spec)
+        grids = hierarchy.build(engine, rows, spec.precond_dtype)
+        return [hierarchy.finest(engine, rows) if spec.lowered else grids[0].chunks], grids
+
+    def _precondition(self, levels: list[PerChunk], grids: list[Level]) -> None:
         engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner
         self._recorded = recipe.recorded
         if spec.lowered:
             view = engine.lowered(spec.precond_dtype)
-            narrow = _levels(self.system, view, spec.hierarchy, spec)
-            inner = recipe.on(Site(engine=view, levels=narrow, operator=Operator(view, narrow[0]), cg=self.cg))
+            narrow = [grids[0].chunks] if grids else _levels(self.system, view, spec.hierarchy, spec)
+            operator = Operator(view, narrow[0])
+            inner = recipe.on(Site(engine=view, levels=narrow, operator=operator, cg=self.cg, grids=grids))
             assert inner is not None
             self.preconditioner = Lowered(engine, view, inner, narrow[0].at("layout"))
         else:
-            self.preconditioner = recipe.on(Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg))
+            site = Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg, grids=grids)
+            self.preconditioner = recipe.on(site)
         self.cg.preconditioner = self.preconditioner
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:

@@ -114,7 +114,7 @@ class Solver:
         engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         kernels: "auto", or "numpy" for the slow text-book kernels.
-        order: of the smoother: "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
+        order: of the smoother of M="hpcg": "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
         M: the preconditioner: "mg" (multigrid, the default), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
             "chebyshev", None; an object of `dsolver.preconditioners` for other options; or your own, in this process
             only: a function z = M(r) of whole arrays of the grid's shape, in b's kind of array, or an object of SciPy's

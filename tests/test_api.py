@@ -244,15 +244,15 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "graph without a cluster": ({"engine": "graph"}, r"pass client=Client\(...\)"),
     "numpy kernels on a GPU": ({"kernels": "numpy", "device": "cuda"}, "NumPy kernels run on a CPU"),
     "an indivisible grid": (
-        {"problem": problems.hpcg((12, 8, 8)), "b": np.ones((12, 8, 8))},
+        {"problem": problems.hpcg((12, 8, 8)), "b": np.ones((12, 8, 8)), "M": "hpcg"},
         "choose sizes that are multiples of 8",
     ),
     "indivisible chunks": (
-        {"problem": problems.hpcg(GRID, chunks=(2, 2, 1)), "b": np.ones(GRID)},
+        {"problem": problems.hpcg(GRID, chunks=(2, 2, 1)), "b": np.ones(GRID), "M": "hpcg"},
         "chunks of 4 points along y that are not divisible by 8",
     ),
     "chunks that do not divide": (
-        {"problem": problems.hpcg(GRID, chunks=(1, 1, 2)), "b": np.ones(GRID)},
+        {"problem": problems.hpcg(GRID, chunks=(1, 1, 2)), "b": np.ones(GRID), "M": "hpcg"},
         "chunks of 12 points along z that are not divisible by 8",
     ),
 }

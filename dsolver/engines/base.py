@@ -17,7 +17,7 @@ from typing import Any
 
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.monitor.spans import Span
-from dsolver.partition import Partition
+from dsolver.partition import Partition, Triple
 
 
 class PerChunk(ABC):
@@ -71,8 +71,13 @@ class Engine(ABC):
         """A vector of zeros for each chunk's layout."""
 
     @abstractmethod
-    def halo(self, plan: PerChunk) -> Halo:
-        """Room for what each chunk's `HaloLayout` receives."""
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
+        """Room for what each chunk's `HaloLayout` receives.
+
+        Args:
+            plan: the `HaloLayout` of every chunk.
+            senders: the numbers of the chunks that each chunk's plan names, where they are not its neighbors.
+        """
 
     @abstractmethod
     def parts(self) -> Parts:
@@ -91,6 +96,25 @@ class Engine(ABC):
         Scalars and partial results are float64 in both. Only this engine, not the view, repeats, loads, unloads and
         closes.
         """
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def hosts(self) -> Sequence[int]:
+        """One chunk of each owner that runs what `alone` is asked for; the others' numbers are not among them."""
+
+    @abstractmethod
+    def alone(self, grid: Triple) -> Engine:
+        """An engine for one chunk that is a whole grid: what is too small to be distributed is repeated by each owner.
+
+        Its operations run next to the chunks of `hosts` and may read this engine's handles: they see the host's own
+        item. `per_chunk` calls its argument with the host's number.
+        """
+
+    @abstractmethod
+    def shared(self, x: Field) -> Field:
+        """A field of an engine that `alone` made, as what every chunk of this engine reads of it now."""
 
     # -- operations --------------------------------------------------------------------------------------------------
 

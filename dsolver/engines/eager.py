@@ -18,7 +18,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.kernels.layout import HaloLayout
 from dsolver.monitor.spans import Span
-from dsolver.partition import Partition
+from dsolver.partition import Partition, Triple
 
 
 @final
@@ -75,9 +75,9 @@ class EagerHalo(Halo):
 class EagerParts(Parts):
     """Own parts at their chunks' places, zero elsewhere, and everyone's parts."""
 
-    def __init__(self, own: Any, everyone: Any, owned: Sequence[int]) -> None:
+    def __init__(self, own: Any, everyone: Any, places: Mapping[int, int]) -> None:
         self.own, self.everyone = own, everyone
-        self.items = {number: own[number : number + 1] for number in owned}
+        self.items = {number: own[place : place + 1] for number, place in places.items()}
 
 
 @final
@@ -96,6 +96,7 @@ class EagerEngine(Engine):
         backend: the kernels.
         owned: the chunks of this process; all by default.
         transport: how to reach the owners of the others; by default there are none.
+        hosts: the first chunk of every process; by default this one's alone.
     """
 
     def __init__(
@@ -104,11 +105,13 @@ class EagerEngine(Engine):
         backend: Backend,
         owned: Sequence[int] | None = None,
         transport: Transport | None = None,
+        hosts: Sequence[int] | None = None,
     ) -> None:
         self.partition = partition
         self.backend = backend
         self.owned = tuple(range(len(partition)) if owned is None else owned)
         self.transport = transport or Alone()
+        self._hosts = tuple(self.owned[:1] if hosts is None else hosts)
         self._told = Told()
         self._spans: list[Span] = []
 
@@ -125,17 +128,18 @@ class EagerEngine(Engine):
 
     def field(self, layout: PerChunk) -> EagerField:
         assert isinstance(layout, EagerPerChunk)
-        items = {number: self.backend.zeros(item.size) for number, item in layout.items.items()}
+        items = {number: self.backend.zeros(layout.items[number].size) for number in self.owned}
         return EagerField(items, layout.level)
 
-    def halo(self, plan: PerChunk) -> EagerHalo:
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> EagerHalo:
         assert isinstance(plan, EagerPerChunk)
         return EagerHalo(plan.items, self.transport.channel(plan.items, self.backend), plan.level)
 
     def parts(self) -> EagerParts:
         own = self.backend.sums(len(self.partition))
         alone = len(self.owned) == len(self.partition)
-        return EagerParts(own, own if alone else self.backend.sums(len(own)), self.owned)
+        places = dict.fromkeys(self.owned, 0) if len(own) == 1 else {number: number for number in self.owned}
+        return EagerParts(own, own if alone else self.backend.sums(len(own)), places)
 
     def scalar(self, value: float) -> EagerScalar:
         return EagerScalar(self.backend.asarray([value]))
@@ -144,6 +148,22 @@ class EagerEngine(Engine):
         view = copy(self)
         view.backend = self.backend.lowered(dtype)
         return view
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> Sequence[int]:
+        return self._hosts
+
+    def alone(self, grid: Triple) -> EagerEngine:
+        made = EagerEngine(Partition(grid), self.backend, owned=self.owned[:1])
+        made._told = self._told
+        return made
+
+    def shared(self, x: Field) -> EagerField:
+        assert isinstance(x, EagerField)
+        (vector,) = x.items.values()
+        return EagerField(dict.fromkeys(self.owned, vector))
 
     # -- operations --------------------------------------------------------------------------------------------------
 

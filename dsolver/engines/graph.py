@@ -55,7 +55,7 @@ from dsolver.engines.graph_tasks import (
 )
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
 from dsolver.monitor.spans import Span
-from dsolver.partition import Partition
+from dsolver.partition import Partition, Triple
 
 # The dashboard groups tasks by the words before the first digit. It also ends a name at a later word of eight letters
 # that begins with a to f, which it takes for a hash: hence `halo-exchanges`, and `coarsest` as a first word.
@@ -116,13 +116,14 @@ class GraphEngine(Engine):
         if batch < 1:
             raise ValueError(f"a batch needs at least one step, not {batch}")
         self.partition = partition
-        self._chunks = range(len(partition))
+        self._chunks = self._every = range(len(partition))
         self._neighbors = [tuple(near) for near in map(neighbors or partition.neighbors, self._chunks)]
         self._kernels = kernels
         self._batch = batch
         self._name = uuid4().hex[:8]
         self._dtype = "float64"
         self._serials = count(1)
+        self._place: int | None = None  # the only chunk, in an engine for one
         self._results = Results(client, owners, self._name)
         self._variables: WeakSet[Variable] = WeakSet()
         self._tasks: dict[Key, Task] = {}
@@ -143,9 +144,9 @@ class GraphEngine(Engine):
         assert isinstance(layout, GraphPerChunk)
         return self._known(GraphField(layout, self._dtype))
 
-    def halo(self, plan: PerChunk) -> GraphHalo:
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> GraphHalo:
         assert isinstance(plan, GraphPerChunk)
-        return self._known(GraphHalo(plan, self._dtype))
+        return self._known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
 
     def parts(self) -> GraphParts:
         return self._known(GraphParts())
@@ -157,6 +158,24 @@ class GraphEngine(Engine):
         view = copy(self)
         view._dtype = dtype
         return view
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> Sequence[int]:
+        return (0,)
+
+    def alone(self, grid: Triple) -> GraphEngine:
+        """One owner does it for all: the same tasks, graph and results, with a single chunk."""
+        made = copy(self)
+        made.partition = Partition(grid)
+        made._chunks = range(1)
+        made._place = 0
+        return made
+
+    def shared(self, x: Field) -> GraphField:
+        assert isinstance(x, GraphField)
+        return x
 
     # -- operations --------------------------------------------------------------------------------------------------
 
@@ -170,7 +189,7 @@ class GraphEngine(Engine):
         inputs = Inputs()
         step = self._step(EXCHANGE, (inputs.argument(plan),))
         halo.version = self._version(EXCHANGE, plan.level)
-        for chunk, senders in enumerate(self._neighbors):
+        for chunk, senders in enumerate(halo.senders):
             buffers = [packed.key(sender) for sender in senders]
             self._add(halo.version.key(chunk), exchange_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)
 
@@ -254,7 +273,7 @@ class GraphEngine(Engine):
 
     def _version(self, label: str, level: int | None = None) -> Version:
         name = label if level is None else f"{label}-L{level}"
-        return Version(f"{name}-{self._name}", next(self._serials))
+        return Version(f"{name}-{self._name}", next(self._serials), place=self._place)
 
     def _add(self, key: Key, function: Callable[..., Any], *arguments: Any, needs: Iterable[Any]) -> None:
         self._tasks[key] = Task(key, function, *arguments, *map(TaskRef, needs))
@@ -318,7 +337,7 @@ class GraphEngine(Engine):
     def _submit(self, extra: Iterable[Version] = ()) -> None:
         """Send the tasks that the live handles' current versions and some others need."""
         live = {v.version for v in self._variables if v.version is not None}
-        self._results.submit(self._tasks, {v.key(chunk) for v in live.union(extra) for chunk in self._chunks})
+        self._results.submit(self._tasks, {v.key(chunk) for v in live.union(extra) for chunk in self._every})
         self._tasks.clear()
 
     def _evaluate(self, rows: Sequence[Sequence[Version | float]]) -> list[tuple[float, ...]]:
@@ -343,11 +362,11 @@ class GraphEngine(Engine):
         for scalar, value in zip(scalars, values, strict=True):
             scalar.state = value
         renamed = self._renamed()
-        pairs = [(old, new, chunk) for old, new in renamed.items() for chunk in self._chunks]
+        pairs = [(old, new, chunk) for old, new in renamed.items() for chunk in self._every]
         results.rename({new.key(chunk): (old.key(chunk), old.path) for old, new, chunk in pairs})
         for variable in self._variables:
             new = renamed.get(variable.version) if variable.version is not None else None
-            if new is not None and all(new.key(chunk) in results.futures for chunk in self._chunks):
+            if new is not None and all(new.key(chunk) in results.futures for chunk in self._every):
                 variable.version = new
         self._submit()
         results.tidy()
@@ -358,4 +377,4 @@ class GraphEngine(Engine):
         kept = f"{KEPT}-{self._name}"
         handles = [v for v in self._variables if isinstance(v, Vector | GraphParts)]
         current = {v.version for v in handles if v.version is not None and v.version.group != kept}
-        return {version: self._version(KEPT) for version in current}
+        return {version: self._version(KEPT)._replace(place=version.place) for version in current}

@@ -5,7 +5,7 @@ Running a kernel on a handle gives it a new `Version`; whoever holds the old one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 from dsolver.engines.base import Field, Halo, Operand, Parts, PerChunk, Scalar
@@ -83,7 +83,11 @@ class GraphField(Vector, Field):
 
 @final
 class GraphHalo(Vector, Halo):
-    """The values of neighbors."""
+    """The values of neighbors; senders are the chunks that they come from, for each chunk."""
+
+    def __init__(self, shape: GraphPerChunk, dtype: str, senders: Sequence[Sequence[int]]) -> None:
+        super().__init__(shape, dtype)
+        self.senders = senders
 
 
 @final

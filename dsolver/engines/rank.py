@@ -146,6 +146,7 @@ class Rank:
             threads=self._threads,
             owned=self.spec.owned(self.number),
             transport=self._transport,
+            hosts=[self.spec.ranks.index(rank) for rank in range(self.spec.size)],
         )
         with self._engine.scope():
             self._program = program(self._engine, spec)

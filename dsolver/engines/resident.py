@@ -29,6 +29,7 @@ class ResidentEngine(EagerEngine):
         threads: CPU threads that share the loops of one chunk.
         owned: the chunks of this rank; all by default.
         transport: how to reach the other ranks; by default there are none.
+        hosts: the first chunk of every rank; by default this one's alone.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class ResidentEngine(EagerEngine):
         threads: int = 1,
         owned: Sequence[int] | None = None,
         transport: Transport | None = None,
+        hosts: Sequence[int] | None = None,
     ) -> None:
-        super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport)
+        super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport, hosts)
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
 
     def repeat(

@@ -1,0 +1,138 @@
+"""The multigrid preconditioner: one V-cycle from zero, whatever the grid, the coefficients and the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import final
+
+from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.hierarchy import Level
+from dsolver.kernels.contract import (
+    BACKWARD,
+    DENSE_SOLVE,
+    FORWARD,
+    LOWER_RESIDUAL,
+    MOVE,
+    PROLONG_ADD,
+    RESTRICT_FULL,
+    SPMV_HALO,
+    SUBTRACT_HALO,
+    UPPER_RESIDUAL,
+)
+from dsolver.partition import Offsets, Partition
+from dsolver.problems import BOX_OFFSETS
+
+
+@final
+class MultigridCycle:
+    """V(1,1): a forward Gauss-Seidel sweep before, a backward one after the coarse correction, so M is symmetric.
+
+    Coarse matrices are PᵀAP with interpolation that follows the coefficients (docs/theory.md). Sweeps are local to a
+    chunk and see its neighbors as they were before; the coarsest level is solved.
+
+    Args:
+        levels: of `dsolver.hierarchy.build`.
+    """
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._coarsest = levels[-1]
+        self._steps = [_Step(fine, coarse) for fine, coarse in pairwise(levels)]
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = M r."""
+        self._cycle(0, r, z)
+
+    def _cycle(self, depth: int, r: Field, x: Field) -> None:
+        if depth == len(self._steps):
+            assert self._coarsest.inverse is not None
+            self._coarsest.engine.run(DENSE_SOLVE, self._coarsest.inverse, r, x)
+            return
+        step = self._steps[depth]
+        step.smooth_from_zero(r, x)
+        step.restrict()
+        self._cycle(depth + 1, step.rc, step.xc)
+        step.correct(x)
+        step.smooth(r, x)
+
+
+@final
+class _Step:
+    """What one level does in a cycle, and its way to the next coarser one.
+
+    Exchanges start as soon as what they send is there, and are waited for behind the work inside the chunk.
+
+    Attributes:
+        rc: the coarser level's right-hand side.
+        xc: its solution.
+    """
+
+    def __init__(self, level: Level, below: Level) -> None:
+        assert level.descent is not None
+        assert level.in_order is not None
+        engine, descent = level.engine, level.descent
+        layout = level.chunks.at("layout")
+        self._engine, self._below, self._coupled = engine, below.engine, engine.coupled
+        self._matrix, self._halo_matrix = level.chunks.at("matrix"), level.chunks.at("halo_matrix")
+        self._restriction, self._restriction_halo = descent.at("restriction"), descent.at("restriction_halo")
+        self._prolongation, self._prolongation_halo = descent.at("prolongation"), descent.at("prolongation_halo")
+        self._gathering, self._in_order = level.gathering, level.in_order
+        self._y = engine.field(layout)  # the residual, then the post-smoother's right-hand side
+        coarse = below.chunks.at("layout")
+        self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
+        self._lattice = below.engine.field(descent.at("lattice"))
+        if self._coupled:
+            self._x_halo = _halo(engine, level.chunks.at("halo"), level.partition, level.offsets)
+            self._y_halo = _halo(engine, descent.at("residual_halo"), level.partition, BOX_OFFSETS)
+            if self._gathering is None:
+                self._xc_halo = _halo(engine, descent.at("solution_halo"), below.partition, BOX_OFFSETS)
+        # Before it is gathered, the right-hand side lies in the chunks.
+        self._own_rc = self.rc if self._gathering is None else engine.field(descent.at("coarse"))
+
+    def smooth_from_zero(self, r: Field, x: Field) -> None:
+        """x = (D + L)⁻¹ r and y = r - A x."""
+        run = self._engine.run
+        run(FORWARD, self._matrix, r, x)
+        if self._coupled:
+            self._engine.exchange(x, self._x_halo)
+        run(UPPER_RESIDUAL, self._matrix, x, self._y)
+        if self._coupled:
+            run(SUBTRACT_HALO, self._halo_matrix, self._x_halo, self._y)
+
+    def restrict(self) -> None:
+        """rc = R y."""
+        run, own = self._engine.run, self._own_rc
+        if self._coupled:
+            self._engine.exchange(self._y, self._y_halo)
+        run(RESTRICT_FULL, self._restriction, self._y, own)
+        if self._coupled:
+            run(SPMV_HALO, self._restriction_halo, self._y_halo, own)
+        if self._gathering is not None:
+            self._engine.exchange(own, self._gathering.halo)
+            self._below.run(MOVE, self._gathering.own, own, self.rc)
+            self._below.run(MOVE, self._gathering.others, self._gathering.halo, self.rc)
+
+    def correct(self, x: Field) -> None:
+        """x += P xc."""
+        run, neighbors = self._engine.run, self._coupled and self._gathering is None
+        if neighbors:
+            self._engine.exchange(self.xc, self._xc_halo)
+        self._below.run(MOVE, self._in_order, self.xc, self._lattice)
+        lattice = self._lattice if self._gathering is None else self._engine.shared(self._lattice)
+        run(PROLONG_ADD, self._prolongation, lattice, x)
+        if neighbors:
+            run(SPMV_HALO, self._prolongation_halo, self._xc_halo, x)
+
+    def smooth(self, r: Field, x: Field) -> None:
+        """x = x + (D + U)⁻¹ (r - A x), where the chunk's own part of A is meant by D and U."""
+        run = self._engine.run
+        if self._coupled:
+            self._engine.exchange(x, self._x_halo)
+        run(LOWER_RESIDUAL, self._matrix, r, x, self._y)
+        if self._coupled:
+            run(SUBTRACT_HALO, self._halo_matrix, self._x_halo, self._y)
+        run(BACKWARD, self._matrix, self._y, x)
+
+
+def _halo(engine: Engine, plan: PerChunk, partition: Partition, offsets: Offsets) -> Halo:
+    return engine.halo(plan, [partition.neighbors(number, offsets) for number in range(len(partition))])

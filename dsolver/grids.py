@@ -1,0 +1,238 @@
+"""Where the levels of a multigrid hierarchy lie: their partitions, the colors of their rows, and what chunks exchange.
+
+Along a coarsened axis the points with odd 0-based indices are coarse: point i = 2I + 1 is coarse point I. Along a
+periodic axis of odd extent the last point is coarse, too. A chunk's coarse points stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.backend import Backend, StencilRows
+from dsolver.kernels.layout import HaloLayout, Layout
+from dsolver.partition import DIRECTIONS, Box, Offsets, Partition, Triple, three
+from dsolver.problems import numbering
+
+WIDTH: Final = 2
+"""Layers of points around a chunk whose rows its coarse matrix depends on."""
+WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
+THIN: Final = 2
+"""A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""
+SMALL_CHUNK: Final = 32**3
+SMALL_GRID: Final = 64**3
+"""A level with so few points lives whole on every owner: halos would cost more than its work."""
+
+CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
+"""Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) in the order of the forward sweep. Coarse points come first: the
+sweep that precedes the coarse correction then leaves its residual where the correction looks for it."""
+
+
+def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partition:
+    """A partition whose periodic axes of one point are not: no row reads itself."""
+    x, y, z = (bool(p) and n > 1 for p, n in zip(periodic, grid, strict=True))
+    return Partition(grid, sizes, (x, y, z))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Coarse:
+    """The next coarser level of a partition.
+
+    Attributes:
+        factors: 2 along coarsened axes, else 1.
+        partition: of the coarser level; one chunk where it is gathered.
+        boxes: the coarse points of each fine chunk; of a gathered level they may be empty.
+        gathered: whether the level lives whole on every owner while the finer one is distributed.
+    """
+
+    factors: Triple
+    partition: Partition
+    boxes: tuple[Box, ...]
+    gathered: bool
+
+    @classmethod
+    def of(cls, fine: Partition, factors: Triple) -> Coarse:
+        """The level below a partition."""
+        cuts = [_halved(*along) for along in zip(_cuts(fine), factors, fine.periodic, strict=True)]
+        grid = three("grid", (c[-1] for c in cuts))
+        boxes = []
+        for number in range(len(fine)):
+            along = list(zip(cuts, fine.place(number), strict=True))
+            boxes.append(Box(lo=three("lo", (c[i] for c, i in along)), hi=three("hi", (c[i + 1] for c, i in along))))
+        sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
+        gathered = len(fine) > 1 and _whole(grid, sizes)
+        partition = partition_of(grid, (1, 1, 1) if gathered else tuple(sizes), fine.periodic)
+        return cls(factors=factors, partition=partition, boxes=tuple(boxes), gathered=gathered)
+
+
+def _cuts(partition: Partition) -> list[tuple[int, ...]]:
+    return [tuple(np.cumsum((0, *sizes)).tolist()) for sizes in partition.sizes]
+
+
+def _halved(cuts: tuple[int, ...], factor: int, periodic: bool) -> list[int]:
+    """The coarse points begin and end where along an axis."""
+    if factor == 1:
+        return list(cuts)
+    halved = [c // 2 for c in cuts]
+    if periodic:
+        halved[-1] = (cuts[-1] + 1) // 2
+    return halved
+
+
+def _whole(grid: Triple, sizes: list[tuple[int, ...]]) -> bool:
+    """Whether a level should live whole on every owner."""
+    thin = any(len(along) > 1 and min(along) < THIN for along in sizes)
+    largest = max(sizes[0]) * max(sizes[1]) * max(sizes[2])
+    return thin or (largest <= SMALL_CHUNK and grid[0] * grid[1] * grid[2] <= SMALL_GRID)
+
+
+# -- colors ------------------------------------------------------------------------------------------------------------
+
+
+def colored(backend: Backend, partition: Partition, box: Box, offsets: Offsets) -> Layout:
+    """The storage order of a box of rows: two colors for a star, else eight; more where a periodic extent is odd.
+
+    Colors follow from global indices, so that all chunks agree on them.
+    """
+    xp = backend.xp
+    odd = [p and n % 2 == 1 for p, n in zip(partition.periodic, partition.grid, strict=True)]
+    x, y, z = (xp.arange(a, b, dtype=np.int32) for a, b in zip(box.lo, box.hi, strict=True))
+    if all(sum(map(abs, o)) <= 1 for o in offsets) and not any(odd):
+        color = 1 - ((x[None, None, :] + y[None, :, None] + z[:, None, None]) & 1)
+        return backend.layout(color.reshape(-1).astype(np.int32), 2, box.shape)
+    # A last plane that meets the first one is a third class along its axis.
+    kinds = [
+        xp.where(i == n - 1, 2, i & 1) if is_odd else i & 1
+        for i, n, is_odd in zip((x, y, z), partition.grid, odd, strict=True)
+    ]
+    base = 3 if any(odd) else 2
+    table = _ranks(base)
+    number = kinds[0][None, None, :] + base * (kinds[1][None, :, None] + base * kinds[2][:, None, None])
+    color = xp.asarray(table)[number.reshape(-1)]
+    return backend.layout(color, len(table), box.shape)
+
+
+def _ranks(base: int) -> npt.NDArray[np.int32]:
+    """The color of each class of a number system with this base: by parity class first."""
+    classes = [(i, j, k) for k, j, i in product(range(base), repeat=3)]
+    parity = [CLASSES.index((i > 0) + 2 * (j > 0) + 4 * (k > 0)) for i, j, k in classes]
+    order = sorted(range(len(classes)), key=lambda c: (parity[c], c))
+    ranks = np.empty(len(classes), dtype=np.int32)
+    ranks[order] = np.arange(len(classes))
+    return ranks
+
+
+def in_lattice_order(backend: Backend, shape: Triple) -> Layout:
+    """A storage order that is the lattice's."""
+    return backend.layout(backend.xp.zeros(shape[0] * shape[1] * shape[2], dtype=np.int32), 1, shape)
+
+
+# -- numbers of points around a chunk ----------------------------------------------------------------------------------
+
+
+def numbered(xp: Any, partition: Partition, number: int, offsets: Offsets) -> Any:
+    """int32 (nz + 2, ny + 2, nx + 2): rows and halo slots around a chunk, as in `StencilRows.numbering`."""
+    box = partition[number].box
+    slots = [(seen, 1) for _, seen in partition.halo_boxes(number, offsets)]
+    nx, ny, nz = box.shape
+    return numbering(xp, box, slots, partition.wrapped(number, offsets)).reshape(nz + 2, ny + 2, nx + 2)
+
+
+def stencil_rows(xp: Any, partition: Partition, number: int, offsets: Offsets, weights: Any) -> StencilRows:
+    """The matrix rows of a chunk."""
+    return StencilRows(
+        shape=partition[number].box.shape,
+        numbering=numbered(xp, partition, number, offsets).reshape(-1),
+        offsets=offsets,
+        weights=weights,
+    )
+
+
+def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: int, offsets: Offsets) -> HaloLayout:
+    """What a chunk exchanges of a vector when rows read these offsets."""
+    plan = partition.halo_plan(number, offsets)
+    return backend.halo_layout(layout, list(plan.sends), list(plan.receives))
+
+
+# -- values of several layers around a chunk ---------------------------------------------------------------------------
+
+
+def shell(partition: Partition, number: int, values: Any) -> list[tuple[int, list[Any]]]:
+    """Per neighbor, the parts of a chunk's values (K, nz, ny, nx) that lie within `WIDTH` layers around it."""
+    box = partition[number].box
+    return [
+        (
+            neighbor,
+            [
+                values[(slice(None), *box.around(piece.box, width=0))]
+                for piece in partition.halo_pieces(neighbor, WIDE)
+                if piece.source == number
+            ],
+        )
+        for neighbor in partition.neighbors(number, WIDE)
+    ]
+
+
+def direct_layout(backend: Backend, sends: list[tuple[int, int]], receives: list[tuple[int, int]]) -> HaloLayout:
+    """An exchange of vectors that hold what is sent, neighbor after neighbor, and nothing else.
+
+    Args:
+        backend: whose halo vectors are filled.
+        sends: per neighbor, its chunk number and how many items it gets.
+        receives: per neighbor, its chunk number and how many items come from it.
+    """
+    guard = backend.guard
+    return HaloLayout(
+        send_rows=backend.xp.arange(sum(size for _, size in sends), dtype=np.int32),
+        sends=_ranges(sends, 0),
+        receives=_ranges(receives, guard),
+        size=sum(size for _, size in receives) + 2 * guard,
+    )
+
+
+def surrounded(backend: Backend, partition: Partition, number: int, values: Any, halo: Any) -> Any:
+    """A chunk's values (K, nz, ny, nx) with `WIDTH` layers around them, zero outside the domain.
+
+    Args:
+        backend: whose arrays these are.
+        partition: the chunks.
+        number: of the chunk.
+        values: its own.
+        halo: what the neighbors' `shell`s have sent, behind the guard.
+    """
+    box, count = partition[number].box, len(values)
+    nx, ny, nz = (n + 2 * WIDTH for n in box.shape)
+    out = backend.xp.zeros((count, nz, ny, nx))
+    out[(slice(None), *box.around(box, width=WIDTH))] = values
+    first = backend.guard
+    for piece in partition.halo_pieces(number, WIDE):
+        place = out[(slice(None), *box.around(piece.seen, width=WIDTH))]
+        if piece.source == number:
+            place[...] = values[(slice(None), *box.around(piece.box, width=0))]
+        else:
+            place[...] = halo[first : first + place.size].reshape(place.shape)
+            first += place.size
+    return out
+
+
+def received(partition: Partition, number: int, count: int) -> list[tuple[int, int]]:
+    """Per neighbor, how many items of `count` values a point a chunk gets for `surrounded`."""
+    sizes: dict[int, int] = {}
+    for piece in partition.halo_pieces(number, WIDE):
+        if piece.source != number:
+            sizes[piece.source] = sizes.get(piece.source, 0) + count * piece.box.points
+    return sorted(sizes.items())
+
+
+def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:
+    out = []
+    for chunk, count in counts:
+        out.append((chunk, first, first + count))
+        first += count
+    return tuple(out)

@@ -1,0 +1,614 @@
+"""The levels of a multigrid hierarchy, built on an engine from the finest level's matrix rows.
+
+Everything follows from the rows: no boundary condition, mask or spacing is special here. For each level the rows around
+a chunk are exchanged once; interpolation and the coarser level's rows are then each owner's own work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.grids import (
+    WIDE,
+    Coarse,
+    colored,
+    direct_layout,
+    halo_layout,
+    in_lattice_order,
+    numbered,
+    partition_of,
+    received,
+    shell,
+    stencil_rows,
+    surrounded,
+)
+from dsolver.kernels.backend import Backend, Entries
+from dsolver.kernels.coarsening import GHOST, Axis, Coarsening
+from dsolver.kernels.contract import COPY, DOT
+from dsolver.kernels.layout import HaloLayout, Layout, Route
+from dsolver.partition import Box, Offsets, Partition, Triple
+from dsolver.problems import BOX_OFFSETS
+
+LAST: Final = 300
+"""Rows of the coarsest level at most: its inverse is stored."""
+STRONG: Final = 0.5
+"""An axis is coarsened when its couplings are at least this part of the strongest axis'."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GridLevel:
+    """One level of one chunk.
+
+    Attributes:
+        layout: the storage order of its rows.
+        matrix: the local part of its rows, in the backend's form.
+        halo: what it exchanges when A is applied.
+        halo_matrix: what multiplies that halo.
+    """
+
+    layout: Layout
+    matrix: Any
+    halo: HaloLayout
+    halo_matrix: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """The way of one chunk from a level to the next coarser one and back.
+
+    Attributes:
+        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
+        coarse: the storage order of the restricted residual: the coarser level's; lattice order where that is gathered.
+        lattice: the lattice order of what is prolonged: the chunk's coarse points; where they are gathered, all.
+        restriction: R, in own fine points.
+        prolongation: P, in own coarse points, or in all where the level is gathered.
+        residual_halo: what is exchanged of the residual before R is applied.
+        restriction_halo: what multiplies that.
+        solution_halo: what is exchanged of the coarser level's solution before P is applied; nothing where it is
+            gathered.
+        prolongation_halo: what multiplies that.
+    """
+
+    weights: Any
+    coarse: Layout
+    lattice: Layout
+    restriction: Any
+    prolongation: Any
+    residual_halo: HaloLayout
+    restriction_halo: Any
+    solution_halo: HaloLayout
+    prolongation_halo: Any
+
+
+Numbered = tuple[Any, ...]
+"""What is made for a level, at the level's number: engines tell people the number of what an operation belongs to."""
+
+
+def _numbered(depth: int, made: Any) -> Numbered:
+    return (*(None,) * depth, made)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLayout:
+    """Makes the storage order of a chunk's rows."""
+
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int) -> Layout:
+        """The layout of a chunk; of the only one where a level lives whole on every owner."""
+        return colored(backend, self.partition, self.partition[_own(self.partition, number)].box, self.offsets)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLevel:
+    """Makes a level of a chunk from its rows."""
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int, layout: Layout, weights: Any) -> Numbered:
+        """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,)."""
+        number = _own(self.partition, number)
+        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, _by_offset(weights, self.offsets))
+        made = GridLevel(
+            layout=layout,
+            matrix=backend.matrix(layout, rows, None),
+            halo=halo_layout(backend, layout, self.partition, number, self.offsets),
+            halo_matrix=backend.halo_matrix(layout, rows),
+        )
+        backend.synchronize()
+        return _numbered(self.depth, made)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeCouplings:
+    """Makes the sums that tell which axes are worth coarsening."""
+
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any, Any]:
+        """float64 (1,) for each of x, y, z."""
+        sums = backend.couplings(self.offsets, _by_offset(weights, self.offsets))
+        return sums[0:1], sums[1:2], sums[2:3]
+
+
+def ones(backend: Backend, _: int) -> Any:
+    """float64 (1,)."""
+    return backend.xp.ones(1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeShell:
+    """Packs the rows that the neighbors need."""
+
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int, weights: Any) -> Any:
+        """float64, neighbor after neighbor."""
+        nx, ny, nz = self.partition[number].box.shape
+        values = weights.reshape(-1, nz, ny, nx)
+        parts = [part.reshape(-1) for _, found in shell(self.partition, number, values) for part in found]
+        return backend.xp.concatenate(parts) if parts else backend.xp.zeros(0)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeShellPlan:
+    """Makes the plan by which shells are exchanged; count is the number of values of a point."""
+
+    partition: Partition
+    count: int
+
+    def __call__(self, backend: Backend, number: int) -> HaloLayout:
+        """The plan of a chunk."""
+        sends = [
+            (neighbor, dict(received(self.partition, neighbor, self.count))[number])
+            for neighbor in self.partition.neighbors(number, WIDE)
+        ]
+        return direct_layout(backend, sends, received(self.partition, number, self.count))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeSurrounded:
+    """Puts a chunk's rows and what came from the neighbors into one array."""
+
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int, weights: Any, halo: Any = None) -> Any:
+        """float64 (K, nz + 4, ny + 4, nx + 4)."""
+        number = _own(self.partition, number)
+        nx, ny, nz = self.partition[number].box.shape
+        return surrounded(backend, self.partition, number, weights.reshape(-1, nz, ny, nx), halo)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeDescent:
+    """Makes a chunk's way to the coarser level from the rows in and around it."""
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+    coarse: Coarse
+
+    def __call__(self, backend: Backend, number: int, layout: Layout, weights: Any) -> Numbered:
+        """The `Descent` of a chunk whose rows have this layout; weights as from `MakeSurrounded`, or (K,)."""
+        number = _own(self.partition, number)
+        xp, below = backend.xp, self.coarse
+        whole = below.gathered
+        box, coarse_box = self.partition[number].box, below.boxes[number]
+        made = Coarsening(
+            lo=box.lo,
+            shape=box.shape,
+            grid=self.partition.grid,
+            periodic=self.partition.periodic,
+            factors=below.factors,
+        )
+        p = backend.interpolation(made, self.offsets, weights)
+        rows = backend.galerkin(made, self.offsets, weights, p)
+        coarse_number = 0 if whole else number
+        around = numbered(xp, below.partition, coarse_number, BOX_OFFSETS)
+        if whole:
+            target = in_lattice_order(backend, coarse_box.shape)
+        else:
+            target = colored(backend, below.partition, coarse_box, BOX_OFFSETS)
+        lattice = in_lattice_order(backend, below.partition[coarse_number].box.shape)
+        reads = numbered(xp, self.partition, number, BOX_OFFSETS)
+        restriction = restriction_entries(xp, made, p, reads)
+        restrict = backend.product(target, layout, restriction, in_order=True)
+        restrict_halo = backend.halo_product(target, layout, restriction)
+        del restriction
+        prolongation = prolongation_entries(xp, made, p, around, coarse_box.lo if whole else (0, 0, 0))
+        prolong = backend.product(layout, lattice, prolongation, in_order=False)
+        prolong_halo = backend.halo_product(layout, lattice, prolongation)
+        no_halo = backend.halo_layout(target, [], [])
+        descent = Descent(
+            weights=rows.reshape(-1),
+            coarse=target,
+            lattice=lattice,
+            restriction=restrict,
+            prolongation=prolong,
+            residual_halo=halo_layout(backend, layout, self.partition, number, BOX_OFFSETS),
+            restriction_halo=restrict_halo,
+            solution_halo=no_halo if whole else halo_layout(backend, target, below.partition, number, BOX_OFFSETS),
+            prolongation_halo=prolong_halo,
+        )
+        backend.synchronize()
+        return _numbered(self.depth, descent)
+
+
+def restriction_entries(xp: Any, made: Coarsening, p: Any, around: Any) -> Entries:
+    """R = Pᵀ at a chunk's coarse points: columns are the fine points within one step of point 2I + 1.
+
+    Args:
+        xp: the array module.
+        made: the chunk.
+        p: of `Backend.interpolation`.
+        around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the fine points.
+    """
+    shape = made.coarse_shape[::-1]
+    columns, values = [], []
+    axes = made.axes
+    for step in product(*(range(-axis.reach, axis.reach + 1) for axis in reversed(axes))):
+        picks = [_pick(axis, n, factor, d) for axis, n, factor, d in _along(made, step[::-1])]
+        corner = sum(2**i * pick.corner for i, pick in enumerate(picks))
+        z, y, x = (pick.places for pick in reversed(picks))
+        value = p[corner].reshape(made.ghosted)[z, y, x].copy()
+        for i, pick in enumerate(picks):
+            if not pick.valid.all():
+                value[(slice(None),) * (2 - i) + (xp.asarray(np.flatnonzero(~pick.valid)),)] = 0.0
+        z, y, x = (pick.neighbors for pick in reversed(picks))
+        found = around[xp.asarray(z)[:, None, None], xp.asarray(y)[None, :, None], xp.asarray(x)[None, None, :]]
+        columns.append(xp.where(value != 0.0, found, -1).astype(np.int32).reshape(-1))
+        values.append(value.reshape(-1))
+    assert all(column.size == np.prod(shape) for column in columns)
+    return Entries(columns=xp.stack(columns), values=xp.stack(values))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Pick:
+    """Fine points one step from each coarse point along one axis.
+
+    Attributes:
+        corner: which of their two coarse points it is.
+        places: where they are in an array with ghost layers.
+        valid: bool, whether that corner is the coarse point.
+        neighbors: their places in an array with one layer around the chunk.
+    """
+
+    corner: int
+    places: slice
+    valid: Any
+    neighbors: Any
+
+
+def _along(made: Coarsening, step: tuple[int, ...]) -> Any:
+    return zip(made.axes, made.coarse_shape, made.factors, step, strict=True)
+
+
+def _pick(axis: Axis, count: int, factor: int, step: int) -> _Pick:
+    places = axis.first + step + factor * np.arange(count)
+    corner = 1 if step < 0 else 0
+    last = len(axis.base) - 2 * GHOST + 1
+    return _Pick(
+        corner=corner,
+        places=slice(axis.first + step, axis.first + step + factor * max(count - 1, 0) + (count > 0), factor),
+        valid=axis.base[places] + corner == np.arange(count),
+        neighbors=np.clip(places - GHOST + 1, 0, last),  # what lies farther is not valid
+    )
+
+
+def prolongation_entries(xp: Any, made: Coarsening, p: Any, around: Any, base: Triple) -> Entries:
+    """P at a chunk's own fine points: columns are their two coarse points along each coarsened axis.
+
+    Args:
+        xp: the array module.
+        made: the chunk.
+        p: of `Backend.interpolation`.
+        around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the coarse points.
+        base: where the chunk's first coarse point is in that array, without its layer.
+    """
+    columns, values = [], []
+    own = slice(GHOST, -GHOST)
+    for corner in product(*(range(1 + axis.reach) for axis in reversed(made.axes))):
+        number = sum(2**i * bit for i, bit in enumerate(reversed(corner)))
+        value = p[number].reshape(made.ghosted)[own, own, own].reshape(-1)
+        x, y, z = (
+            xp.asarray(axis.base[own] + bit + 1 + first)
+            for axis, bit, first in zip(made.axes, reversed(corner), base, strict=True)
+        )
+        found = around[z[:, None, None], y[None, :, None], x[None, None, :]].reshape(-1)
+        columns.append(xp.where(value != 0.0, found, np.int32(-1)))
+        values.append(value)
+    return Entries(columns=xp.stack(columns), values=xp.stack(values))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeGatherPlan:
+    """Makes the plan by which every host gets what all other chunks have.
+
+    Attributes:
+        hosts: the chunks that receive.
+        sizes: how many items each chunk has.
+    """
+
+    hosts: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def __call__(self, backend: Backend, number: int, rows: Layout | None = None) -> HaloLayout:
+        """The plan of a chunk; its vector has rows in lattice order, or without a layout nothing else."""
+        others = [host for host in self.hosts if host != number]
+        sends = [(host, self.sizes[number]) for host in others]
+        receives = [(n, size) for n, size in enumerate(self.sizes) if n != number] if number in self.hosts else []
+        direct = direct_layout(backend, sends, receives)
+        own = backend.xp.arange(self.sizes[number], dtype=np.int32) if rows is None else rows.position
+        repeated = backend.xp.tile(own, len(others)) if others else own[:0]
+        return HaloLayout(send_rows=repeated, sends=direct.sends, receives=direct.receives, size=direct.size)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeGathered:
+    """Puts the rows of all chunks into one array.
+
+    Attributes:
+        boxes: of the chunks.
+        grid: of the whole.
+    """
+
+    boxes: tuple[Box, ...]
+    grid: Triple
+
+    def __call__(self, backend: Backend, host: int, own: Any, halo: Any) -> Any:
+        """float64 (27 rows of the whole level,)."""
+        nx, ny, nz = self.grid
+        out = backend.xp.empty((len(BOX_OFFSETS), nz, ny, nx))
+        first = backend.guard
+        for number, box in enumerate(self.boxes):
+            x, y, z = box.slices
+            place = out[:, z, y, x]
+            if number == host:
+                place[...] = own.reshape(place.shape)
+            else:
+                place[...] = halo[first : first + place.size].reshape(place.shape)
+                first += place.size
+        return out.reshape(-1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeRoutes:
+    """Makes the routes by which a gathered vector comes into its storage order: of own items, and of received ones."""
+
+    boxes: tuple[Box, ...]
+    grid: Triple
+
+    def __call__(self, backend: Backend, host: int, own: Layout, whole: Layout) -> tuple[Route, Route]:
+        """Own items have the layout `own`; received ones follow each other behind the guard."""
+        xp, domain = backend.xp, Box(lo=(0, 0, 0), hi=self.grid)
+        rows = [xp.asarray(domain.rows_of(box)) for box in self.boxes]
+        others = [r for number, r in enumerate(rows) if number != host]
+        theirs = xp.concatenate(others) if others else rows[host][:0]
+        return (
+            backend.route(own.position, whole.position[rows[host]]),
+            backend.route(backend.guard + xp.arange(len(theirs)), whole.position[theirs]),
+        )
+
+
+def in_order(backend: Backend, _: int, layout: Layout, lattice: Layout) -> Route:
+    """From storage order to lattice order."""
+    return backend.route(layout.position, lattice.position)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeInverse:
+    """Makes the inverse of a level that is one chunk."""
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> Numbered:
+        """A `DenseInverse`."""
+        rows = self.partition[0].box.points
+        host = np.broadcast_to(backend.to_host(weights).reshape(len(self.offsets), -1), (len(self.offsets), rows))
+        around = numbered(np, self.partition, 0, self.offsets)
+        nx, ny, nz = self.partition.grid
+        dense = np.zeros((rows, rows))
+        for (i, j, k), values in zip(self.offsets, host, strict=True):
+            columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
+            inside = columns >= 0
+            np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
+        return _numbered(self.depth, backend.dense_inverse(layout, (dense + dense.T) / 2))
+
+
+def _by_offset(weights: Any, offsets: Offsets) -> Any:
+    """Weights as `StencilRows` has them: (K, rows), or (K,) for a constant stencil."""
+    return weights if weights.size == len(offsets) and weights.ndim == 1 else weights.reshape(len(offsets), -1)
+
+
+def _own(partition: Partition, number: int) -> int:
+    """The chunk's number; where a level lives whole on every owner, the number of its only chunk."""
+    return 0 if len(partition) == 1 else number
+
+
+# -- what an algorithm sees --------------------------------------------------------------------------------------------
+
+
+@final
+class Gathering:
+    """How the distributed vectors of a coarse level become one that every owner has.
+
+    Args:
+        engine: of the chunks.
+        alone: of the whole.
+        below: the level.
+        descent: the `Descent` of every chunk.
+        layout: the storage order of the whole.
+    """
+
+    def __init__(self, engine: Engine, alone: Engine, below: Coarse, descent: PerChunk, layout: PerChunk) -> None:
+        self.halo = gathering_halo(engine, [box.points for box in below.boxes], descent.at("coarse"))
+        routes = alone.per_chunk(MakeRoutes(boxes=below.boxes, grid=below.partition.grid), descent.at("coarse"), layout)
+        self.own, self.others = routes.at(0), routes.at(1)
+
+
+def gathering_halo(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> Halo:
+    """Room on every host for what all other chunks have; layout: of the vectors, unless they hold nothing else."""
+    hosts = tuple(engine.hosts)
+    plan = engine.per_chunk(MakeGatherPlan(hosts=hosts, sizes=tuple(sizes)), *layout)
+    chunks = range(len(sizes))
+    return engine.halo(plan, [[c for c in chunks if c != number] if number in hosts else [] for number in chunks])
+
+
+@final
+class Level:
+    """One level: the engine that runs it, its matrix, and the way to the next coarser one.
+
+    Attributes:
+        engine: of the level's chunks.
+        partition: its chunks.
+        offsets: of its rows.
+        chunks: the `GridLevel` of every chunk.
+        inverse: a `DenseInverse` on the coarsest level, else None.
+        descent: the `Descent` of every chunk, None on the coarsest level.
+        gathering: where the next level lives whole on every owner while this one is distributed, else None.
+        in_order: from the next level's storage order to the lattice's, on that level's engine.
+    """
+
+    def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, chunks: PerChunk) -> None:
+        self.engine = engine
+        self.partition = partition
+        self.offsets = offsets
+        self.chunks = chunks
+        self.inverse: PerChunk | None = None
+        self.descent: PerChunk | None = None
+        self.gathering: Gathering | None = None
+        self.in_order: PerChunk | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The finest level's rows of the matrix.
+
+    Attributes:
+        partition: the chunks.
+        offsets: of the columns.
+        weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
+        constant: whether it is one.
+    """
+
+    partition: Partition
+    offsets: Offsets
+    weights: PerChunk
+    constant: bool
+
+
+def finest(engine: Engine, rows: Rows) -> PerChunk:
+    """The finest `GridLevel` of every chunk, in the storage order that `build` chooses, by itself."""
+    partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
+    layout = engine.per_chunk(MakeLayout(partition=partition, offsets=rows.offsets))
+    make = MakeLevel(depth=0, partition=partition, offsets=rows.offsets)
+    return engine.per_chunk(make, layout, rows.weights).at(0)
+
+
+def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
+    """All levels, finest first.
+
+    Args:
+        engine: of the finest level's chunks, in float64.
+        rows: of that level.
+        dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
+    """
+    offsets, weights, constant = rows.offsets, rows.weights, rows.constant
+    partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
+    view = engine if dtype == "float64" else engine.lowered(dtype)
+    layout = view.per_chunk(MakeLayout(partition=partition, offsets=offsets))
+    levels: list[Level] = []
+    while True:
+        depth = len(levels)
+        where: dict[str, Any] = {"partition": partition, "offsets": offsets}
+        chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights).at(depth)
+        level = Level(view, partition, offsets, chunks)
+        levels.append(level)
+        if len(partition) == 1 and partition.domain.points <= LAST:
+            level.inverse = view.per_chunk(MakeInverse(depth=depth, **where), layout, weights).at(depth)
+            return levels
+        below = Coarse.of(partition, factors_of(engine, partition, offsets, weights))
+        around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
+        make = MakeDescent(depth=depth, coarse=below, **where)
+        descent = level.descent = view.per_chunk(make, layout, around).at(depth)
+        del around
+        weights, layout = descent.at("weights"), descent.at("coarse")
+        if below.gathered:
+            alone = engine.alone(below.partition.grid)
+            layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))
+            weights = gathered_rows(engine, alone, below, weights)
+            narrow = alone if dtype == "float64" else alone.lowered(dtype)
+            level.gathering = Gathering(view, narrow, below, descent, layout)
+            engine, view = alone, narrow
+        level.in_order = view.per_chunk(in_order, layout, descent.at("lattice"))
+        partition, offsets, constant = below.partition, BOX_OFFSETS, False
+
+
+def factors_of(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> Triple:
+    """Which axes to coarsen: those along which rows are strongly coupled."""
+    sums = engine.per_chunk(MakeCouplings(offsets=offsets), weights)
+    one, parts = engine.per_chunk(ones), engine.parts()
+    scalars = [engine.scalar(0.0) for _ in range(3)]
+    for axis, scalar in enumerate(scalars):
+        engine.run(DOT, sums.at(axis), one, parts)
+        engine.total(parts, scalar)
+    found = engine.read(*scalars)
+    strongest = max((s for s, n in zip(found, partition.grid, strict=True) if n > 1), default=0.0)
+    x, y, z = (2 if n > 1 and not s < STRONG * strongest else 1 for s, n in zip(found, partition.grid, strict=True))
+    return x, y, z
+
+
+def surrounded_rows(engine: Engine, partition: Partition, weights: PerChunk, count: int) -> PerChunk:
+    """The rows in and around every chunk."""
+    make = MakeSurrounded(partition=partition)
+    if len(partition) == 1:
+        return engine.per_chunk(make, weights)
+    packed = engine.per_chunk(MakeShell(partition=partition), weights)
+    senders = [partition.neighbors(number, WIDE) for number in range(len(partition))]
+    halo = engine.halo(engine.per_chunk(MakeShellPlan(partition=partition, count=count)), senders)
+    engine.exchange(_field_of(engine, packed), halo)
+    return engine.per_chunk(make, weights, halo)
+
+
+def gathered_rows(engine: Engine, alone: Engine, below: Coarse, weights: PerChunk) -> PerChunk:
+    """The rows of all chunks of a level, on the engine for the whole."""
+    count = len(BOX_OFFSETS)
+    halo = gathering_halo(engine, [count * box.points for box in below.boxes])
+    engine.exchange(_field_of(engine, weights), halo)
+    return alone.per_chunk(MakeGathered(boxes=below.boxes, grid=below.partition.grid), weights, halo)
+
+
+def _field_of(engine: Engine, values: PerChunk) -> Field:
+    """Arrays as a distributed vector."""
+    field = engine.field(values)
+    engine.run(COPY, values, field)
+    return field

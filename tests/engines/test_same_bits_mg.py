@@ -1,0 +1,86 @@
+"""General multigrid: one partition, three engines, one to four workers: one list of residuals, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from dsolver import grids, problems
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.preconditioners import Multigrid
+from dsolver.problems import Problem
+from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import Runtime, connect
+
+STEPS = 4
+GRID = (21, 16, 15)
+
+Result = tuple[list[tuple[float, float]], list[Any]]
+
+
+@pytest.fixture(params=["gathered at once", "gathered late"])
+def spread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether coarse levels stay distributed until chunks are thin."""
+    if request.param == "gathered late":
+        monkeypatch.setattr(grids, "SMALL_GRID", 0)
+    return bool(request.param == "gathered late")
+
+
+def run(runtime: Runtime, problem: Problem, dtype: str = "float64") -> Result:
+    """Residuals of some iterations on a rough b, and the blocks of x after them."""
+    hierarchy = Hierarchy.plan(problem, (2, 2, 2), Order.parse("color8"), 1)
+    partition = hierarchy.partitions[0]
+    spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype=dtype)
+    with runtime.launch(Solve, spec, partition, problem.offsets) as job:
+        b = np.random.default_rng(3).standard_normal(GRID)
+        job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition})
+        job.call("start")
+        samples = job.call("advance", STEPS)
+        blocks = job.unload("x", host=True)
+        found = [blocks[number] for number in range(len(partition))]
+        return samples, [block.result() if hasattr(block, "key") else block for block in found]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, spread: bool) -> None:  # noqa: ARG001
+    problem = problems.poisson7(GRID)
+    serial = run(connect(engine="reference", device="cpu"), problem)
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        for engine in ("resident", "graph"):
+            samples, blocks = run(connect(client, engine=engine, device="cpu"), problem)
+            assert samples == serial[0], engine
+            assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
+
+
+def test_in_float32_too() -> None:
+    problem = problems.poisson27(GRID)
+    serial = run(connect(engine="reference", device="cpu"), problem, "float32")
+    embedded = run(connect(device="cpu"), problem, "float32")
+    double = run(connect(device="cpu"), problem)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        ranks, tasks = (run(connect(client, engine=e, device="cpu"), problem, "float32") for e in ("resident", "graph"))
+    assert serial[0] == embedded[0] == ranks[0] == tasks[0]
+    norms, expected = ([norm for norm, _ in samples] for samples in (serial[0], double[0]))
+    np.testing.assert_allclose(norms, expected, rtol=1e-4)
+    assert norms != expected
+
+
+def test_the_text_book_kernels_agree_to_rounding() -> None:
+    problem = problems.poisson27(GRID)
+    samples, _ = run(connect(engine="reference", device="cpu"), problem)
+    textbook, _ = run(connect(engine="reference", kernels="numpy"), problem)
+    np.testing.assert_allclose([norm for norm, _ in textbook], [norm for norm, _ in samples], rtol=1e-8)
