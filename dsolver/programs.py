@@ -160,7 +160,6 @@ class Solve:
         Raises:
             InputError: a coefficient makes no sense.
         """
-        spec = self._spec
         self.system.prepare()
         self._matrix_norm: float | None = None
         levels, grids = self._built()
