@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ import numpy.typing as npt
 from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
+
+if TYPE_CHECKING:
+    from dsolver.kernels.stencil import ConstantStencil, StarTransfer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +136,18 @@ class Backend(ABC):
         Raises:
             ZeroDivisionError: a row has no diagonal entry or a zero one.
         """
+
+    @abstractmethod
+    def constant_matrix(self, stencil: ConstantStencil) -> Any:
+        """The local part of a chunk's matrix that is not stored, in this backend's own form.
+
+        It takes the place of A in `spmv`, `spmv_dot`, `forward`, `upper_residual`, `lower_residual` and `backward`;
+        vectors are in lattice order.
+        """
+
+    @abstractmethod
+    def constant_transfer(self, transfer: StarTransfer) -> Any:
+        """The way between a constant stencil and the next coarser level, in this backend's own form."""
 
     @abstractmethod
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> Any:

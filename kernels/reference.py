@@ -16,6 +16,7 @@ from dsolver.kernels import galerkin
 from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of, sound
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
+from dsolver.kernels.stencil import AROUND, ConstantStencil, StarTransfer
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -122,6 +123,12 @@ class NumpyBackend(Backend):
             members=tuple(np.flatnonzero(layout.color == c) for c in range(layout.colors)),
         )
 
+    def constant_matrix(self, stencil: ConstantStencil) -> ConstantStencil:
+        return stencil
+
+    def constant_transfer(self, transfer: StarTransfer) -> StarTransfer:
+        return transfer
+
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> TextbookHalo:
         return self._halo_part(*_entries(rows), layout.rows)
 
@@ -162,10 +169,13 @@ class NumpyBackend(Backend):
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
-    def spmv(self, a: TextbookMatrix, x: Real, y: Real) -> None:
+    def spmv(self, a: TextbookMatrix | ConstantStencil, x: Real, y: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            y[:] = _diagonal(a, x) * x + a.others(a.weights, x).reshape(-1)
+            return
         y[:] = a.diagonal * x + (a.values * x[a.columns]).sum(axis=0)
 
-    def spmv_dot(self, a: TextbookMatrix, x: Real, y: Real, dot: F64) -> None:
+    def spmv_dot(self, a: TextbookMatrix | ConstantStencil, x: Real, y: Real, dot: F64) -> None:
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
@@ -219,17 +229,29 @@ class NumpyBackend(Backend):
             others = (a.values[:, rows] * x[a.columns[:, rows]]).sum(axis=0)
             x[rows] = (r[rows] - others) / a.diagonal[rows]
 
-    def forward(self, a: TextbookMatrix, r: Real, x: Real) -> None:
+    def forward(self, a: TextbookMatrix | ConstantStencil, r: Real, x: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            _constant_sweep(a, r, x, upper=False)
+            return
         x[:] = 0.0
         self._sweep(a, a.members, r, x)
 
-    def upper_residual(self, a: TextbookMatrix, x: Real, y: Real) -> None:
+    def upper_residual(self, a: TextbookMatrix | ConstantStencil, x: Real, y: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            y[:] = -_constant_sum(a, x, upper=True)
+            return
         y[:] = -self._sum(a, x, upper=True)
 
-    def lower_residual(self, a: TextbookMatrix, r: Real, x: Real, w: Real) -> None:
+    def lower_residual(self, a: TextbookMatrix | ConstantStencil, r: Real, x: Real, w: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            w[:] = r - _constant_sum(a, x, upper=False)
+            return
         w[:] = r - self._sum(a, x, upper=False)
 
-    def backward(self, a: TextbookMatrix, w: Real, x: Real) -> None:
+    def backward(self, a: TextbookMatrix | ConstantStencil, w: Real, x: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            _constant_sweep(a, w, x, upper=True)
+            return
         x[:] = 0.0
         self._sweep(a, a.members[::-1], w, x)
 
@@ -238,6 +260,25 @@ class NumpyBackend(Backend):
 
     def prolong_add(self, a: TextbookProduct, xc: Real, x: Real) -> None:
         x += (a.values * xc[a.columns]).sum(axis=0)
+
+    def star_down(self, t: StarTransfer, r: Real, rc: Real) -> None:
+        x, ax = np.empty_like(r), np.empty_like(r)
+        self.forward(t.stencil, r, x)
+        self.spmv(t.stencil, x, ax)
+        residual = (r - ax).reshape(t.stencil.shape[::-1])
+        out = np.zeros(t.shape[::-1], dtype=r.dtype)
+        for fine, coarse, weights in _interpolation(t, r.dtype):
+            np.add.at(out, coarse, weights * residual[fine])
+        rc[t.coarse.position] = out.reshape(-1)
+
+    def star_up(self, t: StarTransfer, r: Real, xc: Real, x: Real) -> None:
+        w = np.empty_like(r)
+        self.forward(t.stencil, r, x)
+        coarse_values = xc[t.lattice.position].reshape(t.shape[::-1])
+        for fine, coarse, weights in _interpolation(t, x.dtype):
+            x.reshape(t.stencil.shape[::-1])[fine] += weights * coarse_values[coarse]
+        self.lower_residual(t.stencil, r, x, w)
+        self.backward(t.stencil, w, x)
 
     def move(self, route: Route, x: Real, y: Real) -> None:
         y[route.target] = x[route.source]
@@ -318,3 +359,57 @@ def _entries(rows: StencilRows) -> tuple[I64, F64]:
     center = index % nx + 1 + (nx + 2) * ((index // nx) % ny + 1 + (ny + 2) * (index // (nx * ny) + 1))
     columns = rows.numbering[center[None, :] + rows.steps()[:, None]].astype(np.int64)
     return columns, np.where(columns < 0, 0.0, rows.weights.reshape(len(rows.offsets), -1))
+
+
+def _diagonal(a: ConstantStencil, x: Real) -> Real:
+    values: Real = in_range(a.diagonal, x.dtype).reshape(-1)
+    return values
+
+
+def _constant_sum(a: ConstantStencil, x: Real, *, upper: bool) -> Real:
+    """U x or L x."""
+    out = np.zeros(a.shape[::-1], dtype=x.dtype)
+    for classes in a.colors:
+        for number in classes:
+            where = a.members(number)
+            out[where] = a.others(a.part(number, upper=upper), x)[where]
+    return out.reshape(-1)
+
+
+def _constant_sweep(a: ConstantStencil, r: Real, x: Real, *, upper: bool) -> None:
+    """x = (D + L)⁻¹ r, or (D + U)⁻¹ r, color after color."""
+    x[:] = 0.0
+    shape = a.shape[::-1]
+    diagonal = _diagonal(a, x).reshape(shape)
+    for classes in reversed(a.colors) if upper else a.colors:
+        rest = r.reshape(shape) - a.others(a.weights, x)
+        for number in classes:
+            where = a.members(number)
+            x.reshape(shape)[where] = rest[where] / diagonal[where]
+
+
+def _interpolation(t: StarTransfer, dtype: np.dtype[Any]) -> list[tuple[tuple[I64, ...], tuple[I64, ...], Real]]:
+    """The interpolation at red points: pairs of fine and coarse points, each (z, y, x), and their weights."""
+    kinds = t.kinds()
+    lines = [np.arange(1, 2 * n, 2) for n in t.shape]
+    own = np.meshgrid(*lines[::-1], indexing="ij")
+    out: list[tuple[Any, Any, Any]] = [(tuple(own), tuple(i // 2 for i in own), dtype.type(1.0))]
+    for axis, between in enumerate(AROUND):
+        places = [
+            np.arange(0, n, 2) if a in between else line
+            for a, (n, line) in enumerate(zip(t.stencil.shape, lines, strict=True))
+        ]
+        k, j, i = np.meshgrid(*places[::-1], indexing="ij")
+        for corner in range(4):
+            weights = t.table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner]
+            coarse = [i // 2, j // 2, k // 2]
+            for bit, along in enumerate(between):
+                coarse[along] = coarse[along] - 1 + (corner >> bit & 1)
+            there = np.ones(weights.shape, dtype=np.bool_)
+            for along, n in enumerate(t.shape):
+                if t.stencil.wraps[along]:
+                    coarse[along] = coarse[along] % n
+                there &= (coarse[along] >= 0) & (coarse[along] < n)
+            fine = tuple(place[there] for place in (k, j, i))
+            out.append((fine, tuple(c[there] for c in coarse[::-1]), weights[there].astype(dtype)))
+    return out

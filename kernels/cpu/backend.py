@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of, sound
 from dsolver.kernels.coarsening import Coarsening, Triple
-from dsolver.kernels.cpu import assembly, galerkin, sweeps, vectors
+from dsolver.kernels.cpu import assembly, galerkin, stencil, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import (
     SLICE,
@@ -26,6 +26,7 @@ from dsolver.kernels.layout import (
     Slices,
     Transfer,
 )
+from dsolver.kernels.stencil import CENTER, ConstantStencil, StarTransfer
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -80,6 +81,12 @@ class CpuBackend(Backend):
         order = (layout.color, coarse, layout.position)
         local = self._slices(partial(self._entries, rows), stored, order, assembly.SQUARE)
         return Matrix(layout=layout, diagonal=in_range(diagonal, self.dtype), local=local)
+
+    def constant_matrix(self, stencil: ConstantStencil) -> ConstantStencil:
+        return stencil
+
+    def constant_transfer(self, transfer: StarTransfer) -> StarTransfer:
+        return transfer
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> HaloMatrix:
         if int(rows.numbering.max()) < layout.rows:  # a chunk alone: no row needs to be looked at
@@ -188,10 +195,15 @@ class CpuBackend(Backend):
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
-    def spmv(self, a: Matrix, x: Real, y: Real) -> None:
+    def spmv(self, a: Matrix | ConstantStencil, x: Real, y: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            lines = a.shape[1] * a.shape[2]
+            arguments = (a.shape, a.wraps, self._numbers(a.weights), self._numbers(a.faces), x, y)
+            self.team.run(stencil.spmv, 0, lines, *arguments)
+            return
         self.team.run(sweeps.spmv, 1, _last_slice(a.layout), _slices_of(a.local), a.diagonal, x, y)
 
-    def spmv_dot(self, a: Matrix, x: Real, y: Real, dot: F64) -> None:
+    def spmv_dot(self, a: Matrix | ConstantStencil, x: Real, y: Real, dot: F64) -> None:
         self.spmv(a, x, y)
         self.dot(x, y, dot)
 
@@ -237,18 +249,30 @@ class CpuBackend(Backend):
         self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
         self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
 
-    def forward(self, a: Matrix, r: Real, x: Real) -> None:
+    def forward(self, a: Matrix | ConstantStencil, r: Real, x: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            self._classes(a, a.colors, upper=False, scale=1.0, solve=True, r=r, x=x, out=x)
+            return
         self._by_color(a.layout, sweeps.forward_from_zero, _slices_of(a.local), a.local.upper, a.diagonal, r, x)
 
-    def upper_residual(self, a: Matrix, x: Real, y: Real) -> None:
+    def upper_residual(self, a: Matrix | ConstantStencil, x: Real, y: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            self._classes(a, a.colors, upper=True, scale=0.0, solve=False, r=x, x=x, out=y)
+            return
         m = _slices_of(a.local)
         self.team.run(sweeps.upper_residual, 1, _last_slice(a.layout), m, a.local.upper, x, y)
 
-    def lower_residual(self, a: Matrix, r: Real, x: Real, w: Real) -> None:
+    def lower_residual(self, a: Matrix | ConstantStencil, r: Real, x: Real, w: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            self._classes(a, a.colors, upper=False, scale=1.0, solve=False, r=r, x=x, out=w)
+            return
         m = _slices_of(a.local)
         self.team.run(sweeps.lower_residual, 1, _last_slice(a.layout), m, a.local.upper, r, x, w)
 
-    def backward(self, a: Matrix, w: Real, x: Real) -> None:
+    def backward(self, a: Matrix | ConstantStencil, w: Real, x: Real) -> None:
+        if isinstance(a, ConstantStencil):
+            self._classes(a, a.colors[::-1], upper=True, scale=1.0, solve=True, r=w, x=x, out=x)
+            return
         m = _slices_of(a.local)
         self._by_color(a.layout, sweeps.backward_solve, m, a.local.upper, a.diagonal, w, x, backward=True)
 
@@ -258,11 +282,51 @@ class CpuBackend(Backend):
     def prolong_add(self, a: Product, xc: Real, x: Real) -> None:
         self.team.run(sweeps.product, 0, len(a.slices.upper), _slices_of(a.slices), a.target, xc, 1.0, x)
 
+    def star_down(self, t: StarTransfer, r: Real, rc: Real) -> None:
+        a, x, y = t.stencil, np.zeros_like(r), np.zeros_like(r)
+        self.forward(a, r, x)
+        self.upper_residual(a, x, y)
+        arguments = (a.shape, a.wraps, t.shape, t.table.astype(self.dtype), t.coarse.position, y, rc)
+        self.team.run(stencil.restrict, 0, t.shape[1] * t.shape[2], *arguments)
+
+    def star_up(self, t: StarTransfer, r: Real, xc: Real, x: Real) -> None:
+        a, w = t.stencil, np.zeros_like(r)
+        self.forward(a, r, x)
+        arguments = (a.shape, a.wraps, t.shape, t.table.astype(self.dtype), xc, x)
+        self.team.run(stencil.prolong, 0, a.shape[1] * a.shape[2], *arguments)
+        self.lower_residual(a, r, x, w)
+        self.backward(a, w, x)
+
     def move(self, route: Route, x: Real, y: Real) -> None:
         vectors.move(route.source, route.target, x, y)
 
     def dense_solve(self, inverse: DenseInverse, r: Real, x: Real) -> None:
         vectors.dense_product(inverse.position, inverse.values, r, x)
+
+    def _classes(
+        self,
+        a: ConstantStencil,
+        colors: tuple[tuple[int, ...], ...],
+        *,
+        upper: bool,
+        scale: float,
+        solve: bool,
+        r: Real,
+        x: Real,
+        out: Real,
+    ) -> None:
+        """out = scale r - U x, or L x, color after color; divided by the diagonal if that is what solves for x."""
+        _, ny, nz = a.shape
+        faces, center = self._numbers(a.faces), self.dtype.type(a.weights[CENTER] if solve else 0.0)
+        for number in (n for classes in colors for n in classes):
+            start, weights = a.start(number), self._numbers(a.part(number, upper=upper))
+            lines = len(range(start[1], ny, 2)) * len(range(start[2], nz, 2))
+            place = (a.shape, a.wraps, start)
+            values = (weights, faces, center, self.dtype.type(scale))
+            self.team.run(stencil.sweep, 0, lines, *place, *values, r, x, out)
+
+    def _numbers(self, values: tuple[float, ...]) -> Real:
+        return np.array(values, self.dtype)
 
     def _products(self, a: HaloMatrix, h: Real) -> Real:
         """H h, one item for each boundary row."""

@@ -21,7 +21,9 @@ from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch, warps
 from dsolver.kernels.cuda.scratch import Scratch
+from dsolver.kernels.cuda.stencil import CudaStencil, CudaTransfer, StencilKernels
 from dsolver.kernels.layout import SLICE, Array, DenseInverse, HaloLayout, Layout, Route, Transfer
+from dsolver.kernels.stencil import ConstantStencil, StarTransfer
 
 THREADS = 256
 MOST_BLOCKS = 2048
@@ -58,6 +60,8 @@ class CudaBackend(Backend):
         self._cycle = {name: kernel("cycle.cu", name, dtype) for name in _CYCLE}
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
+        self._stencils = StencilKernels(self.dtype, lambda parts, size, dot: self._sum(parts, size, dot, add=False))
+
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         host: npt.NDArray[Any] = cupy.asnumpy(values)
         return host
@@ -72,6 +76,16 @@ class CudaBackend(Backend):
 
     def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse, self.dtype)
+
+    def constant_matrix(self, stencil: ConstantStencil) -> CudaStencil:
+        made = self._stencils.make(stencil)
+        self.synchronize()
+        return made
+
+    def constant_transfer(self, transfer: StarTransfer) -> CudaTransfer:
+        made = self._stencils.make_transfer(transfer)
+        self.synchronize()
+        return made
 
     def halo_matrix(self, layout: Layout, rows: StencilRows) -> CudaHaloMatrix:
         return assembly.halo_matrix(layout, rows, self.dtype)
@@ -105,11 +119,17 @@ class CudaBackend(Backend):
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 
-    def spmv(self, a: CudaMatrix, x: Array, y: Array) -> None:
+    def spmv(self, a: CudaMatrix | CudaStencil, x: Array, y: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.spmv(a, x, y)
+            return
         grid, block, tail = a.all_slices
         follow(self._sweeps["spmv"], grid, block, (*a.plane_arguments, x, y, *tail))
 
-    def spmv_dot(self, a: CudaMatrix, x: Array, y: Array, dot: Array) -> None:
+    def spmv_dot(self, a: CudaMatrix | CudaStencil, x: Array, y: Array, dot: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.spmv(a, x, y, dot)
+            return
         grid, block, tail = a.all_slices
         follow(self._sweeps["spmv_dot"], grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
         self._sum(a.partials, len(a.by_plane), dot)
@@ -155,16 +175,28 @@ class CudaBackend(Backend):
         self._half_sweep(self._sweeps["forward_corrected"], a.forward, a, a.diagonal, r, c, e, x, w)
         self._half_sweep(self._sweeps["backward"], a.backward, a, a.diagonal, w, x)
 
-    def forward(self, a: CudaMatrix, r: Array, x: Array) -> None:
+    def forward(self, a: CudaMatrix | CudaStencil, r: Array, x: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.forward(a, r, x)
+            return
         self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
 
-    def upper_residual(self, a: CudaMatrix, x: Array, y: Array) -> None:
+    def upper_residual(self, a: CudaMatrix | CudaStencil, x: Array, y: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.upper_residual(a, x, y)
+            return
         self._listed("upper_residual", a, x, y)
 
-    def lower_residual(self, a: CudaMatrix, r: Array, x: Array, w: Array) -> None:
+    def lower_residual(self, a: CudaMatrix | CudaStencil, r: Array, x: Array, w: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.lower_residual(a, r, x, w)
+            return
         self._listed("lower_residual", a, r, x, w)
 
-    def backward(self, a: CudaMatrix, w: Array, x: Array) -> None:
+    def backward(self, a: CudaMatrix | CudaStencil, w: Array, x: Array) -> None:
+        if isinstance(a, CudaStencil):
+            self._stencils.backward(a, w, x)
+            return
         self._half_sweep(self._cycle["backward_solve"], a.backward_all, a, a.diagonal, w, x)
 
     def restrict_full(self, a: CudaProduct, y: Array, rc: Array) -> None:
@@ -172,6 +204,12 @@ class CudaBackend(Backend):
 
     def prolong_add(self, a: CudaProduct, xc: Array, x: Array) -> None:
         self._product("product_add", a, xc, x)
+
+    def star_down(self, t: CudaTransfer, r: Array, rc: Array) -> None:
+        self._stencils.star_down(t, r, rc)
+
+    def star_up(self, t: CudaTransfer, r: Array, xc: Array, x: Array) -> None:
+        self._stencils.star_up(t, r, xc, x)
 
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):

@@ -1,0 +1,119 @@
+"""Constant stencils on one GPU: products and half sweeps without a matrix, against the copy bandwidth of the same run.
+
+    python bench/stencil.py [--grid 512 512 512] [--dtype float64] [--json FILE]
+
+Bytes are those that must move: x read once and y written once, and each further vector once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver import kernels, problems
+from dsolver.kernels.stencil import OFFSETS, ConstantStencil, star_transfer
+
+REPEATS = 30
+
+
+def timed(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Median seconds of some work on the current stream."""
+    stream = cupy.cuda.get_current_stream()
+    work()
+    events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(repeats)]
+    for start, end in events:
+        start.record(stream)
+        work()
+        end.record(stream)
+    stream.synchronize()
+    return float(np.median([cupy.cuda.get_elapsed_time(*pair) for pair in events])) / 1e3
+
+
+def copy_bandwidth() -> float:
+    """Bytes a second of a device-to-device copy, read and written."""
+    source = cupy.random.default_rng(0).random(1 << 27)  # 1 GiB
+    target = cupy.empty_like(source)
+    return 2.0 * int(source.nbytes) / timed(lambda: target.data.copy_from_device_async(source.data, source.nbytes))
+
+
+def stencil_of(problem: problems.Problem, layout: Any) -> ConstantStencil:
+    """A problem's weights, with nothing around its grid."""
+    by_offset = dict(zip(problem.offsets, problem.weights, strict=True))
+    return ConstantStencil(
+        layout=layout,
+        weights=tuple(by_offset.get(o, 0.0) for o in OFFSETS),
+        faces=(0.0,) * 6,
+        wraps=(False, False, False),
+        lo=(0, 0, 0),
+    )
+
+
+def rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[], object], int]]:
+    """Each kernel of a stencil: the call and how many vectors it must read or write."""
+    x, y, z = (backend.zeros(layout.size) for _ in range(3))
+    x[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
+    dot = backend.sums(1)
+    return {
+        "spmv": (lambda: backend.spmv(a, x, y), 2),
+        "spmv_dot": (lambda: backend.spmv_dot(a, x, y, dot), 2),
+        "forward": (lambda: backend.forward(a, x, y), 2),
+        "upper_residual": (lambda: backend.upper_residual(a, x, y), 2),
+        "lower_residual": (lambda: backend.lower_residual(a, x, y, z), 3),
+        "backward": (lambda: backend.backward(a, x, y), 2),
+    }
+
+
+def level_rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[], object], float]]:
+    """A level of a V-cycle with a star: the two passes and how many vectors they must read or write."""
+    nx, ny, nz = (n // 2 for n in layout.shape)
+    k, j, i = (cupy.arange(n, dtype=np.int32) % 2 for n in (nz, ny, nx))
+    color = (4 * k[:, None, None] + 2 * j[:, None] + i).reshape(-1)
+    coarse = backend.layout(color, 8, (nx, ny, nz))
+    lattice = backend.layout(cupy.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
+    t = backend.constant_transfer(star_transfer(a.stencil, coarse, lattice))
+    r, x, rc, xc = (backend.zeros(where.size) for where in (layout, layout, coarse, lattice))
+    r[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
+    return {
+        "star_down": (lambda: backend.star_down(t, r, rc), 1 + 1.5 / 8),
+        "star_up": (lambda: backend.star_up(t, r, xc, x), 2 + 1 / 8),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--grid", type=int, nargs=3, default=(512, 512, 512))
+    options.add_argument("--dtype", default="float64")
+    options.add_argument("--json", type=Path)
+    arguments = options.parse_args()
+    grid = tuple(arguments.grid)
+    backend = kernels.load("cuda", dtype=arguments.dtype)
+    points = grid[0] * grid[1] * grid[2]
+    copy = copy_bandwidth()
+    print(f"{cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, grid {grid}, {arguments.dtype}")
+    print(f"copy {copy / 1e9:.0f} GB/s")
+    result: dict[str, Any] = {"grid": grid, "dtype": arguments.dtype, "copy_gbs": copy / 1e9, "kernels": {}}
+    layout = backend.layout(cupy.zeros(points, dtype=np.int32), 1, grid)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        for problem in (problems.poisson7(grid), problems.poisson27(grid)):
+            a = backend.constant_matrix(stencil_of(problem, layout))
+            every: dict[str, tuple[Callable[[], object], float]] = {**rows(backend, layout, a)}
+            if a.stencil.star:
+                every |= level_rows(backend, layout, a)
+            for name, (work, vectors) in every.items():
+                seconds = timed(work)
+                share = vectors * points * backend.dtype.itemsize / seconds / copy
+                result["kernels"][f"{problem.name} {name}"] = {"ms": seconds * 1e3, "share_of_copy": share}
+                print(f"{problem.name:10s} {name:15s} {seconds * 1e3:8.3f} ms {100 * share:6.1f} % of copy")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""Launches of constant stencils' kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launching import follow
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.layout import SLICE, Array, Layout
+from dsolver.kernels.stencil import CENTER, ConstantStencil, StarTransfer, Triple
+
+BX, BY, ROWS, SLOTS = 64, 8, 2, 3
+"""A block's threads along x and along y, lines of a thread, planes in shared memory: as in stencil.cu."""
+VECTOR = 16
+"""Bytes of a thread's values in a line, where lines begin at multiples of it."""
+STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
+"""A block's pairs along x, lines, planes in shared memory and threads: as in star.cu."""
+THREADS = (32, 8)
+"""A block of a color's pass, along x and y."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaStencil:
+    """A constant stencil with its launches.
+
+    Attributes:
+        layout: the storage order, which is the lattice's.
+        stencil: its numbers.
+        argument: the same as `Stencil` in stencil.cuh.
+        name: the kernel of its products.
+        grid: of that.
+        planes: of a block of that.
+        shared: bytes of a block of that.
+        partials: float64, room for one partial dot product a block.
+    """
+
+    layout: Layout
+    stencil: ConstantStencil
+    argument: Any
+    name: str
+    grid: Triple
+    planes: Any
+    shared: int
+    partials: Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaTransfer:
+    """The way between a star and the next coarser level, with its launches.
+
+    Attributes:
+        transfer: its numbers.
+        arguments: `Stencil`, `Corners` and the weights of corners, as in star.cu.
+        down: grid and planes of a block going down.
+        up: the same going up.
+    """
+
+    transfer: StarTransfer
+    arguments: tuple[Any, Any, Any]
+    down: tuple[Triple, Any]
+    up: tuple[Triple, Any]
+
+
+@final
+class StencilKernels:
+    """The kernels of constant stencils in a value type.
+
+    Args:
+        dtype: the value type.
+        add: adds partial sums: add(parts, how many, out).
+    """
+
+    def __init__(self, dtype: np.dtype[Any], add: Callable[[Array, int, Array], None]) -> None:
+        self._dtype = dtype
+        self._add = add
+        self._kernels = {name: kernel("stencil.cu", name, dtype.name) for name in _KERNELS}
+        self._kernels |= {name: kernel("star.cu", name, dtype.name) for name in ("star_down", "star_up")}
+
+    def make(self, stencil: ConstantStencil) -> CudaStencil:
+        """A stencil's launches on the current device."""
+        nx, ny, nz = stencil.shape
+        width = VECTOR // self._dtype.itemsize
+        wide = nx % width == 0
+        width = width if wide else 1
+        name = ("star" if stencil.star else "box") + ("_wide" if wide else "_narrow")
+        shared = SLOTS * (BX + 2) * (BY * ROWS + 2) * width * self._dtype.itemsize
+        self._kernels[name].max_dynamic_shared_size_bytes = shared
+        across, along = -(-nx // (BX * width)), -(-ny // (BY * ROWS))
+        planes = _planes(across * along, nz, cupy.cuda.Device().attributes["MultiProcessorCount"])
+        grid = (across, along, -(-nz // planes))
+        return CudaStencil(
+            layout=stencil.layout,
+            stencil=stencil,
+            argument=_argument(stencil, self._dtype),
+            name=name,
+            grid=grid,
+            planes=np.int32(planes),
+            shared=shared,
+            partials=cupy.zeros(grid[0] * grid[1] * grid[2]),
+        )
+
+    def spmv(self, a: CudaStencil, x: Array, y: Array, dot: Array | None = None) -> None:
+        """y = A x and, if wanted, dot = x . y."""
+        partials = np.uint64(0) if dot is None else a.partials
+        arguments = (a.argument, x[SLICE:], y[SLICE:], a.planes, partials)
+        follow(self._kernels[a.name], a.grid, (BX * BY,), arguments, a.shared)
+        if dot is not None:
+            self._add(a.partials, len(a.partials), dot)
+
+    def make_transfer(self, t: StarTransfer) -> CudaTransfer:
+        """A transfer's launches on the current device."""
+        for name in ("star_down", "star_up"):
+            self._kernels[name].max_dynamic_shared_size_bytes = self._star_bytes
+        corners = np.zeros(1, np.dtype([("inside", self._dtype, 3), ("shape", np.int32, 3)], align=True))
+        corners["inside"] = t.table[1, 1, 1, :, 0]
+        corners["shape"] = t.shape
+        nx, ny, nz = t.stencil.shape
+        processors = 2 * cupy.cuda.Device().attributes["MultiProcessorCount"]
+        across, along = -(-t.shape[0] // (STAR_LANES - 3)), -(-t.shape[1] // ((STAR_LINES - 5) // 2))
+        planes = _planes(across * along, t.shape[2], processors, frame=3)
+        down = (across, along, -(-t.shape[2] // planes)), np.int32(2 * planes)
+        across, along = -(-(nx + 1) // 2 // (STAR_LANES - 2)), -(-ny // (STAR_LINES - 4))
+        planes = _planes(across * along, nz, processors, frame=4)
+        return CudaTransfer(
+            transfer=t,
+            arguments=(_argument(t.stencil, self._dtype), corners, cupy.asarray(t.table.astype(self._dtype))),
+            down=down,
+            up=((across, along, -(-nz // planes)), np.int32(planes)),
+        )
+
+    @property
+    def _star_bytes(self) -> int:
+        return STAR_PLANES * 2 * STAR_LINES * STAR_LANES * self._dtype.itemsize
+
+    def star_down(self, t: CudaTransfer, r: Array, rc: Array) -> None:
+        """rc = R (r - A x) with x = (D + L)^-1 r."""
+        grid, planes = t.down
+        arguments = (*t.arguments, r[SLICE:], t.transfer.coarse.position, rc, planes)
+        follow(self._kernels["star_down"], grid, (STAR_THREADS,), arguments, self._star_bytes)
+
+    def star_up(self, t: CudaTransfer, r: Array, xc: Array, x: Array) -> None:
+        """One backward sweep from x = (D + L)^-1 r + P xc."""
+        grid, planes = t.up
+        arguments = (*t.arguments, r[SLICE:], xc[SLICE:], x[SLICE:], planes)
+        follow(self._kernels["star_up"], grid, (STAR_THREADS,), arguments, self._star_bytes)
+
+    def forward(self, a: CudaStencil, r: Array, x: Array) -> None:
+        """x = (D + L)^-1 r."""
+        self._colors(a, a.stencil.colors, upper=False, scale=1.0, solve=True, arrays=(r, x, x))
+
+    def upper_residual(self, a: CudaStencil, x: Array, y: Array) -> None:
+        """y = -(U x)."""
+        self._colors(a, a.stencil.colors, upper=True, scale=0.0, solve=False, arrays=(x, x, y))
+
+    def lower_residual(self, a: CudaStencil, r: Array, x: Array, w: Array) -> None:
+        """w = r - L x."""
+        self._colors(a, a.stencil.colors, upper=False, scale=1.0, solve=False, arrays=(r, x, w))
+
+    def backward(self, a: CudaStencil, w: Array, x: Array) -> None:
+        """x = (D + U)^-1 w."""
+        self._colors(a, a.stencil.colors[::-1], upper=True, scale=1.0, solve=True, arrays=(w, x, x))
+
+    def _colors(
+        self,
+        a: CudaStencil,
+        colors: tuple[tuple[int, ...], ...],
+        *,
+        upper: bool,
+        scale: float,
+        solve: bool,
+        arrays: tuple[Array, Array, Array],
+    ) -> None:
+        nx, ny, nz = ((n + 1) // 2 for n in a.stencil.shape)
+        function = self._kernels["star_color" if a.stencil.star else "box_color"]
+        places = tuple(array[SLICE:] for array in arrays)
+        for classes in colors:
+            part = _part(a.stencil, classes, upper=upper)
+            grid = (-(-nx // THREADS[0]), -(-ny // THREADS[1]), nz * len(classes))
+            follow(function, grid, THREADS, (a.argument, part, np.float64(scale), np.int32(solve), *places))
+
+
+_KERNELS = ("star_wide", "star_narrow", "box_wide", "box_narrow", "star_color", "box_color")
+
+
+def _planes(tiles: int, nz: int, processors: int, frame: int = 2) -> int:
+    """How many planes a block walks, so that multiprocessors are busy for the shortest time.
+
+    A block reads `frame` planes more than it writes. Few long walks are better than many short ones: what neighbors
+    read at the same time then lies close together.
+    """
+    cuts = range(1, nz + 1)
+    best = min(cuts, key=lambda c: (-(-tiles * c // processors)) * (-(-nz // c) + frame))
+    return -(-nz // best)
+
+
+def _argument(stencil: ConstantStencil, dtype: np.dtype[Any]) -> Any:
+    """`Stencil` in stencil.cuh: a structure of one item."""
+    fields = np.dtype(
+        [
+            ("weights", dtype, 27),
+            ("faces", dtype, 6),
+            ("inverse", dtype),
+            ("shape", np.int32, 3),
+            ("wraps", np.int32),
+            ("odd", np.int32),
+            ("changed", np.int32),
+        ],
+        align=True,
+    )
+    out = np.zeros(1, fields)
+    out["weights"] = stencil.weights
+    out["faces"] = stencil.faces
+    out["inverse"] = 1.0 / stencil.weights[CENTER]
+    out["shape"] = stencil.shape
+    out["wraps"] = sum(wraps << axis for axis, wraps in enumerate(stencil.wraps))
+    out["odd"] = (1 + sum(stencil.lo)) % 2
+    out["changed"] = any(stencil.faces)
+    return out
+
+
+def _part(stencil: ConstantStencil, classes: tuple[int, ...], *, upper: bool) -> Any:
+    """`Part` in stencil.cu: a structure of one item."""
+    out = np.zeros(1, [("kept", np.uint32, 4), ("classes", np.int32, 4), ("count", np.int32)])
+    out["count"] = len(classes)
+    for place, number in enumerate(classes):
+        weights = stencil.part(number, upper=upper)
+        out["kept"][0, place] = sum(1 << q for q, weight in enumerate(weights) if weight != 0.0)
+        x, y, z = stencil.start(number)
+        out["classes"][0, place] = x + 2 * y + 4 * z
+    return out

@@ -1,0 +1,299 @@
+"""Constant stencils: matrices that are not stored, and the NumPy text of their products and sweeps.
+
+Rows of a box whose entries away from the diagonal are the same in every row follow from a few numbers. Vectors are in
+lattice order, so a product reads x once and writes y once: 16 bytes a row in float64, where a stored 7-point matrix
+costs 80.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.backend import StencilRows
+from dsolver.kernels.layout import Layout
+
+Real = npt.NDArray[Any]
+Triple = tuple[int, int, int]
+
+OFFSETS: Final[tuple[Triple, ...]] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
+CENTER: Final = OFFSETS.index((0, 0, 0))
+
+CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
+"""Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of global indices in the order of the forward sweep of 27 points: one
+color each. Coarse points come first."""
+STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))
+"""The classes of the two colors of a star: odd i + j + k first."""
+
+NEGLIGIBLE: Final = 1e-13
+"""As in `dsolver.kernels.coarsening`."""
+
+ROUNDING: Final = 4 * float(np.finfo(np.float64).eps)
+"""How far a diagonal may be from the sum of its parts, as a part of itself: sums in another order."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ConstantStencil:
+    """The local part of a chunk's rows, from weights alone.
+
+    Attributes:
+        layout: the storage order, which is the lattice's.
+        weights: of `OFFSETS`, zero for entries that are not there; outside of the box are zeros.
+        faces: what the diagonal gains at the box's faces x = 0, x = nx - 1, y = 0, ...: conditions at the domain's
+            edge.
+        wraps: along which axes the box is its own neighbor.
+        lo: global index of the first point: its parities decide the colors.
+    """
+
+    layout: Layout
+    weights: tuple[float, ...]
+    faces: tuple[float, ...]
+    wraps: tuple[bool, bool, bool]
+    lo: Triple
+
+    @property
+    def shape(self) -> Triple:
+        """Points along x, y, z."""
+        return self.layout.shape
+
+    @property
+    def star(self) -> bool:
+        """Whether no entry is off the axes."""
+        return all(w == 0.0 for o, w in zip(OFFSETS, self.weights, strict=True) if sum(map(abs, o)) > 1)
+
+    @property
+    def colors(self) -> tuple[tuple[int, ...], ...]:
+        """The parity classes of each color, in the order of the forward sweep."""
+        return STAR_COLORS if self.star else tuple((c,) for c in CLASSES)
+
+    def part(self, number: int, *, upper: bool) -> tuple[float, ...]:
+        """The weights of a class's entries in later, or earlier, colors; zeros elsewhere."""
+        rank = {c: color for color, classes in enumerate(self.colors) for c in classes}
+        out = []
+        for (i, j, k), weight in zip(OFFSETS, self.weights, strict=True):
+            other = rank[number ^ ((i & 1) + 2 * (j & 1) + 4 * (k & 1))]
+            kept = other > rank[number] if upper else other < rank[number]
+            out.append(weight if kept else 0.0)
+        return tuple(out)
+
+    def start(self, number: int) -> Triple:
+        """The first point of a class in the box."""
+        x, y, z = ((((number >> axis) & 1) - self.lo[axis]) % 2 for axis in range(3))
+        return x, y, z
+
+    # -- the text-book ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def diagonal(self) -> npt.NDArray[np.float64]:
+        """float64 (nz, ny, nx), gains added face after face."""
+        out = np.full(self.shape[::-1], self.weights[CENTER])
+        for axis in range(3):
+            lines = np.moveaxis(out, 2 - axis, 0)
+            lines[0] += self.faces[2 * axis]
+            lines[-1] += self.faces[2 * axis + 1]
+        return out
+
+    def others(self, weights: tuple[float, ...], x: Real) -> Real:
+        """The products with entries off the diagonal at every point: (nz, ny, nx)."""
+        nx, ny, nz = self.shape
+        around: Real = x.reshape(nz, ny, nx)
+        for axis, wraps in enumerate(self.wraps):
+            width = [(1, 1) if 2 - axis == a else (0, 0) for a in range(3)]
+            around = np.pad(around, width, mode="wrap") if wraps else np.pad(around, width)
+        out = np.zeros((nz, ny, nx), dtype=x.dtype)
+        for number, (i, j, k) in enumerate(OFFSETS):
+            if number != CENTER and weights[number] != 0.0:
+                part = around[k + 1 : k + 1 + nz, j + 1 : j + 1 + ny, i + 1 : i + 1 + nx]
+                out += x.dtype.type(weights[number]) * part
+        return out
+
+    def members(self, number: int) -> tuple[slice, slice, slice]:
+        """Where the points of a class are in (nz, ny, nx)."""
+        x, y, z = self.start(number)
+        return slice(z, None, 2), slice(y, None, 2), slice(x, None, 2)
+
+
+def constant_stencil(layout: Layout, rows: StencilRows, lo: Triple) -> ConstantStencil | None:
+    """The rows as a constant stencil, or None if they are none.
+
+    Rows that differ in what the diagonal gains at the box's faces are one: diffusion with constant coefficients and any
+    conditions at its edge. None also where the parity of indices is no coloring: across an axis that wraps with an odd
+    number of points.
+
+    Args:
+        layout: storage order of the rows: the lattice's, of one color.
+        rows: of the chunk.
+        lo: global index of its first point.
+    """
+    wraps = _wraps(rows)
+    if any(w and n % 2 for w, n in zip(wraps, rows.shape, strict=True)):
+        return None
+    found = _weights(rows)
+    if found is None:
+        return None
+    weights = tuple(dict(zip(rows.offsets, found, strict=True)).get(o, 0.0) for o in OFFSETS)
+    base, faces = _diagonal(rows)
+    if faces is None or base == 0.0:
+        return None
+    weights = (*weights[:CENTER], base, *weights[CENTER + 1 :])
+    return ConstantStencil(layout=layout, weights=weights, faces=faces, wraps=wraps, lo=lo)
+
+
+def _wraps(rows: StencilRows) -> tuple[bool, bool, bool]:
+    nx, ny, nz = rows.shape
+    around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
+    x, y, z = (0 <= int(around[place]) < rows.rows for place in ((1, 1, 0), (1, 0, 1), (0, 1, 1)))
+    return x, y, z
+
+
+def _weights(rows: StencilRows) -> list[float] | None:
+    """The value of each offset's entries wherever there are such entries; None if there is more than one."""
+    if rows.weights.ndim == 1:
+        return [float(w) for w in rows.weights]
+    nx, ny, nz = rows.shape
+    around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
+    out = []
+    for (i, j, k), values in zip(rows.offsets, rows.weights, strict=True):
+        there = around[k + 1 : k + 1 + nz, j + 1 : j + 1 + ny, i + 1 : i + 1 + nx].reshape(-1) >= 0
+        if (i, j, k) == (0, 0, 0) or not bool(there.any()):
+            out.append(0.0)
+            continue
+        first = values[int(there.argmax())]
+        if not bool(((values == first) | ~there).all()):
+            return None
+        out.append(float(first))
+    return out
+
+
+def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
+    """The diagonal inside and what it gains at the faces; None if it is not made of that."""
+    center = rows.offsets.index((0, 0, 0))
+    if rows.weights.ndim == 1:
+        return float(rows.weights[center]), (0.0,) * 6
+    nx, ny, nz = rows.shape
+    values = rows.weights[center].reshape(nz, ny, nx)
+    inside = [1 if n > 2 else 0 for n in (nz, ny, nx)]
+    base = values[tuple(inside)]
+    faces = []
+    rest = values - base
+    for axis, n in enumerate(rows.shape):
+        for at, counts in ((0, n > 2), (n - 1, n > 1)):
+            place = list(inside)
+            place[2 - axis] = at
+            gain = values[tuple(place)] - base if counts else 0.0 * base
+            where: list[Any] = [slice(None)] * 3
+            where[2 - axis] = at
+            rest[tuple(where)] -= gain
+            faces.append(float(gain))
+    fits = bool((abs(rest) <= ROUNDING * abs(values)).all())
+    return float(base), tuple(faces) if fits else None
+
+
+# -- a star between two levels -----------------------------------------------------------------------------------------
+
+KINDS: Final = 4
+"""What a point is along one axis: at the lower face (0), inside (1), at the upper face (2), or even and the one before
+that (3). Along an axis that wraps, all are inside."""
+AROUND: Final = ((1, 2), (0, 2), (0, 1))
+"""The axes other than x, y, z."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StarTransfer:
+    """P and R = P^T between a star on the whole of a grid and the grid of its points with odd indices.
+
+    The interpolation is that of `Backend.interpolation`. A red point, of the color swept first going forward, is a
+    coarse point or lies between coarse ones along two axes; after a forward sweep the residual is zero at all others,
+    and a backward sweep overwrites x there before it reads it. So P at red points is all that a cycle needs.
+
+    Attributes:
+        stencil: the finer level's.
+        coarse: storage order of the restricted residual.
+        lattice: storage order of what is prolonged: the coarse lattice's.
+        table: float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between
+            coarse points, the weights of the corners: 0 or 1 along the first other axis, plus 2 along the second.
+    """
+
+    stencil: ConstantStencil
+    coarse: Layout
+    lattice: Layout
+    table: npt.NDArray[np.float64]
+
+    @property
+    def shape(self) -> Triple:
+        """Coarse points along x, y, z."""
+        return self.lattice.shape
+
+    def kinds(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """The kinds of all points along x, y, z."""
+        out = []
+        for n, wraps in zip(self.stencil.shape, self.stencil.wraps, strict=True):
+            kinds = np.ones(n, dtype=np.int64)
+            if not wraps:
+                kinds[n - 2] = 1 if n % 2 else 3
+                kinds[0], kinds[n - 1] = 0, 2
+            out.append(kinds)
+        return tuple(out)
+
+
+def star_transfer(stencil: ConstantStencil, coarse: Layout, lattice: Layout) -> StarTransfer:
+    """The way between a star and the next coarser level.
+
+    Raises:
+        ValueError: the stencil is no symmetric star on the whole of a grid of at least 3 points along each axis, or not
+            all axes are coarsened.
+    """
+    symmetric = stencil.weights == stencil.weights[::-1]
+    if not (stencil.star and symmetric) or any(stencil.lo) or min(stencil.shape) < 3:
+        raise ValueError("this stencil is no symmetric star on a whole grid of at least 3 points along each axis")
+    if any(stencil.faces[2 * axis] or stencil.faces[2 * axis + 1] for axis in range(3) if stencil.wraps[axis]):
+        raise ValueError("this stencil has faces across a periodic axis")
+    if lattice.shape != tuple(n // 2 for n in stencil.shape):
+        raise ValueError(f"the coarse grid of {stencil.shape} points does not have {lattice.shape}")
+    table = np.zeros((KINDS, KINDS, KINDS, 3, 4))
+    for z, y, x in product(range(KINDS), repeat=3):
+        for axis, between in enumerate(AROUND):
+            table[z, y, x, axis] = _corners(stencil, (x, y, z), between)
+    return StarTransfer(stencil=stencil, coarse=coarse, lattice=lattice, table=table)
+
+
+def _corners(stencil: ConstantStencil, kinds: Triple, between: tuple[int, int]) -> list[float]:
+    """The corners' weights at a point between coarse ones along two axes."""
+    corners = [0.0] * 4
+    for place, axis in enumerate(between):
+        other = between[1 - place]
+        for side, part in enumerate(_collapsed(stencil, kinds, axis, between)):
+            if part != 0.0:
+                neighbor = list(kinds)
+                neighbor[axis] = 2 if side == 1 and kinds[axis] == 3 else 1
+                edge = _collapsed(stencil, (neighbor[0], neighbor[1], neighbor[2]), other, (other,))
+                for end in (0, 1):
+                    bits = (side, end) if place == 0 else (end, side)
+                    corners[bits[0] + 2 * bits[1]] += part * edge[end]
+    return corners
+
+
+def _collapsed(stencil: ConstantStencil, kinds: Triple, axis: int, between: tuple[int, ...]) -> tuple[float, float]:
+    """What a point between coarse ones along some axes takes of its neighbors below and above along one of them."""
+    weights = dict(zip(OFFSETS, stencil.weights, strict=True))
+    center = weights[0, 0, 0]
+    sides = []
+    for along, kind in enumerate(kinds):
+        center += stencil.faces[2 * along] if kind == 0 else stencil.faces[2 * along + 1] if kind == 2 else 0.0
+        unit = tuple(int(along == a) for a in range(3))
+        lower = weights[-unit[0], -unit[1], -unit[2]] if kind != 0 else 0.0
+        upper = weights[unit[0], unit[1], unit[2]] if kind != 2 else 0.0
+        sides.append((lower, upper))
+        if along not in between:
+            center += lower + upper
+    size = sum(abs(w) for pair in sides for w in pair) + abs(weights[0, 0, 0])
+    if not center > NEGLIGIBLE * size:
+        return 0.0, 0.0
+    return -sides[axis][0] / center, -sides[axis][1] / center
