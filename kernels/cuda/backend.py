@@ -60,7 +60,7 @@ class CudaBackend(Backend):
         self._cycle = {name: kernel("cycle.cu", name, dtype) for name in _CYCLE}
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
-        self._stencils = StencilKernels(self.dtype, lambda parts, size, dot: self._sum(parts, size, dot, add=False))
+        self._stencils = StencilKernels(self.dtype, self._sum)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         host: npt.NDArray[Any] = cupy.asnumpy(values)
