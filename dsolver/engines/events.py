@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import cupy
 
-from dsolver.engines.stopwatch import Finish, Measuring, bytes_received
+from dsolver.engines.stopwatch import Finish, Measuring, bytes_received, leaves
 from dsolver.monitor.spans import HALO, MAIN, Kind, Span
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ class EventStopwatch(Measuring):
 
     def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
         with lane:
+            beside = cupy.cuda.get_current_stream().ptr != self._main.ptr
+        if leaves(halo) and not beside:
+            return self._exchange_on_main(halo, post)
+        with lane:
             stop = self.start("exchange", "halo", halo.level, None, bytes_received(halo))
         finish = post()
         ended = cupy.cuda.Event(disable_timing=True)
@@ -95,6 +99,31 @@ class EventStopwatch(Measuring):
             with self.span("wait", "halo", halo.level):
                 finish()
                 self._main.wait_event(ended)  # a capture must end with all that began in it
+
+        return arrive
+
+    def _exchange_on_main(self, halo: EagerHalo, post: Callable[[], Finish]) -> Finish:
+        """One whose transport has sent when it has packed, and looks for what has come when that is wanted.
+
+        It is under way from then to then, on no stream.
+        """
+        begun, finish = self._newest, post()
+
+        def arrive() -> None:
+            with self.span("wait", "halo", halo.level):
+                finish()
+            self._timed.append(
+                _Timed(
+                    kind="exchange",
+                    name="halo",
+                    level=halo.level,
+                    chunk=None,
+                    lane=HALO,
+                    nbytes=bytes_received(halo),
+                    start=begun,
+                    stop=self._newest,
+                )
+            )
 
         return arrive
 

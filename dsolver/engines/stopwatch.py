@@ -111,17 +111,16 @@ class HostStopwatch(Measuring):
         return lambda: self._add(kind, name, level, chunk, MAIN, began, nbytes)
 
     def exchange(self, halo: EagerHalo, lane: AbstractContextManager[Any], post: Callable[[], Finish]) -> Finish:
-        level, expected = halo.level, bytes_received(halo)
-        began = self._now()
+        level, began = halo.level, self._now()
         with self.span("exchange", "post", level):
             finish = post()
-        if not expected:  # from other processes; chunks of this one have what they need
+        if not leaves(halo):  # the chunks of this process have what they need
             return finish
 
         def arrive() -> None:
             with self.span("wait", "halo", level):
                 finish()
-            self._add("exchange", "halo", level, None, HALO, began, expected)
+            self._add("exchange", "halo", level, None, HALO, began, bytes_received(halo))
 
         return arrive
 
@@ -150,6 +149,13 @@ def kind_of(kernel: Kernel, operands: Sequence[Operand]) -> Kind:
     if kernel.name in BOUNDARY or any(isinstance(operand, Halo) for operand in operands):
         return "boundary"
     return "inner"
+
+
+def leaves(halo: EagerHalo) -> bool:
+    """Whether an exchange is with other ranks."""
+    return any(
+        neighbor not in halo.plans for plan in halo.plans.values() for neighbor, _, _ in (*plan.sends, *plan.receives)
+    )
 
 
 def bytes_received(halo: EagerHalo) -> int:

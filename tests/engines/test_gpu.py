@@ -103,6 +103,47 @@ def test_a_replayed_iteration_allocates_nothing() -> None:
         assert (pool.used_bytes(), pool.total_bytes()) == before
 
 
+def measured(runtime: Runtime) -> tuple[list[Any], list[Any]]:
+    """The spans of some measured iterations, and all residuals."""
+    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
+    with runtime.launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0]) as job:
+        job.call("fill", "x", 1.0)
+        job.call("b_from_x")
+        job.call("fill", "x", 0.0)
+        job.call("start")
+        samples = [*job.call("advance", STEPS // 3, True)]
+        first = job.spans()
+        samples += job.call("advance", STEPS - STEPS // 3, True)
+        spans = job.spans()
+    kinds = [(span.rank, span.kind, span.name, span.level, span.chunk) for span in spans]
+    assert [(span.rank, span.kind, span.name, span.level, span.chunk) for span in first] == kinds
+    for span in (*first, *spans):
+        assert 0.0 <= span.seconds < 0.1
+    return spans, samples
+
+
+@pytest.mark.gpu
+def test_measuring_changes_no_bit_and_tells_every_operation(serial: History) -> None:
+    spans, samples = measured(connect(device="cuda"))
+    assert samples == serial[0]
+    wanted = {(kind, level) for level in range(3) for kind in ("inner", "boundary", "pack", "exchange")}
+    assert {(span.kind, span.level) for span in spans} >= wanted | {("coarse", 3)}
+    ends = [span.stop for span in spans if not span.beside]
+    assert ends == sorted(ends)
+
+
+@pytest.mark.gpu(2)
+def test_measuring_two_gpus_tells_what_they_wait_for(serial: History) -> None:
+    with gpu_cluster(2) as client:
+        spans, samples = measured(connect(client, device="cuda"))
+    assert samples == serial[0]
+    for rank in (0, 1):
+        own = [span for span in spans if span.rank == rank]
+        assert {("wait", 0), ("wait", 2), ("reduce", None)} <= {(span.kind, span.level) for span in own}
+        assert {span.level for span in own if span.beside and span.kind == "exchange"} == {0, 1, 2}
+    assert abs(min(s.start for s in spans if s.rank == 0) - min(s.start for s in spans if s.rank == 1)) < 0.01
+
+
 @pytest.mark.gpu
 def test_cupy_in_cupy_out() -> None:
     import cupy

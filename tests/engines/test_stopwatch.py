@@ -84,9 +84,10 @@ def test_ranks_measure_their_chunks_and_what_they_wait_for(client: Client) -> No
         assert kinds_by_level(own) >= LEVELS | {("coarse", 3), ("wait", 0), ("wait", 2), ("reduce", None)}
         assert {span.chunk for span in own if span.kind == "inner" and span.level is not None} == {rank}
         assert {(span.kind, span.level) for span in own if span.beside} == {("exchange", n) for n in range(3)}
-    # A face of 16 x 16 points on the finest level, 8 bytes each; the coarse points in rank 1's are rank 0's correction.
+    # A face of 16 x 16 points on the finest level, 8 bytes each; rank 1's coarse points there are rank 0's correction,
+    # and rank 0 has none for rank 1.
     brought = {(span.rank, span.bytes) for span in spans if span.beside and span.level == 0}
-    assert brought == {(0, 16 * 16 * 8), (0, 8 * 8 * 8), (1, 16 * 16 * 8)}
+    assert brought == {(0, 16 * 16 * 8), (0, 8 * 8 * 8), (1, 16 * 16 * 8), (1, 0)}
     found = exposure(spans)
     assert found is not None
     assert 0 < found.total.ms < found.iteration_ms
