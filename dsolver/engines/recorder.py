@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +15,8 @@ from dsolver.engines.events import EventStopwatch
 from dsolver.engines.stopwatch import Stopwatch
 from dsolver.engines.transport import Transport
 from dsolver.monitor.spans import Span
+
+logger = logging.getLogger(__name__)
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
@@ -37,6 +40,7 @@ class Recorder:
         self._transport = transport
         self._graphs: dict[Callable[[], None], Any] = {}
         self._instrumented: dict[Callable[[], None], tuple[Any, EventStopwatch]] = {}
+        self._refused: set[Callable[[], None]] = set()
 
     def repeat(
         self, step: Callable[[], None], times: int, watch: Sequence[Any], *, measured: bool = False
@@ -67,22 +71,33 @@ class Recorder:
         self.wait()
         self._graphs.clear()
         self._instrumented.clear()
+        self._refused.clear()
 
     def instrument(
         self, step: Callable[[], None], told_to: Callable[[Stopwatch], AbstractContextManager[None]]
     ) -> None:
         """Record a step, one that has been recorded before, once more with events in it.
 
+        Where CUDA refuses, a warning says so and the step is not measured: it has its ordinary graph.
+
         Args:
             step: what is recorded.
             told_to: makes the engine tell a stopwatch what it does.
         """
-        if step in self._graphs and step not in self._instrumented:
-            stopwatch = EventStopwatch(self.stream)
+        if step not in self._graphs or step in self._instrumented or step in self._refused:
+            return
+        stopwatch = EventStopwatch(self.stream)
+        try:
             with told_to(stopwatch):
                 graph = self._capture(step)
-            graph.upload(self.stream)
-            self._instrumented[step] = graph, stopwatch
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+            logger.warning(
+                "iterations are not measured, for CUDA does not record events among their kernels: %s", error
+            )
+            self._refused.add(step)
+            return
+        graph.upload(self.stream)
+        self._instrumented[step] = graph, stopwatch
 
     def spans(self, step: Callable[[], None]) -> list[Span]:
         """What the last repetition of a step has measured."""
