@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-import time
+import platform
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -18,9 +19,10 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.engines.inbox import Inbox, at_home, outgoing_of
 from dsolver.engines.mesh import Mesh, PeerError, sent
 from dsolver.engines.peer_memory import PLACE_BYTES, Arena, Place
-from dsolver.engines.transport import Channel, Piece, Route, Routes, Transport, slots_of
+from dsolver.engines.transport import Channel, Piece, Route, Routes, Transport
 from dsolver.kernels import Backend
 from dsolver.kernels.cuda.mail import WORD, Mail, Parcel, SumOfAll, sum_area
 from dsolver.kernels.layout import HaloLayout
@@ -33,7 +35,6 @@ BESIDE: Final = 4096
 """Items, sent and received, from which on an exchange runs on a stream of its own, beside the current stream's next
 work. Below, the two events cost more than they hide."""
 _MARK: Final = 8  # bytes that a rank writes into every other's memory to see whether it can
-_POLL: Final = 1e-3
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
 
@@ -83,19 +84,23 @@ class PeerTransport(Transport):
         self._mesh.close()
 
     def _settle(self) -> None:
-        """Wait for the device; if a peer is gone, tell what waits for it."""
-        end = cupy.cuda.Event(disable_timing=True)
-        end.record(cupy.cuda.Stream.null)
-        looked = time.monotonic()
-        while not end.done:
-            time.sleep(_POLL)
-            if time.monotonic() - looked > _CHECK:
-                looked = time.monotonic()
-                try:
-                    self._mesh.check()
-                except PeerError:
-                    self._alarm[0] = 1
-        cupy.cuda.Device().synchronize()
+        """Wait for the device; if a peer is gone meanwhile, tell the kernels that wait for it."""
+        device = cupy.cuda.Device()
+
+        def synchronize() -> None:
+            with device, suppress(cupy.cuda.runtime.CUDARuntimeError):
+                device.synchronize()
+
+        waiting = threading.Thread(target=synchronize, name="dsolver-settle", daemon=True)
+        waiting.start()
+        while True:
+            waiting.join(_CHECK)
+            if not waiting.is_alive():
+                return
+            try:
+                self._mesh.check()
+            except PeerError:
+                self._alarm[0] = 1
 
 
 @final
@@ -114,7 +119,7 @@ class _PeerChannel(Channel):
     ) -> None:
         self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
         itemsize = next(iter(self.vectors.values())).itemsize
-        inbox = _Inbox(plans, [peer for peer, route in routes.items() if not route.receives], WORD * itemsize)
+        inbox = Inbox(plans, routes, WORD * itemsize)
         place = arena.take(inbox.size)
         told = _told(mesh, routes, place, inbox)
         self._plans = plans  # the letters tell where their rows are
@@ -122,14 +127,14 @@ class _PeerChannel(Channel):
         base = arena.own(place)
         outgoing = [
             self._parcel(plans, piece, base + inbox.at(neighbor, to), inbox.slot)
-            for piece, neighbor, to in _at_home(plans)
+            for piece, neighbor, to in at_home(plans)
         ]
         for peer, route in routes.items():
             where, slot, offsets = told[peer]
             begin = arena.of(peer, where)
             outgoing += [
                 self._parcel(plans, piece, begin + offset, slot)
-                for piece, offset in zip(route.sends or (None,), offsets, strict=True)
+                for piece, offset in zip(outgoing_of(route), offsets, strict=True)
             ]
         incoming = [
             Parcel(
@@ -182,31 +187,6 @@ class _PeerChannel(Channel):
         )
 
 
-@final
-class _Inbox:
-    """Where the words of a halo lie in a rank's memory: of each own chunk, then a token for each silent peer; twice."""
-
-    def __init__(self, plans: Mapping[int, HaloLayout], silent: Sequence[int], word: int) -> None:
-        self._word = word
-        self._first: dict[int, int] = {}
-        self.tokens: dict[int, int] = {}
-        words = 0
-        for number, plan in plans.items():
-            self._first[number], words = words, words + plan.size
-        for peer in silent:
-            self.tokens[peer], words = words, words + 1
-        self.slot = -(-words * word // 16) * 16
-        self.size = 2 * self.slot
-
-    def at(self, number: int, item: int) -> int:
-        """Offset in slot 0 of an item of a chunk's halo vector."""
-        return (self._first[number] + item) * self._word
-
-    def token(self, peer: int) -> int:
-        """Offset in slot 0 of the token of a peer that sends nothing else."""
-        return self.tokens[peer] * self._word
-
-
 def connected(mesh: Mesh, owner_ranks: Sequence[int]) -> PeerTransport | None:
     """The transport if every rank reaches every other one's memory; None, on all of them, if any does not.
 
@@ -257,29 +237,19 @@ def _marked(address: int, mesh: Mesh) -> bool:
 
 
 def _told(
-    mesh: Mesh, routes: Mapping[int, Route], place: Place, inbox: _Inbox
+    mesh: Mesh, routes: Mapping[int, Route], place: Place, inbox: Inbox
 ) -> dict[int, tuple[Place, int, list[int]]]:
     """Tell each peer where its pieces go, and learn where this rank's go: the place, its slot, an offset a piece."""
     frames = {}
     for peer, route in routes.items():
-        offsets = [inbox.at(piece.own, piece.first) for piece in route.receives] or [inbox.token(peer)]
-        frames[peer] = place.packed() + np.array([inbox.slot, *offsets], dtype="<i8").tobytes()
-    sizes = {peer: PLACE_BYTES + 8 * (1 + max(1, len(route.sends))) for peer, route in routes.items()}
+        numbers = [inbox.slot, *inbox.offsets(peer, route)]
+        frames[peer] = place.packed() + np.array(numbers, dtype="<i8").tobytes()
+    sizes = {peer: PLACE_BYTES + 8 * (1 + len(outgoing_of(route))) for peer, route in routes.items()}
     told = {}
     for peer, data in _exchanged(mesh, frames, sizes).items():
         slot, *offsets = np.frombuffer(data[PLACE_BYTES:], dtype="<i8").tolist()
         told[peer] = (Place.unpacked(data[:PLACE_BYTES]), slot, offsets)
     return told
-
-
-def _at_home(plans: Mapping[int, HaloLayout]) -> list[tuple[Piece, int, int]]:
-    """What own chunks send to own chunks: the piece, the receiver and its first item."""
-    return [
-        (Piece(number, first, last), neighbor, slots_of(plans[neighbor], number)[0])
-        for number, plan in plans.items()
-        for neighbor, first, last in plan.sends
-        if neighbor in plans
-    ]
 
 
 def _agreed(mesh: Mesh, well: bool) -> bool:
@@ -308,5 +278,5 @@ def _host() -> bytes:
     try:
         name = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
-        name = os.uname().nodename
+        name = platform.node()
     return name.encode()[:_HOST_BYTES].ljust(_HOST_BYTES)
