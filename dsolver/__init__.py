@@ -14,6 +14,7 @@ from dsolver.errors import (
     WorkerLostError,
 )
 from dsolver.iteration import State
+from dsolver.monitor.notebook import Live
 from dsolver.problems import Problem
 from dsolver.solution import Solution, Status
 from dsolver.solver import Solutions, Solver
@@ -27,6 +28,7 @@ __all__ = [
     "DsolverError",
     "InconsistentWarning",
     "InputError",
+    "Live",
     "OutputExistsError",
     "Problem",
     "RankError",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, final
 
+from dsolver.monitor.notebook import curve, view
 from dsolver.monitor.spans import Exposure, Span
 
 
@@ -118,6 +119,9 @@ class Solution:
     def relative_residual(self) -> float:
         """‖b - A x‖₂ / ‖b‖₂, or the absolute residual when b is zero."""
         return self.true_residual / self.b_norm if self.b_norm else self.true_residual
+
+    def _repr_html_(self) -> str:
+        return view(repr(self).strip("<>"), curve(range(len(self.residuals)), self.residuals))
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.x.shape))

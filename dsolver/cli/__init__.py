@@ -7,7 +7,7 @@ from typing import IO, Any, final
 import click
 
 import dsolver
-from dsolver.cli import cluster, hpcg, info, jobs, solve
+from dsolver.cli import cluster, hpcg, info, jobs, reports, solve
 from dsolver.errors import DsolverError
 
 EXAMPLES = """
@@ -58,5 +58,6 @@ main.add_command(hpcg.command)
 main.add_command(solve.command)
 main.add_command(info.command)
 main.add_command(cluster.group)
+main.add_command(reports.command)
 for job_command in jobs.commands:
     main.add_command(job_command)

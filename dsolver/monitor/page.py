@@ -12,29 +12,17 @@ from bokeh.models.widgets import Div, Select
 from bokeh.plotting import figure
 
 from dsolver.monitor.board import Board, Watched
-from dsolver.monitor.spans import HALO, KINDS, SUMS
+from dsolver.monitor.colors import COLORS
+from dsolver.monitor.lanes import rectangles
+from dsolver.monitor.spans import SUMS
 
 if TYPE_CHECKING:
     from bokeh.document import Document
 
 MILLISECONDS: Final = 500
 """Between two looks at the board."""
-RECTANGLES: Final = 5000
-"""Spans that are drawn of one iteration, the longest first."""
 NEWEST: Final = ""
 """The choice of whatever solve runs."""
-
-COLORS: Final = {
-    "inner": "#1f77b4",
-    "boundary": "#17becf",
-    "coarse": "#9467bd",
-    "pack": "#bcbd22",
-    "exchange": "#ff7f0e",
-    "reduce": "#d62728",
-    "wait": "#c7c7c7",
-}
-"""Work in blue and violet, what moves numbers in yellow to red, waiting in gray."""
-assert set(COLORS) == set(KINDS)
 
 Memory = dict[str, tuple[int, int]]
 """By worker: bytes used, and the limit or 0."""
@@ -152,28 +140,6 @@ def _bars(source: ColumnDataSource, x: str, top: str, title: str) -> Any:
     plot.add_tools(HoverTool(tooltips=[(x, f"@{x}"), (top, f"@{top}{{0.00}}")]))
     plot.xaxis.major_label_orientation = 0.6
     return plot
-
-
-def rectangles(solve: Watched) -> dict[str, list[Any]]:
-    """The measured spans as rectangles: a lane for each rank and stream or thread, inner lanes above halo lanes."""
-    columns = solve.spans["spans"] if solve.spans else {"start": []}
-    count = len(columns["start"])
-    longest = sorted(range(count), key=lambda i: columns["start"][i] - columns["stop"][i])[:RECTANGLES]
-    order = sorted(longest, key=lambda i: (columns["rank"][i], columns["lane"][i] == HALO, columns["start"][i]))
-    begin = min(columns["start"], default=0.0)
-    out: dict[str, list[Any]] = {name: [] for name in ("lane", "left", "right", "color", "what", "us", "kind")}
-    for i in order:
-        kind, level, chunk = columns["kind"][i], columns["level"][i], columns["chunk"][i]
-        out["lane"].append(f"rank {columns['rank'][i]} {columns['lane'][i]}")
-        out["left"].append(1e3 * (columns["start"][i] - begin))
-        out["right"].append(1e3 * (columns["stop"][i] - begin))
-        out["color"].append(COLORS[kind])
-        out["kind"].append(kind)
-        out["us"].append(1e6 * (columns["stop"][i] - columns["start"][i]))
-        where = [] if level is None else [f"level {level}"]
-        where += [] if chunk is None else [f"chunk {chunk}"]
-        out["what"].append(", ".join([columns["name"][i], *where]))
-    return out
 
 
 def facts(solve: Watched) -> str:

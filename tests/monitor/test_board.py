@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from dsolver.monitor.board import POINTS, SOLVES, Board
-from dsolver.monitor.page import COLORS, Page, facts, rectangles
+from dsolver.monitor.colors import COLORS
+from dsolver.monitor.lanes import rectangles
+from dsolver.monitor.page import Page, facts
 from dsolver.monitor.spans import Span, exposure, to_columns
 
 

@@ -1,0 +1,42 @@
+"""`dsolver report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dsolver.cli import files
+from dsolver.cli.options import force_option
+from dsolver.monitor import report
+
+
+@click.command(
+    "report",
+    short_help="Make a page or a picture of runs.",
+    epilog="""
+\b
+Examples:
+  dsolver hpcg --grid 64 64 64 --json run.json --spans run.jsonl
+  dsolver report run.json run.jsonl -o report.html
+  dsolver report one.json two.json four.json -o scaling.png
+""",
+)
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Where to: .html for one page that needs no other file, .png for a picture.",
+)
+@force_option
+def command(*, runs: tuple[Path, ...], out: Path, force: bool) -> None:
+    """Show convergence, the lanes of a measured iteration, kernels against the copy bandwidth, and several runs' speed.
+
+    FILE is what `dsolver hpcg --json`, `--spans` or `bench/gpu.py --json` has written.
+    """
+    files.check_output(out, force=force, suffixes=(".html", ".png"))
+    report.write(report.read(runs), out)
+    click.echo(out)

@@ -1,0 +1,230 @@
+"""Reports of runs as a picture or a page: convergence, lanes, roofline, scaling.
+
+A report is made from the files that runs write: JSON of `dsolver hpcg`, JSON of `bench/gpu.py`, and spans as JSON
+lines. Each panel appears when a file has what it shows.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+from dsolver.errors import InputError
+from dsolver.monitor.board import Watched
+from dsolver.monitor.colors import COLORS
+from dsolver.monitor.lanes import rectangles
+from dsolver.monitor.spans import exposure, read_jsonl, to_columns
+
+INCH: Final = 3.2
+"""Height of a panel."""
+
+
+@final
+@dataclass(kw_only=True)
+class Material:
+    """What was read.
+
+    Attributes:
+        runs: of the benchmark, by file name.
+        kernels: of `bench/gpu.py`, by file name.
+        spans: measured iterations, by file name.
+    """
+
+    runs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    kernels: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    spans: dict[str, Watched] = field(default_factory=dict)
+
+
+def read(paths: Sequence[Path]) -> Material:
+    """What these files hold.
+
+    Raises:
+        InputError: a file cannot be read, or is none that a report can be made of.
+    """
+    found = Material()
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        if path.suffix == ".jsonl" or "\n{" in text.lstrip():
+            found.spans[path.name] = _measured(path)
+            continue
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"cannot read {path}: it is no JSON ({error})") from error
+        if isinstance(content, dict) and "residuals" in content:
+            found.runs[path.name] = content
+        elif isinstance(content, dict) and "kernels" in content and "copy_gbs" in content:
+            found.kernels[path.name] = content
+        else:
+            raise InputError(
+                f"{path} is none of: JSON of dsolver hpcg --json, JSON of bench/gpu.py --json, spans of --spans"
+            )
+    return found
+
+
+def write(material: Material, path: Path) -> None:
+    """The report as a page (.html, one file that needs no other) or a picture (.png).
+
+    Raises:
+        InputError: another ending, or matplotlib is not installed.
+    """
+    if path.suffix not in (".html", ".png"):
+        raise InputError(f"cannot write {path}: use a name that ends with .html or .png")
+    figure = draw(material)
+    if path.suffix == ".png":
+        figure.savefig(path, dpi=120)
+        return
+    picture = io.StringIO()
+    figure.savefig(picture, format="svg")
+    svg = picture.getvalue()
+    path.write_text(_page(material, svg[svg.index("<svg") :]), encoding="utf-8")
+
+
+def draw(material: Material) -> Any:
+    """The panels as a matplotlib figure."""
+    panels = [
+        *([_convergence] if material.runs else []),
+        *([_roofline] if material.kernels else []),
+        *([_scaling] if len(material.runs) > 1 else []),
+    ]
+    lanes = list(material.spans.items())
+    count = len(panels) + len(lanes)
+    if count == 0:
+        raise InputError("nothing to report: name at least one file")
+    figure = _figure_class()(figsize=(10, INCH * count), layout="constrained")
+    axes = figure.subplots(count, 1, squeeze=False)[:, 0]
+    for panel, axis in zip(panels, axes, strict=False):
+        panel(material, axis)
+    for (name, watched), axis in zip(lanes, axes[len(panels) :], strict=True):
+        _lanes(name, watched, axis)
+    return figure
+
+
+def _convergence(material: Material, axis: Any) -> None:
+    for name, run in material.runs.items():
+        axis.semilogy(run["residuals"], label=f"{name}: {_grid(run)}, {run['order']}")
+    axis.set(title="Convergence", xlabel="iteration", ylabel="‖r_k‖ / ‖r_0‖")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def _roofline(material: Material, axis: Any) -> None:
+    """Each kernel's bytes a second as a part of the copy bandwidth of the same run: how near it is to the roof."""
+    for name, bench in material.kernels.items():
+        rows = bench["kernels"]
+        bars = axis.barh(
+            [f"{kernel}  {row['ms']:.3f} ms" for kernel, row in rows.items()],
+            [100 * row["share_of_copy"] for row in rows.values()],
+            label=f"{name}: copy {bench['copy_gbs']:.0f} GB/s",
+        )
+        axis.bar_label(bars, fmt="%.0f %%", fontsize=8)
+    axis.axvline(100, color="black", linewidth=0.8)
+    axis.invert_yaxis()
+    axis.set(title="Bytes that must move, % of the copy bandwidth", xlabel="%")
+    axis.legend(fontsize=8, loc="lower right")
+
+
+def _scaling(material: Material, axis: Any) -> None:
+    rows = _rows(material)
+    axis.bar([row["name"] for row in rows], [row["gflops"] or 0.0 for row in rows])
+    axis.set(title="Speed of each run", ylabel="GF/s (raw)")
+    axis.tick_params(axis="x", labelrotation=15)
+    axis.grid(axis="y", alpha=0.3)
+
+
+def _lanes(name: str, watched: Watched, axis: Any) -> None:
+    drawn = rectangles(watched)
+    lanes = list(dict.fromkeys(drawn["lane"]))
+    for lane, left, right, color in zip(drawn["lane"], drawn["left"], drawn["right"], drawn["color"], strict=True):
+        axis.barh(lanes.index(lane), right - left, left=left, color=color, height=0.8)
+    axis.set_yticks(range(len(lanes)), lanes)
+    axis.invert_yaxis()
+    kinds = [kind for kind in COLORS if kind in drawn["kind"]]
+    patch = importlib.import_module("matplotlib.patches").Patch
+    axis.legend(handles=[patch(color=COLORS[kind], label=kind) for kind in kinds], ncols=len(kinds), fontsize=8)
+    message = watched.spans or {}
+    exposed = message.get("exposure", {})
+    axis.set(
+        title=f"{name}: iteration {message.get('iteration')}, {exposed.get('exposed_percent', 0.0):.1f} % of "
+        f"{exposed.get('iteration_ms', 0.0):.3f} ms exposed",
+        xlabel="milliseconds",
+    )
+
+
+def _measured(path: Path) -> Watched:
+    """The newest iteration of a file of spans."""
+    try:
+        spans = read_jsonl(path)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cannot read {path}: it holds no spans ({error})") from error
+    newest = max((span.iteration for span in spans), default=0)
+    spans = [span for span in spans if span.iteration == newest]
+    found = exposure(spans)
+    watched = Watched(start={"solve": path.name, "time": 0.0})
+    if found is not None:
+        watched.spans = {"iteration": newest, "spans": to_columns(spans), "exposure": found.to_dict()}
+    return watched
+
+
+def _rows(material: Material) -> list[dict[str, Any]]:
+    """The runs as rows of a table."""
+    return [
+        {
+            "name": name,
+            "grid": _grid(run),
+            "chunks": "×".join(map(str, run["chunks"])),
+            "device": f"{run['engine']}/{run['kernels']}",
+            "iterations": run["iterations"],
+            "residual": run["scaled_residual"],
+            "gflops": run["gflops"].get("raw"),
+            "rating": run["gflops"].get("rating"),
+            "exposed": run.get("exposed_percent"),
+            "valid": run["valid"],
+        }
+        for name, run in material.runs.items()
+    ]
+
+
+def _grid(run: Mapping[str, Any]) -> str:
+    return "×".join(map(str, run["grid"]))
+
+
+def _page(material: Material, svg: str) -> str:
+    rows = _rows(material)
+    table = ""
+    if rows:
+        head = "".join(f"<th>{html.escape(key)}</th>" for key in rows[0])
+        body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+        table = f"<table><tr>{head}</tr>{body}</table>"
+    style = (
+        "body{font:15px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left}"
+    )
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>dsolver report</title>'
+        f"<style>{style}</style></head><body><h1>dsolver report</h1>{table}{svg}</body></html>\n"
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3e}" if abs(value) < 1e-2 else f"{value:.4g}"
+    return html.escape(str(value))
+
+
+def _figure_class() -> Any:
+    """Not pyplot: that would choose a window system."""
+    try:
+        return importlib.import_module("matplotlib.figure").Figure
+    except ImportError as error:
+        raise InputError("a report needs matplotlib: pip install 'dsolver[plots]'") from error

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import dsolver
+from dsolver.cli import main
+from dsolver.iteration import State
+from dsolver.monitor import notebook
+from dsolver.monitor.notebook import Live, curve
+
+
+def call(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of two runs, of spans, and of kernels."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, grid in (("a", ("16", "16", "16")), ("b", ("32", "16", "16"))):
+        files = ("--json", str(folder / f"{name}.json"), "--spans", str(folder / f"{name}.jsonl"))
+        made = call("hpcg", "--grid", *grid, "--iterations", "5", *files)
+        assert made.exit_code == 0, made.output
+    kernels = {"spmv": {"ms": 0.93, "bytes": 3.9e9, "share_of_copy": 0.99}}
+    (folder / "kernels.json").write_text(json.dumps({"grid": [256] * 3, "copy_gbs": 4150.0, "kernels": kernels}))
+    return folder
+
+
+def everything(folder: Path) -> list[str]:
+    return [str(folder / name) for name in ("a.json", "b.json", "a.jsonl", "kernels.json")]
+
+
+def test_a_page_shows_all_panels_and_needs_no_other_file(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    result = call("report", *everything(folder), "-o", str(out))
+    assert result.exit_code == 0, result.output
+    page = out.read_text()
+    for text in ("<svg", "<table>", "16×16×16", "32×16×16", "resident/cpu"):
+        assert text in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+    assert "<script" not in page
+
+
+def test_a_picture(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.png"
+    assert call("report", *everything(folder), "-o", str(out)).exit_code == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_panel_for_one_file(folder: Path) -> None:
+    from dsolver.monitor import report
+
+    for names, panels in ((["a.json"], 1), (["a.json", "b.json"], 2), (["a.jsonl"], 1), (["kernels.json"], 1)):
+        figure = report.draw(report.read([folder / name for name in names]))
+        assert len(figure.axes) == panels
+    lanes = report.draw(report.read([folder / "a.jsonl"])).axes[0]
+    assert next(label.get_text() for label in lanes.get_yticklabels()) == "rank 0 main"
+    assert lanes.patches
+    assert "exposed" in lanes.get_title()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("{}", "is none of"), ("nonsense", "it is no JSON"), ('{"a": 1}\n{"b": 2}', "no spans")]
+)
+def test_files_of_others_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(content)
+    result = call("report", str(tmp_path / "x.json"), "-o", str(tmp_path / "r.html"))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_missing_files_and_wrong_names_are_refused(folder: Path, tmp_path: Path) -> None:
+    assert "cannot read" in call("report", "none.json", "-o", str(tmp_path / "r.html")).stderr
+    assert "ends with .html or .png" in call("report", str(folder / "a.json"), "-o", str(tmp_path / "r.pdf")).stderr
+
+
+# -- notebooks --------------------------------------------------------------------------------------------------------
+
+
+def points(svg: str) -> list[tuple[float, float]]:
+    root = ET.fromstring(svg)  # noqa: S314
+    line = root.find("{http://www.w3.org/2000/svg}polyline")
+    assert line is not None
+    return [(float(x), float(y)) for x, y in (pair.split(",") for pair in line.attrib["points"].split())]
+
+
+def test_a_curve_falls_to_the_right() -> None:
+    drawn = points(curve(range(4), [1.0, 1e-2, 1e-4, 1e-6], 1e-5))
+    assert [x for x, _ in drawn] == sorted(x for x, _ in drawn)
+    assert [y for _, y in drawn] == sorted(y for _, y in drawn)  # downwards
+    steps = np.diff([y for _, y in drawn])
+    np.testing.assert_allclose(steps, steps[0], atol=0.2)
+
+
+def test_values_without_a_logarithm_are_left_out() -> None:
+    assert len(points(curve(range(4), [1.0, 0.0, float("nan"), 0.1]))) == 2
+    assert curve([], []) == ""
+
+
+def test_a_solution_has_a_view() -> None:
+    solution = dsolver.solve(dsolver.problems.hpcg((8, 8, 8)), np.ones((8, 8, 8)))
+    shown = solution._repr_html_()
+    assert "converged" in shown
+    assert len(points(shown[shown.index("<svg") : shown.index("</svg>") + 6])) >= 2
+
+
+def test_a_running_solve_is_shown_where_there_is_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+
+    class Handle:
+        def update(self, live: Live) -> None:
+            shown.append(live._repr_html_())
+
+    def display(live: Live, *, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(live._repr_html_())
+        return Handle()
+
+    monkeypatch.setattr(notebook, "_display", lambda: display)
+    live = Live()
+    assert "no iteration" in live._repr_html_()
+    dsolver.solve(dsolver.problems.hpcg((8, 8, 8)), np.ones((8, 8, 8)), progress=live)
+    assert shown
+    assert "iteration" in shown[-1]
+    live(State(iteration=0, residual=1.0, limit=1e-8))
+    assert len(points(live._repr_html_()[live._repr_html_().index("<svg") : -6])) == 1
+
+
+def test_outside_of_notebooks_nothing_is_shown() -> None:
+    assert notebook._display() is None
