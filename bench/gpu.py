@@ -19,14 +19,17 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver import kernels, problems
+from dsolver import Solver, kernels, problems
+from dsolver.engines.eager import EagerEngine
 from dsolver.engines.resident import ResidentEngine
-from dsolver.levels import Hierarchy
+from dsolver.kernels.cuda import assembly
+from dsolver.levels import Hierarchy, coarse_rows
 from dsolver.multigrid import VCycle
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 
 REPEATS = 30
+TOLERANCE = 1e-9
 
 
 def timed(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -87,10 +90,14 @@ def level_bytes(level: Any) -> int:
     return smoothers + restrict_bytes(level) + coarse_points * 4 + n8 // 8 * 2  # an index, xc and c for each
 
 
-def iteration_bytes(level: Any) -> int:
-    """Bytes that an iteration must move beside the V-cycle: r . z, p = z + beta p, SpMV and the update of x and r."""
-    n8 = int(level.layout.rows) * 8
-    return int(level.matrix.local.values.nbytes + level.matrix.local.columns.nbytes) + (2 + 3 + 3 + 6) * n8
+def iteration_bytes(a: Any, lowered: bool) -> int:
+    """Bytes that an iteration must move beside the V-cycle: SpMV, r . z, p = z + beta p and the update of x and r.
+
+    With a V-cycle in float32, r is narrowed for it, and z is read as it is.
+    """
+    rows, z = int(a.layout.rows), 4 if lowered else 8
+    products = int(a.local.values.nbytes + a.local.columns.nbytes) + 3 * 8 * rows
+    return products + (8 + z) * rows + (z + 2 * 8) * rows + 6 * 8 * rows + ((8 + z) * rows if lowered else 0)
 
 
 def restrict_bytes(level: Any) -> int:
@@ -118,11 +125,64 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
     }
 
 
-def coarse_cycle(engine: ResidentEngine, hierarchy: Hierarchy) -> Callable[[], None]:
-    """The V-cycle from the second level on, on levels of its own."""
-    below = replace(hierarchy, partitions=hierarchy.partitions[1:])
-    levels = engine.per_chunk(below.build)
-    cycle = VCycle(engine, [levels.at(depth) for depth in range(below.depth)])
+def explicit_rows(backend: Any, hierarchy: Hierarchy, level: Any, coarse: Any) -> dict[str, Any]:
+    """SpMV and the pre-smoother with a column index for every entry, as a matrix without structure needs them."""
+    points = cupy.zeros(level.layout.rows, dtype=bool)
+    points[coarse_rows(cupy, level.layout.shape, coarse.layout.shape)] = True
+    rows = hierarchy.problem.rows(hierarchy.partitions[0], 0, cupy)
+    matrix = assembly.matrix(level.layout, rows, points, backend.dtype, runs=False)
+    found = kernel_rows(backend, replace(level, matrix=matrix), coarse)
+    return {f"{name}, explicit": found[name] for name in ("spmv", "presmooth")}
+
+
+def cycle_rows(result: dict[str, Any], hierarchy: Hierarchy, dtype: str, sizes: tuple[int, int], copy: float) -> None:
+    """The V-cycle and an iteration in one value type of the preconditioner."""
+    engine = ResidentEngine(hierarchy.partitions[0], "cuda")
+    with engine.scope():
+        solve = Solve(engine, SolveSpec(hierarchy=hierarchy, precond_dtype=dtype))
+        solve.fill("b", 1.0)
+        solve.start()
+        view = engine.lowered(dtype)
+        steps: dict[str, tuple[Callable[[], object], int]] = {
+            "v-cycle": (cycle_of(view, hierarchy), sum(sizes)),
+            "its coarse": (cycle_of(view, replace(hierarchy, partitions=hierarchy.partitions[1:])), sizes[1]),
+            "iteration": (solve.cg.step, sum(sizes) + iteration_bytes(matrix_of(solve), dtype != "float64")),
+        }
+        end = "" if dtype == "float64" else f", {dtype}"
+        for name, (step, size) in steps.items():
+            report(result, name + end, timed(in_graph(engine.scope(), step)), size, copy, " in a CUDA graph")
+        shares = [
+            result["kernels"]["its coarse" + end][k] / result["kernels"]["v-cycle" + end][k] for k in ("ms", "bytes")
+        ]
+        print(f"coarse levels: {100 * shares[0]:.1f} % of the V-cycle's time, {100 * shares[1]:.1f} % of its bytes")
+    engine.close()
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def matrix_of(solve: Solve) -> Any:
+    """The finest matrix that SpMV reads."""
+    matrix: Any = solve.operator._matrix
+    return matrix.items[0]
+
+
+def time_to(tolerance: float, grid: Any, dtype: str) -> tuple[float, int]:
+    """Seconds and iterations of a solve of A x = A 1 after set-up, the second one of two."""
+    counts = [cupy.full(n, 3.0) for n in grid]
+    for count in counts:
+        count[0] -= 1.0
+        count[-1] -= 1.0
+    b = 27.0 - counts[0][:, None, None] * counts[1][None, :, None] * counts[2][None, None, :]
+    with Solver(problems.hpcg(grid), device="cuda", M="hpcg", precond_dtype=dtype) as solver:
+        solver.solve(b, rtol=tolerance)
+        solution = solver.solve(b, rtol=tolerance)
+    assert solution.converged
+    return solution.timings["solve"], solution.iterations
+
+
+def cycle_of(engine: EagerEngine, hierarchy: Hierarchy) -> Callable[[], None]:
+    """The V-cycle of a hierarchy, on levels of its own."""
+    levels = engine.per_chunk(hierarchy.build)
+    cycle = VCycle(engine, [levels.at(depth) for depth in range(hierarchy.depth)])
     r, x = (engine.field(levels.at(0, "layout")) for _ in range(2))
     engine.fill(levels.at(0, "layout"), 1.0, r)
     return lambda: cycle.apply(r, x)
@@ -132,7 +192,7 @@ def report(result: dict[str, Any], name: str, seconds: float, size: int, copy: f
     """Print a line and keep its figures."""
     share = size / seconds / copy
     result["kernels"][name] = {"ms": seconds * 1e3, "bytes": size, "share_of_copy": share}
-    print(f"{name:12s} {seconds * 1e3:8.3f} ms {size / 1e9:7.3f} GB {100 * share:6.1f} % of copy{how}")
+    print(f"{name:28s} {seconds * 1e3:8.3f} ms {size / 1e9:7.3f} GB {100 * share:6.1f} % of copy{how}")
 
 
 def main() -> None:
@@ -156,32 +216,23 @@ def main() -> None:
     print(f"copy {copy / 1e9:.0f} GB/s; set-up of {len(levels)} levels {setup:.3f} s")
     result: dict[str, Any] = {"grid": grid, "copy_gbs": copy / 1e9, "setup_s": setup, "kernels": {}}
     stream = cupy.cuda.Stream(non_blocking=True)
-    with stream:
-        for name, (work, size) in kernel_rows(backend, levels[0], levels[1]).items():
-            report(result, name, timed(in_graph(stream, work)), size, copy)
-    coarse_bytes = sum(level_bytes(level) for level in levels[1:])
-    cycle_bytes = coarse_bytes + level_bytes(levels[0])
-    step_bytes = cycle_bytes + iteration_bytes(levels[0])
-    del levels
-
-    engine = ResidentEngine(hierarchy.partitions[0], "cuda")
-    with engine.scope():
-        solve = Solve(engine, SolveSpec(hierarchy=hierarchy))
-        solve.fill("b", 1.0)
-        solve.start()
-        assert solve.preconditioner is not None
-        cycle = solve.preconditioner
-        below = coarse_cycle(engine, hierarchy)
-        steps: dict[str, tuple[Callable[[], object], int]] = {
-            "v-cycle": (lambda: cycle.apply(solve.cg.r, solve.cg.x), cycle_bytes),
-            "its coarse": (below, coarse_bytes),
-            "iteration": (solve.cg.step, step_bytes),
-        }
-        for name, (step, size) in steps.items():
-            seconds = timed(in_graph(engine.scope(), step))
-            report(result, name, seconds, size, copy, " in a CUDA graph")
-        shares = [result["kernels"]["its coarse"][key] / result["kernels"]["v-cycle"][key] for key in ("ms", "bytes")]
-        print(f"coarse levels: {100 * shares[0]:.1f} % of the V-cycle's time, {100 * shares[1]:.1f} % of its bytes")
+    for dtype in kernels.DTYPES:
+        backend = kernels.load("cuda", dtype=dtype)
+        levels = hierarchy.build(backend, 0)
+        end = "" if dtype == "float64" else f", {dtype}"
+        with stream:
+            for name, (work, size) in kernel_rows(backend, levels[0], levels[1]).items():
+                report(result, name + end, timed(in_graph(stream, work)), size, copy)
+            for name, (work, size) in explicit_rows(backend, hierarchy, levels[0], levels[1]).items():
+                report(result, name + end, timed(in_graph(stream, work)), size, copy)
+        sizes = level_bytes(levels[0]), sum(level_bytes(level) for level in levels[1:])
+        del levels, work
+        cycle_rows(result, hierarchy, dtype, sizes, copy)
+    if arguments.order == "color8":
+        for dtype in kernels.DTYPES:
+            seconds, iterations = time_to(TOLERANCE, grid, dtype)
+            result[f"to_{TOLERANCE:g}_{dtype}"] = {"seconds": seconds, "iterations": iterations}
+            print(f"to {TOLERANCE:g} with a V-cycle in {dtype}: {iterations} iterations, {seconds:.4f} s")
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1))
 

@@ -37,10 +37,12 @@ class BuildLevels:
     Attributes:
         hierarchy: the recipe.
         test_diagonal: scale the finest diagonal as HPCG's TestCG does.
+        products_only: nothing but products is wanted of the finest matrix: store it in less, where that loses nothing.
     """
 
     hierarchy: Hierarchy
     test_diagonal: bool = False
+    products_only: bool = False
 
     def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkLevel, ...]:
         """All levels of one chunk, finest first; the patch has its coefficients, if there are any."""
@@ -49,6 +51,8 @@ class BuildLevels:
             factors = backend.asarray(test_factors(self.hierarchy, number))
             matrix = backend.scale_diagonal(levels[0].matrix, factors)
             levels = (replace(levels[0], matrix=matrix), *levels[1:])
+        if self.products_only:
+            levels = (replace(levels[0], matrix=backend.compacted(levels[0].matrix)), *levels[1:])
         return levels
 
 
@@ -84,6 +88,11 @@ class SolveSpec:
         """Whether the preconditioner has levels of its own, in another value type than A."""
         return self.preconditioner.lowerable and self.precond_dtype != "float64"
 
+    @property
+    def build(self) -> BuildLevels:
+        """What builds the levels of a chunk."""
+        return BuildLevels(hierarchy=self.hierarchy, test_diagonal=self.test_diagonal)
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +114,10 @@ def _rows(system: System, spec: SolveSpec) -> Rows:
     return Rows(partition=partition, offsets=problem.offsets, weights=weights, constant=problem.rule is None)
 
 
-def _levels(system: System, engine: Engine, hierarchy: Hierarchy, spec: SolveSpec) -> list[PerChunk]:
+def _levels(system: System, engine: Engine, build: BuildLevels) -> list[PerChunk]:
     """The levels of a hierarchy in the value type of the engine, a view of the system's; finest first."""
-    chunks = system.per_chunk(BuildLevels(hierarchy=hierarchy, test_diagonal=spec.test_diagonal), engine)
-    return [chunks.at(i) for i in range(hierarchy.depth)]
+    chunks = system.per_chunk(build, engine)
+    return [chunks.at(i) for i in range(build.hierarchy.depth)]
 
 
 @final
@@ -176,8 +185,9 @@ class Solve:
         """The levels of A in float64, and those of `dsolver.hierarchy` for a preconditioner that needs them."""
         engine, spec = self._engine, self._spec
         if not spec.preconditioner.galerkin:
-            finest = spec.hierarchy.finest() if spec.lowered else spec.hierarchy
-            return _levels(self.system, engine, finest, spec), []
+            build = spec.build
+            of_a = replace(build, hierarchy=build.hierarchy.finest(), products_only=True) if spec.lowered else build
+            return _levels(self.system, engine, of_a), []
         rows = _rows(self.system, spec)
         grids = hierarchy.build(engine, rows, spec.precond_dtype)
         return [hierarchy.finest(engine, rows) if spec.lowered else grids[0].chunks], grids
@@ -187,7 +197,7 @@ class Solve:
         self._recorded = recipe.recorded
         if spec.lowered:
             view = engine.lowered(spec.precond_dtype)
-            narrow = [grids[0].chunks] if grids else _levels(self.system, view, spec.hierarchy, spec)
+            narrow = [grids[0].chunks] if grids else _levels(self.system, view, spec.build)
             operator = Operator(view, narrow[0])
             inner = recipe.on(Site(engine=view, levels=narrow, operator=operator, cg=self.cg, grids=grids))
             assert inner is not None

@@ -161,6 +161,13 @@ class Backend(ABC):
         """The same matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
 
     @abstractmethod
+    def compacted(self, matrix: Any) -> Any:
+        """The same matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.
+
+        Products are formed in the backend's value type as before, so the bits are the same; half as much is read.
+        """
+
+    @abstractmethod
     def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Any:
         """Injection between two levels; fine_row: int32 (coarse rows,), the fine row of each coarse row."""
 
@@ -339,6 +346,12 @@ def scale_of(xx: npt.NDArray[np.float64]) -> float:
     if not (square > 0.0 and math.isfinite(square)):
         return 1.0
     return math.ldexp(1.0, -((math.frexp(square)[1] - 1) >> 1))
+
+
+def lossless(values: Array) -> Array:
+    """Values as float32 if every one of them is such a number, else as they are."""
+    narrow = narrowed(values, np.dtype(np.float32))
+    return narrow if bool((narrow == values).all()) else values
 
 
 def narrowed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels import galerkin
-from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, narrowed, ratio, scale_of, sound
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, lossless, narrowed, ratio, scale_of, sound
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
 from dsolver.kernels.stencil import AROUND, ConstantStencil, StarTransfer
@@ -135,6 +135,9 @@ class NumpyBackend(Backend):
     def scale_diagonal(self, matrix: TextbookMatrix, factors: F64) -> TextbookMatrix:
         scaled = matrix.diagonal * factors.reshape(-1, order="F")
         return replace(matrix, diagonal=in_range(scaled, self.dtype))
+
+    def compacted(self, matrix: TextbookMatrix) -> TextbookMatrix:
+        return replace(matrix, values=lossless(matrix.values))
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
         coarse_of = np.full(fine.rows, -1, dtype=np.int32)

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, ratio, scale_of, sound
+from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, lossless, ratio, scale_of, sound
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cpu import assembly, galerkin, stencil, sweeps, vectors
 from dsolver.kernels.cpu.team import Team
@@ -108,6 +108,9 @@ class CpuBackend(Backend):
         diagonal = matrix.diagonal.astype(np.float64)
         diagonal[matrix.layout.position] *= factors.reshape(-1, order="F")
         return replace(matrix, diagonal=in_range(diagonal, self.dtype))
+
+    def compacted(self, matrix: Matrix) -> Matrix:
+        return replace(matrix, local=replace(matrix.local, values=lossless(matrix.local.values)))
 
     def transfer(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> Transfer:
         fine_of = np.full(coarse.size, -1, dtype=np.int32)

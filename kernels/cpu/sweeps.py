@@ -52,7 +52,7 @@ def _width(s: Any, m: Any) -> Any:
 @compiled(fastmath={"contract"})
 def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
     """y = A_local x on storage slices [first, last)."""
-    acc = np.empty(_SLICE, m[2].dtype)
+    acc = np.empty(_SLICE, x.dtype)  # the values may be stored in a smaller type
     for s in range(uint64(first), uint64(last)):
         p = s * SLICE
         for lane in range(SLICE):

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.backend import Backend, Entries, StencilRows
+from dsolver.kernels.backend import Backend, Entries, StencilRows, lossless
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cuda import assembly, galerkin
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
@@ -102,6 +102,13 @@ class CudaBackend(Backend):
         self.synchronize()  # sweeps read a matrix before they wait for earlier launches
         return replace(matrix, diagonal=diagonal)
 
+    def compacted(self, matrix: CudaMatrix | CudaStencil) -> CudaMatrix | CudaStencil:
+        if isinstance(matrix, CudaStencil):  # stores no entries
+            return matrix
+        values = lossless(matrix.local.values)
+        self.synchronize()  # as above
+        return replace(matrix, local=replace(matrix.local, values=values))
+
     def transfer(self, fine: Layout, coarse: Layout, fine_row: Array) -> Transfer:
         places = fine.position[cupy.asarray(fine_row)]
         fine_of = cupy.full(coarse.size, -1, dtype=np.int32)
@@ -124,14 +131,19 @@ class CudaBackend(Backend):
             self._stencils.spmv(a, x, y)
             return
         grid, block, tail = a.all_slices
-        follow(self._sweeps["spmv"], grid, block, (*a.plane_arguments, x, y, *tail))
+        follow(self._sweeps["spmv" + _stored(a, self.dtype)], grid, block, (*a.plane_arguments, x, y, *tail))
 
     def spmv_dot(self, a: CudaMatrix | CudaStencil, x: Array, y: Array, dot: Array) -> None:
         if isinstance(a, CudaStencil):
             self._stencils.spmv(a, x, y, dot)
             return
         grid, block, tail = a.all_slices
-        follow(self._sweeps["spmv_dot"], grid, block, (*a.plane_arguments, x, y, a.partials, *tail))
+        follow(
+            self._sweeps["spmv_dot" + _stored(a, self.dtype)],
+            grid,
+            block,
+            (*a.plane_arguments, x, y, a.partials, *tail),
+        )
         self._sum(a.partials, len(a.by_plane), dot)
 
     def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
@@ -164,7 +176,7 @@ class CudaBackend(Backend):
     def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
-            only = Unit(launch=color_launch(first - 1, last - 1, reverse=False))
+            only = Unit(launch=color_launch(first - 1, last - 1, self.dtype.itemsize, reverse=False))
             self._half_sweep(self._sweeps["restrict_residual"], Sweep(units=(only,)), a, t.coarse_of, e, rc)
 
     def prolong(self, t: Transfer, xc: Array, c: Array) -> None:
@@ -346,6 +358,8 @@ class CudaBackend(Backend):
 _SWEEPS = (
     "spmv",
     "spmv_dot",
+    "spmv_compact",
+    "spmv_dot_compact",
     "spmv_halo",
     "spmv_halo_dot",
     "subtract_halo",
@@ -385,6 +399,11 @@ _VECTORS = (
     "load",
     "total",
 )
+
+
+def _stored(a: CudaMatrix, dtype: np.dtype[Any]) -> str:
+    """The end of the name of a kernel for values stored as these are."""
+    return "" if a.local.values.dtype == dtype else "_compact"
 
 
 def _grid(size: int) -> tuple[tuple[int], tuple[int]]:

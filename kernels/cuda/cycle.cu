@@ -6,8 +6,8 @@
 #define MATRIX \
     const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
 
-// Blocks of at most 128 threads, so few registers each that BLOCKS of them share a multiprocessor.
-#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, STAGING ? STAGING_BLOCKS : BLOCKS)
+// Blocks of at most WIDEST warps, so few registers each that BLOCKS of them share a multiprocessor.
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS)
 
 // The slice of this warp in the order of `entries`, or return: all lanes of a warp leave together.
 #define LISTED_SLICE()                                                     \
@@ -55,7 +55,7 @@ KERNEL(10) backward_solve(
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
     const real right = __ldcs(w + p);
-    x[p] = (right - products(slice, ahead, slice.upper, slice.width, x, lane)) / d;
+    x[p] = quotient(right - products(slice, ahead, slice.upper, slice.width, x, lane), d);
 }
 
 // y[target] = A x, or += A x, with a rectangular A. Of trilinear interpolation: 27/8 entries (27) a fine row, once for

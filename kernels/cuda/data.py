@@ -44,7 +44,7 @@ class CudaMatrix(Matrix):
     def all_slices(self) -> Launch:
         """One warp for each slice of `local`."""
         count = len(self.by_plane)
-        return *warps(count), (np.int32(count),)
+        return *warps(count, int(self.diagonal.itemsize)), (np.int32(count),)
 
     @cached_property
     def backward_all(self) -> Sweep:
@@ -72,7 +72,7 @@ class CudaProduct(Product):
     def launch(self) -> Launch | None:
         """One warp for each slice; None if there is none."""
         count = len(self.in_order)
-        return (*warps(count), (np.int32(count),)) if count else None
+        return (*warps(count, int(self.slices.values.itemsize)), (np.int32(count),)) if count else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,4 +96,5 @@ class CudaHaloMatrix(HaloMatrix):
     def launch(self) -> Launch | None:
         """One warp for each slice; None if there is none."""
         count = len(self.boundary)
-        return (*warps(-(-count // SLICE)), (np.int32(count),)) if count else None
+        itemsize = int(self.slices.values.itemsize)
+        return (*warps(-(-count // SLICE), itemsize), (np.int32(count),)) if count else None

@@ -24,8 +24,9 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.layout import SLICE, Array, Layout, Slices
 
-WIDEST = 4
-"""Most warps of a block, as slices.cuh and sweeps.cu say too. Sweeps with 8 were 3 % slower, with 16 10 %."""
+WIDEST = {8: 4, 4: 8}
+"""Most warps of a block that multiplies, by bytes of a value, as slices.cuh says too. Of doubles, sweeps with 8 were 3
+% slower, with 16 10 %; of floats, 8 were 1 % faster, and 14 % on a level of 64^3."""
 WARPS_TO_FILL = 16
 """Below this many warps a multiprocessor, blocks become narrower: a small level must reach every one of them first."""
 CHAINS = 2
@@ -67,18 +68,19 @@ class Sweep:
         return 1 + max((unit.chain for unit in self.units), default=0)
 
 
-def warps(count: int) -> tuple[tuple[int], tuple[int]]:
-    """Grid and block for a number of warps, at least one."""
-    width, enough = WIDEST, WARPS_TO_FILL * _property("multiProcessorCount")
-    while width > 1 and count < enough // WIDEST * width:
+def warps(count: int, itemsize: int = 8) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block for a number of warps, at least one, that work on values of so many bytes."""
+    widest = WIDEST[itemsize]
+    width, enough = widest, WARPS_TO_FILL * _property("multiProcessorCount")
+    while width > 1 and count < enough // widest * width:
         width //= 2
     return (-(-count // width),), (width * SLICE,)
 
 
-def color_launch(first: int, last: int, *, reverse: bool) -> Launch:
+def color_launch(first: int, last: int, itemsize: int, *, reverse: bool) -> Launch:
     """A launch over slices [first, last) of a matrix, front to back or back to front."""
     start, step = (last - 1, -1) if reverse else (first, 1)
-    return *warps(last - first), (np.int32(start), np.int32(step), np.int32(last - first))
+    return *warps(last - first, itemsize), (np.int32(start), np.int32(step), np.int32(last - first))
 
 
 def slabs_of(layout: Layout, itemsize: int) -> int:
@@ -108,26 +110,27 @@ def sweeps(layout: Layout, has_upper: npt.NDArray[np.bool_], entries: Array, loc
     ranges = [(int(first) - 1, int(last) - 1) for first, last in pairwise(layout.color_slices)]
     forward = [c for c, (first, last) in enumerate(ranges) if first < last]
     backward = [c for c in reversed(forward) if has_upper[c]]
-    slabs = slabs_of(layout, local.values.itemsize)
+    itemsize = int(local.values.itemsize)
+    slabs = slabs_of(layout, itemsize)
     if slabs == 1:
-        return _plain(forward, ranges), _plain(backward, ranges)
+        return _plain(forward, ranges, itemsize), _plain(backward, ranges, itemsize)
     return (
-        _in_slabs(forward, ranges, _cuts(layout, forward, slabs, entries, local, back=False), back=False),
-        _in_slabs(backward, ranges, _cuts(layout, backward, slabs, entries, local, back=True), back=True),
+        _in_slabs(forward, ranges, _cuts(layout, forward, slabs, entries, local, back=False), itemsize, back=False),
+        _in_slabs(backward, ranges, _cuts(layout, backward, slabs, entries, local, back=True), itemsize, back=True),
     )
 
 
-def _plain(colors: Sequence[int], ranges: list[tuple[int, int]]) -> Sweep:
+def _plain(colors: Sequence[int], ranges: list[tuple[int, int]], itemsize: int) -> Sweep:
     """One launch a color.
 
     Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
     L2 still holds.
     """
-    return Sweep(units=tuple(Unit(launch=color_launch(*ranges[c], reverse=c % 2 == 1)) for c in colors))
+    return Sweep(units=tuple(Unit(launch=color_launch(*ranges[c], itemsize, reverse=c % 2 == 1)) for c in colors))
 
 
 def _in_slabs(
-    colors: Sequence[int], ranges: list[tuple[int, int]], cuts: npt.NDArray[np.int64], *, back: bool
+    colors: Sequence[int], ranges: list[tuple[int, int]], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool
 ) -> Sweep:
     """Two slabs at a time, color after color; cuts[i, j] is where slab j of the i-th color begins in the walk."""
     slabs = cuts.shape[1] - 1
@@ -141,7 +144,7 @@ def _in_slabs(
                 if low < high:
                     first, end = ranges[color]
                     span = (end - int(high), end - int(low)) if back else (first + int(low), first + int(high))
-                    launch = color_launch(*span, reverse=(color % 2 == 1) != back)
+                    launch = color_launch(*span, itemsize, reverse=(color % 2 == 1) != back)
                     units.append(Unit(launch=launch, chain=chain, after=newest.get((slab - 1, i - 1))))
                     last[chain] = len(units) - 1
                 newest[slab, i] = last[chain]

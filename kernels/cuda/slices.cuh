@@ -20,13 +20,16 @@ struct __align__(16) Entries {
     unsigned shape;     // first upper column, first coarse one, width (10 bits each), and whether it is a run
 };
 
-// One slice as a warp sees it. All but `values` is the same in all lanes.
-struct Slice {
-    const real* values;     // this lane's value of entry column 0
+// One slice as a warp sees it, with values stored as `Value`. All but `values` is the same in all lanes.
+template <typename Value>
+struct SliceOf {
+    const Value* values;    // this lane's value of entry column 0
     const int* columns;     // the slice's first column index
     int upper, coarse, width;
     bool run;
 };
+
+using Slice = SliceOf<real>;
 
 __device__ __forceinline__ int lane_number() { return threadIdx.x % SLICE; }
 
@@ -37,7 +40,8 @@ __device__ __forceinline__ Entries load_entries(const Entries* where) {
     return {packed.x, packed.y, static_cast<int>(packed.z), packed.w};
 }
 
-__device__ __forceinline__ Slice slice_of(Entries e, const real* values, const int* columns, int lane) {
+template <typename Value>
+__device__ __forceinline__ SliceOf<Value> slice_of(Entries e, const Value* values, const int* columns, int lane) {
     return {
         values + static_cast<long long>(e.start) * SLICE + lane,
         columns + e.columns,
@@ -49,29 +53,30 @@ __device__ __forceinline__ Slice slice_of(Entries e, const real* values, const i
 }
 
 // COUNT entry columns whose bases lie in lanes from .. from + COUNT - 1 of `base`. All COUNT values and all COUNT x are
-// requested before the first is used: loads in flight are what hides the memory's latency, and they must be IN_FLIGHT
-// bytes' worth. Matrix values are read once
-// in a pass, so they go past the caches' best places (__ldcs); x is read up to 27 times and stays in L1 and L2.
+// requested before the first is used: loads in flight are what hides the memory's latency, so there are more of them
+// where they are smaller. Matrix values are read once in a pass, so they go past the caches' best places (__ldcs); x is
+// read up to 27 times and stays in L1 and L2.
 constexpr int IN_FLIGHT = 32 / sizeof(real);
 
-template <int COUNT>
+template <int COUNT, typename Value>
 __device__ __forceinline__ real run_columns(
-    real sum, const real* values, int base, int from, const real* x, int lane
+    real sum, const Value* values, int base, int from, const real* x, int lane
 ) {
-    real a[COUNT], b[COUNT];
+    Value a[COUNT];
+    real b[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) b[i] = x[__shfl_sync(ALL_LANES, base, from + i) + lane];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum = fma(a[i], b[i], sum);
+    for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
     return sum;
 }
 
 // The last LEFT < 2 COUNT entry columns of a run, in powers of two.
-template <int COUNT>
+template <int COUNT, typename Value>
 __device__ __forceinline__ real run_rest(
-    real sum, const real*& values, int base, int from, int left, const real* x, int lane
+    real sum, const Value*& values, int base, int from, int left, const real* x, int lane
 ) {
     if (left >= COUNT) {
         sum = run_columns<COUNT>(sum, values, base, from, x, lane);
@@ -83,11 +88,12 @@ __device__ __forceinline__ real run_rest(
     return sum;
 }
 
-template <int COUNT>
+template <int COUNT, typename Value>
 __device__ __forceinline__ real explicit_columns(
-    real sum, const real* values, const int* columns, const real* x
+    real sum, const Value* values, const int* columns, const real* x
 ) {
-    real a[COUNT], b[COUNT];
+    Value a[COUNT];
+    real b[COUNT];
     int c[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) c[i] = __ldcs(columns + i * SLICE);
@@ -96,17 +102,19 @@ __device__ __forceinline__ real explicit_columns(
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) b[i] = x[c[i]];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum = fma(a[i], b[i], sum);
+    for (int i = 0; i < COUNT; ++i) sum = fma(static_cast<real>(a[i]), b[i], sum);
     return sum;
 }
 
 // sum + entry columns [first, last) of the slice times x, added in column order whatever the blocking.
 // Run slices: 8.1 bytes an entry (32 bases arrive in one load and go round by shuffles); explicit ones: 12.
 // All lanes of the warp must call this with the same first and last.
+// Values of a smaller type are widened first, which is exact.
+template <typename Value>
 __device__ __forceinline__ real add_products(
-    real sum, const Slice& slice, int first, int last, const real* x, int lane
+    real sum, const SliceOf<Value>& slice, int first, int last, const real* x, int lane
 ) {
-    const real* values = slice.values + first * SLICE;
+    const Value* values = slice.values + first * SLICE;
     if (slice.run) {
         for (int k = first; k < last; k += SLICE) {
             const int count = min(SLICE, last - k);
@@ -151,9 +159,9 @@ __device__ __forceinline__ void wait_for_last_launch() {
 constexpr bool STAGING = sizeof(real) == 4;
 constexpr int AHEAD = IN_FLIGHT;
 constexpr int STAGED = 26;       // entry columns that a warp can have in shared memory: those of a row of 27 points
-constexpr int WIDEST = 4;        // most warps of a block (schedule.py)
+constexpr int WIDEST = STAGING ? 8 : 4;   // most warps of a block (schedule.py)
 constexpr int X_IN_FLIGHT = 16;  // items of x that a thread requests at a time; 8 were 2 % slower
-constexpr int STAGING_BLOCKS = 10;   // that share a multiprocessor; 12 and 14 were 6 and 10 % slower, 8 5 %
+constexpr int STAGING_BLOCKS = 5;   // that share a multiprocessor; 6 and 7 were 6 and 10 % slower, 4 5 %
 
 struct Ahead {
     real a[AHEAD];          // without staging
@@ -287,6 +295,16 @@ __device__ __forceinline__ real products(
         if (k >= last) return sum;
         base = lane < last - k ? __ldg(slice.columns + k + lane) : 0;
     }
+}
+
+// a / b; of floats to two units in the last place, where an exact quotient made smoothers 1 % slower.
+__device__ __forceinline__ real quotient(real a, real b) {
+    if constexpr (STAGING) {
+        float q;
+        asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(static_cast<float>(a)), "f"(static_cast<float>(b)));
+        return q;
+    }
+    return a / b;
 }
 
 // The sum over the warp's lanes, in every lane: a fixed tree, so the bits repeat.

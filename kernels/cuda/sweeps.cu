@@ -24,17 +24,17 @@
 
 #define RANGE int first, int step, int count
 
-// Blocks of at most 128 threads and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
+// Blocks of at most WIDEST warps and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
 // memory, and more warps wait better. Bounds are set where they were measured to win (spmv_dot 5 %, sweeps up to 1 %);
 // four columns in flight a thread is the best number for the same reason: eight need half as many registers again.
-#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(128, STAGING ? STAGING_BLOCKS : BLOCKS)
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS)
 
 // y = A_local x: 26 entries (211) + diagonal, x, y (24) = 235 bytes a row.
 // `entries` lists the slices by the lattice row of their first row: the colors of one lattice plane run next to each
 // other, so x comes from memory once; color after color it would come eight times.
-template <bool WITH_DOT>
+template <bool WITH_DOT, typename Value>
 __device__ __forceinline__ void multiply(
-    MATRIX, const real* diagonal, const real* x, real* y, double* partials, int count
+    const Entries* entries, const Value* values, const int* columns, const real* diagonal, const real* x, real* y, double* partials, int count
 ) {
     next_may_start();
     const int number = warp_number();
@@ -42,7 +42,7 @@ __device__ __forceinline__ void multiply(
     const int lane = lane_number();
     const Entries found = load_entries(entries + number);
     const int p = (found.slice + 1) * SLICE + lane;
-    const Slice slice = slice_of(found, values, columns, lane);
+    const SliceOf<Value> slice = slice_of(found, values, columns, lane);
     wait_for_last_launch();
     const real sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
@@ -69,6 +69,24 @@ KERNEL(12) spmv_dot(
     multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
 }
 
+// Both with values that are stored as float because that lost nothing (`Backend.compacted`): 26 entries of 4.125 bytes
+// (107) + diagonal, x, y (24) = 131 bytes a row of doubles, and the bits of the kernels above.
+#define COMPACT \
+    const Entries* __restrict__ entries, const float* __restrict__ values, const int* __restrict__ columns
+
+KERNEL(12) spmv_compact(
+    COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y, int count
+) {
+    multiply<false>(entries, values, columns, diagonal, x, y, nullptr, count);
+}
+
+KERNEL(12) spmv_dot_compact(
+    COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y,
+    double* __restrict__ partials, int count
+) {
+    multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
+}
+
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
 // slabs the earlier colors' x again in each launch (28).
 KERNEL(10) forward_from_zero(
@@ -81,7 +99,7 @@ KERNEL(10) forward_from_zero(
     wait_for_last_launch();
     const real right = __ldcs(r + p);
     const real sum = products(slice, ahead, 0, slice.upper, x, lane);
-    x[p] = (right - sum) / d;
+    x[p] = quotient(right - sum, d);
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
@@ -94,7 +112,7 @@ KERNEL(10) backward(
     wait_for_last_launch();
     const real old = w[p];
     const real sum = products(slice, ahead, slice.upper, slice.width, x, lane);
-    x[p] = old - sum / d;
+    x[p] = old - quotient(sum, d);
 }
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
@@ -108,7 +126,7 @@ KERNEL(10) backward_keep(
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
     const real old = x[p];
-    const real change = products(slice, ahead, slice.upper, slice.width, x, lane) / d;
+    const real change = quotient(products(slice, ahead, slice.upper, slice.width, x, lane), d);
     __stcs(e + p, change);
     x[p] = old - change;
 }
@@ -130,9 +148,9 @@ KERNEL(10) forward_corrected(
     if constexpr (STAGING) tail = products(slice, behind, slice.coarse, slice.width, c, lane);
     else tail = add_products(0, slice, slice.coarse, slice.width, c, lane);
     const real right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
-    const real fresh = (right - sum) / d;
+    const real fresh = quotient(right - sum, d);
     __stcs(w + p, fresh);
-    x[p] = fresh - kept - tail / d;
+    x[p] = fresh - kept - quotient(tail, d);
 }
 
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with

@@ -398,7 +398,7 @@ def test_rectangular_products(pair: tuple[Box, Box], *, in_order: bool) -> None:
         x, y = b.vector(1), b.zeros()
         b.kernel("prolong_add")(inner, xc, x)
         b.kernel("restrict_full")(inner, xc, y)
-        h = put(np.pad(rng.standard_normal(slots), b.backend.guard))
+        h = put(np.pad(rng.standard_normal(slots), b.backend.guard).astype(b.backend.dtype))
         both_parts = b.zeros()
         b.kernel("copy")(y, both_parts)
         b.kernel("spmv_halo")(outer, h, both_parts)
@@ -629,6 +629,28 @@ def test_directions_are_updated_in_double_from_a_narrow_vector(name: str) -> Non
     exact[:] = z
     wide.kernel("update_p")(exact, b.scalar(1.0), b.scalar(3.0), b.scalar(1.0), expected)
     close(wide.block(p), wide.block(expected), 1e-15)
+
+
+@pytest.mark.parametrize("name", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("exact", [False, True])
+def test_compact_storage_changes_no_bit_and_is_taken_only_where_it_loses_nothing(
+    case: Case, name: str, *, exact: bool
+) -> None:
+    b = box(case, name)
+    weights = b.backend.to_host(b.stencil.weights)
+    rows = replace(b.stencil, weights=b.backend.asarray(weights.astype(np.float32).astype(float) if exact else weights))
+    plain = b.backend.matrix(b.layout, rows, None)
+    compact = b.backend.compacted(plain)
+    stored = (compact.values if name == "numpy" else compact.local.values).dtype
+    single = b.case.rows == 1  # no entry beside the diagonal
+    assert stored == (np.float32 if exact or single else np.float64)
+    results = []
+    for matrix in (plain, compact):
+        y, z, dot = b.zeros(), b.zeros(), b.scalar()
+        b.kernel("spmv")(matrix, b.vector(1), y)
+        b.kernel("spmv_dot")(matrix, b.vector(1), z, dot)
+        results.append([b.block(y), b.block(z), b.backend.to_host(dot).copy()])
+    assert all((one == other).all() for one, other in zip(*results, strict=True))
 
 
 @pytest.mark.parametrize("name", ["numpy float32", "cpu float32", pytest.param("cuda float32", marks=pytest.mark.gpu)])
