@@ -179,6 +179,8 @@ class EagerEngine(Engine):
         assert isinstance(x, EagerField)
         assert isinstance(halo, EagerHalo)
         halo.wait()  # an exchange that nobody has read may still be under way
+        if halo.level is None:
+            halo.level = x.level
         lane = halo.channel.lane()
         with lane, self.stopwatch.span("pack", "pack", halo.level):
             halo.channel.pack(x.items)

@@ -60,19 +60,32 @@ from dsolver.partition import Partition, Triple
 # The dashboard groups tasks by the words before the first digit. It also ends a name at a later word of eight letters
 # that begins with a to f, which it takes for a hash: hence `halo-exchanges`, and `coarsest` as a first word.
 LABELS: Final = {
+    "dense_solve": "coarsest-direct",
     "dot": "dot-partial",
+    "forward": "forward-half-sweep",
     "load": "load-block",
+    "move": "move-rows",
     "pack": "halo-pack",
+    "postsmooth": "inner-postsmooth",
+    "prolong_add": "prolong",
     "residual_halo": "boundary-residual",
-    "restore": "boundary-restore",
+    "restore": "boundary-reset",
+    "restrict": "restriction",
+    "restrict_full": "full-restrict",
     "spmv": "inner-spmv",
     "spmv_dot": "inner-spmv",
     "spmv_halo": "boundary-spmv",
     "spmv_halo_dot": "boundary-spmv",
     "subtract_halo": "boundary-postsmooth",
     "symgs": "coarsest-symgs",
+    "update_x_r": "update-iterate",
+    "upper_residual": "upper-sum",
 }
-"""What people read on the dashboard, by kernel; the others are called as they are, with hyphens."""
+"""What people read on the dashboard, by kernel; the others are called as they are, with hyphens.
+
+A name's color is a hash of it, one of 19. These names are chosen so that all operations of an iteration with the same
+preconditioner have different ones (a test knows which).
+"""
 
 EXCHANGE: Final = "halo-exchanges"
 REDUCE: Final = "dot-reduce"
@@ -188,7 +201,7 @@ class GraphEngine(Engine):
         packed = self._map(LABELS["pack"], pack_halo, (plan, x), kernel="pack")
         inputs = Inputs()
         step = self._step(EXCHANGE, (inputs.argument(plan),))
-        halo.version = self._version(EXCHANGE, plan.level)
+        halo.version = self._version(EXCHANGE, level_of((plan, x)))
         for chunk, senders in enumerate(halo.senders):
             buffers = [packed.key(sender) for sender in senders]
             self._add(halo.version.key(chunk), exchange_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pytest
 from dask.utils import key_split
 from distributed import Client, LocalCluster, Worker
+from distributed.utils import color_of
 
 from dsolver import kernels, problems
 from dsolver.engines import graph
@@ -286,8 +287,8 @@ def test_keys_are_readable(client: Client) -> None:
     assert prefixes >= {
         *("setup-levels", "load-block", "unload-block", "kept-values", "fill", "waxpby"),
         *("halo-pack", "halo-exchanges", "inner-spmv", "boundary-spmv", "dot-partial", "dot-reduce"),
-        *("presmooth", "restrict", "boundary-residual", "coarsest-symgs", "prolong"),
-        *("boundary-postsmooth", "postsmooth", "update-p", "update-x-r"),
+        *("presmooth", "restriction", "boundary-residual", "coarsest-symgs", "prolong"),
+        *("boundary-postsmooth", "inner-postsmooth", "update-p", "update-iterate"),
     }
 
 
@@ -453,3 +454,30 @@ def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypat
         assert isinstance(rr, GraphScalar)
         assert rr.version is None
         assert engine.read(rr) == (rr.value,)
+
+
+SHARED = ("pack", "dot", "spmv_dot", "spmv_halo", "subtract_halo", "update_p", "update_x_r")
+
+
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        ("presmooth", "restrict", "residual_halo", "symgs", "prolong", "postsmooth", "restore"),
+        (
+            "forward",
+            "upper_residual",
+            "lower_residual",
+            "backward",
+            "restrict_full",
+            "prolong_add",
+            "dense_solve",
+            "move",
+        ),
+    ],
+)
+def test_names_are_whole_and_have_colors_of_their_own(kernels: tuple[str, ...]) -> None:
+    """Dask makes a task's name of its key, and a hash of the name its color."""
+    names = [graph.LABELS.get(name, name.replace("_", "-")) for name in (*SHARED, *kernels)]
+    names += [graph.EXCHANGE, graph.REDUCE]
+    assert [key_split(f"{name}-L0-0123abcd") for name in names] == names
+    assert len({color_of(name) for name in names}) == len(names)
