@@ -6,6 +6,7 @@ from dsolver.checkpoint import Checkpoint
 from dsolver.errors import (
     ClusterError,
     DeviceError,
+    DeviceMemoryError,
     DsolverError,
     InconsistentWarning,
     InputError,
@@ -13,6 +14,7 @@ from dsolver.errors import (
     RankError,
     WorkerLostError,
 )
+from dsolver.estimation import Estimate, estimate
 from dsolver.iteration import State
 from dsolver.monitor.notebook import Live
 from dsolver.problems import Problem
@@ -25,7 +27,9 @@ __all__ = [
     "Checkpoint",
     "ClusterError",
     "DeviceError",
+    "DeviceMemoryError",
     "DsolverError",
+    "Estimate",
     "InconsistentWarning",
     "InputError",
     "Live",
@@ -39,6 +43,7 @@ __all__ = [
     "Status",
     "WorkerLostError",
     "cg",
+    "estimate",
     "preconditioners",
     "problems",
     "solve",

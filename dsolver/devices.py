@@ -25,11 +25,13 @@ class Gpu:
         name: as the driver calls it.
         bus: its PCI address, which tells whether two processes share it.
         memory: bytes.
+        bandwidth: of the memory by the driver's clock and width, bytes per second; 0 where it does not tell.
     """
 
     name: str
     bus: str
     memory: int
+    bandwidth: float = 0.0
 
 
 def find_gpu() -> Gpu | str:
@@ -50,7 +52,41 @@ def find_gpu() -> Gpu | str:
         name=properties["name"].decode(),
         bus=runtime.deviceGetPCIBusId(number),
         memory=int(properties["totalGlobalMem"]),
+        bandwidth=_bandwidth(runtime, number),
     )
+
+
+def free_memory() -> int:
+    """Bytes that this process can still get of its GPU: free ones, and those that CuPy keeps unused.
+
+    A limit that the user has set for CuPy's pool counts.
+    """
+    cupy: Any = importlib.import_module("cupy")
+    pool = cupy.get_default_memory_pool()
+    free = int(cupy.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+    limit = int(pool.get_limit())
+    return min(free, limit - int(pool.used_bytes())) if limit else free
+
+
+def free_memory_of(client: Client | None, workers: Sequence[str]) -> tuple[int, ...]:
+    """`free_memory` of each worker's GPU, or of this process's.
+
+    Raises:
+        ClusterError: a worker does not answer.
+    """
+    if client is None:
+        return (free_memory(),)
+    found = ask_all(client, free_memory, workers)
+    return tuple(found[worker] for worker in workers)
+
+
+def _bandwidth(runtime: Any, device: int) -> float:
+    try:
+        kilohertz = runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryClockRate, device)
+        bits = runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device)
+    except (AttributeError, runtime.CUDARuntimeError):
+        return 0.0
+    return 2.0 * 1e3 * int(kilohertz) * int(bits) / 8  # two transfers a clock
 
 
 def of_process(wanted: str) -> str:

@@ -5,6 +5,7 @@
     DsolverError
     ├── InputError (ValueError)        an argument cannot be right; nothing was started
     ├── DeviceError (RuntimeError)     a device or its software is missing
+    │   └── DeviceMemoryError          a GPU's memory will not suffice; nothing was started
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
     │   └── RankError                  a rank of a running solve failed; every rank has stopped
     │       └── WorkerLostError        because its worker died, left or hangs
@@ -26,6 +27,10 @@ class InputError(DsolverError, ValueError):
 
 class DeviceError(DsolverError, RuntimeError):
     """A device, or the software that drives it, is missing."""
+
+
+class DeviceMemoryError(DeviceError):
+    """The memory of a GPU will not suffice for its part of the system. Nothing was started."""
 
 
 class ClusterError(DsolverError, RuntimeError):

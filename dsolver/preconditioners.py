@@ -274,7 +274,10 @@ class Noise:
             bits ^= bits >> np.uint32(shift)
             bits *= np.uint32(factor)
         bits ^= bits >> np.uint32(16)
-        return bits * 2.0**-32 - 0.5
+        values = bits.astype(np.float64)
+        values *= 2.0**-32
+        values -= 0.5
+        return values
 
 
 def _ranges(partition: Partition, number: int) -> Iterator[tuple[int, int]]:

@@ -15,8 +15,10 @@ import numpy as np
 
 from dsolver.checkpoint import Checkpoint, checkpoint_of
 from dsolver.containers import Container, container_of, stacked
+from dsolver.devices import free_memory_of
 from dsolver.engines.job import Job
-from dsolver.errors import ClusterError, InconsistentWarning, InputError
+from dsolver.errors import ClusterError, DeviceMemoryError, InconsistentWarning, InputError
+from dsolver.estimation import planned
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.kernels import DTYPES
 from dsolver.levels import Hierarchy
@@ -126,7 +128,7 @@ class Solver:
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
+        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) a GPU's memory will not suffice.
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
     """
 
@@ -156,6 +158,7 @@ class Solver:
             )
         self._spec = self._planned(problem)
         self._given = problem  # with its arrays, should the levels have to be made again
+        self._check_memory()
         self._held = self._claimed()
         self._lock = threading.Lock()
         self._solving: Container | None = None
@@ -451,6 +454,16 @@ class Solver:
         chunks = problem.chunks or self._runtime.chunks_for(problem.grid, 2 ** (levels - 1))
         hierarchy = Hierarchy.plan(problem, chunks, self._order, levels)
         return SolveSpec(hierarchy=hierarchy, preconditioner=self._recipe, precond_dtype=self._precond_dtype)
+
+    def _check_memory(self) -> None:
+        """Refuse what no GPU could hold before anything is started."""
+        runtime = self._runtime
+        if runtime.device != "cuda":
+            return
+        free = free_memory_of(runtime.client, runtime.workers)
+        plan = planned(self._spec.hierarchy, self._recipe, runtime.workers, device="cuda", available=free)
+        if plan.shortage is not None:
+            raise DeviceMemoryError(plan.shortage)
 
     def _opened(self) -> Job:
         if self._job is None:

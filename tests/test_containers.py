@@ -224,8 +224,7 @@ def test_a_dask_array_whose_norm_underflows_is_refused(where: Client | None) -> 
 
 def labeled(values: Any) -> Any:
     """A DataArray with coordinates along two axes and one that depends on two, a name and attributes."""
-    import xarray as xr
-
+    xr = pytest.importorskip("xarray")
     nx, ny, nz = values.shape
     return xr.DataArray(
         values,
@@ -237,7 +236,7 @@ def labeled(values: Any) -> Any:
 
 
 def test_labels_come_back_with_the_solution() -> None:
-    import xarray as xr
+    xr = pytest.importorskip("xarray")
 
     grid = (8, 8, 16)
     problem, plain = problems.poisson7(grid), np.random.default_rng(0).standard_normal(grid)
@@ -278,7 +277,7 @@ def test_labels_around_dask_arrays_stay_around_dask_arrays(client: Client) -> No
 
 
 def test_dimensions_in_another_order_are_refused() -> None:
-    import xarray as xr
+    xr = pytest.importorskip("xarray")
 
     b = labeled(np.ones((8, 8, 8)))
     with pytest.raises(InputError, match=r"b has the dimensions .*'z', 'y', 'x'.*pass b.transpose\('x', 'y', 'z'\)"):

@@ -1,0 +1,218 @@
+"""What a solve will take: memory of each worker and a rough time, told before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from dsolver import devices, memory
+from dsolver.errors import InputError
+from dsolver.levels import Hierarchy
+from dsolver.memory import Bytes
+from dsolver.ordering import Order
+from dsolver.partition import Triple
+from dsolver.placement import cut_for, owners_of
+from dsolver.preconditioners import Chebyshev, Hpcg, Recipe, recipe_of
+from dsolver.problems import Problem
+from dsolver.runtime import DeviceName, connect
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+REACHED: Final = 0.85
+"""The part of a GPU's nominal bandwidth that these kernels reach."""
+COPIED: Final = 1 << 26
+"""Bytes of the copy that measures a CPU's bandwidth."""
+GIB: Final = 1 << 30
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a solve will take.
+
+    Attributes:
+        chunks: how many along x, y, z.
+        device: "cpu" or "cuda".
+        workers: bytes of each worker, in rank order; see `dsolver.memory.Bytes`.
+        available: bytes that each GPU has free; empty on CPUs, and where no GPU was looked at.
+        iterations: about how many, for a constant stencil; coefficients that vary much take more without multigrid.
+        seconds: about how long the iterations take, or None where the bandwidth is not known. Right within a factor of
+            two or three: a warning against minutes taken for seconds, no measurement.
+    """
+
+    chunks: Triple
+    device: str
+    workers: tuple[Bytes, ...]
+    available: tuple[int, ...]
+    iterations: int
+    seconds: float | None
+
+    @property
+    def bytes(self) -> int:
+        """Of the worker that needs most."""
+        return max(worker.total for worker in self.workers)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether every GPU has enough memory; None where that is not known."""
+        if not self.available:
+            return None
+        return all(worker.total <= free for worker, free in zip(self.workers, self.available, strict=False))
+
+    @property
+    def shortage(self) -> str | None:
+        """Where the memory of a GPU will not suffice: which, with the numbers, and what to do."""
+        for rank, (worker, free) in enumerate(zip(self.workers, self.available, strict=False)):
+            if worker.total > free:
+                needed = math.ceil(len(self.workers) * self.bytes / min(self.available))
+                return (
+                    f"GPU {rank} of {len(self.workers)} has {free / GIB:.2f} GiB free, but its part of the system "
+                    f"needs {worker.total / GIB:.2f} GiB ({worker}): use about {needed} such GPUs, a smaller grid, or "
+                    f"a preconditioner that takes less"
+                )
+        return None
+
+    def __str__(self) -> str:
+        largest = max(self.workers, key=lambda worker: worker.total)
+        crew = f"{len(self.workers)} " + ("GPU" if self.device == "cuda" else "worker") + "s" * (len(self.workers) > 1)
+        lines = [f"{crew}, {largest.total / GIB:.3g} GiB each at most: {largest}"]
+        if self.available:
+            lines.append(f"free: {min(self.available) / GIB:.3g} GiB" + ("" if self.fits else ", which is not enough"))
+        about = "" if self.seconds is None else f", about {self.seconds:.2g} s"
+        lines.append(f"about {self.iterations} iterations{about}")
+        return "\n".join(lines)
+
+
+def estimate(
+    problem: Problem,
+    *,
+    client: Client | None = None,
+    device: DeviceName = "auto",
+    workers: int | None = None,
+    order: str = "color8",
+    M: Any = "mg",
+    rtol: float = 1e-8,
+    bandwidth: float | None = None,
+) -> Estimate:
+    """What `dsolver.solve` would take, on the devices that are there or on a number of workers that are not.
+
+    Nothing is allocated but a few megabytes to measure a CPU.
+
+    Args:
+        problem: the system; see `dsolver.problems`.
+        client: a Dask cluster's client; by default this process.
+        device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
+        workers: to plan for a cluster that is not there: how many workers it would have. With device="cuda" its GPUs
+            are taken to be like this machine's, if it has one.
+        order: of the smoother.
+        M: the preconditioner.
+        rtol: the tolerance of the solve.
+        bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
+            reached, or a copy measured on this machine's CPU.
+
+    Raises:
+        InputError: an argument cannot be right.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached.
+    """
+    recipe, chosen = recipe_of(M, problem.grid), Order.parse(order)
+    if client is not None and workers is not None:
+        raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, not {workers!r}")
+    divisor = 2 ** (recipe.levels - 1)
+    gpu = devices.find_gpu()
+    if workers is None:
+        runtime = connect(client, device=device)
+        chunks, found, crew = (
+            problem.chunks or runtime.chunks_for(problem.grid, divisor),
+            runtime.device,
+            runtime.workers,
+        )
+        free = devices.free_memory_of(client, crew) if found == "cuda" else ()
+    else:
+        found = device if device != "auto" else "cuda" if isinstance(gpu, devices.Gpu) else "cpu"
+        chunks, crew = problem.chunks or cut_for(problem.grid, workers, divisor), tuple(map(str, range(workers)))
+        free = (gpu.memory,) * workers if found == "cuda" and isinstance(gpu, devices.Gpu) else ()
+    hierarchy = Hierarchy.plan(problem, chunks, chosen, recipe.levels)
+    if bandwidth is None:
+        bandwidth = _nominal(gpu) if found == "cuda" else _measured()
+    return planned(hierarchy, recipe, crew, device=found, available=free, rtol=rtol, bandwidth=bandwidth)
+
+
+def planned(
+    hierarchy: Hierarchy,
+    recipe: Recipe,
+    workers: tuple[str, ...],
+    *,
+    device: str,
+    available: tuple[int, ...],
+    rtol: float = 1e-8,
+    bandwidth: float | None = None,
+) -> Estimate:
+    """The estimate for a hierarchy on workers in rank order; none of them for this process alone."""
+    partition = hierarchy.partitions[0]
+    owners = owners_of(partition, workers)
+    rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
+    ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(partition)
+    each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda")
+    grid = hierarchy.problem.grid
+    iterations = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol)
+    moved = max(
+        traffic(worker, recipe, math.prod(grid) * Counter(ranks).most_common(1)[0][1] // len(partition))
+        for worker in each
+    )
+    return Estimate(
+        chunks=partition.counts,
+        device=device,
+        workers=each,
+        available=tuple(available[: len(each)]),
+        iterations=iterations,
+        seconds=None if bandwidth is None else iterations * moved / bandwidth,
+    )
+
+
+def traffic(worker: Bytes, recipe: Recipe, rows: int) -> int:
+    """Bytes that an iteration moves on a worker, about: products read a matrix once, a V-cycle's level twice more."""
+    vectors = 14 * 8 * rows
+    if isinstance(recipe, Hpcg):
+        return 3 * worker.matrices[0] + 2 * sum(worker.matrices[1:]) + vectors + 14 * 8 * rows * 8 // 7
+    if isinstance(recipe, Chebyshev):
+        return recipe.degree * (worker.matrices[0] + 10 * 8 * rows) + vectors
+    return worker.matrices[0] + vectors
+
+
+def iterations_for(recipe: Recipe, grid: Triple, points: int, rtol: float) -> int:
+    """About how many iterations reach rtol for the Laplacian with 7 or 27 points.
+
+    Conjugate gradients need a number in proportion to the points along the longest axis; the factors were measured at
+    64³ (docs/performance.md).
+    """
+    plain = max(grid) * (3.65 if points <= 7 else 2.1) * math.log(max(rtol, 1e-16)) / math.log(1e-8)
+    if isinstance(recipe, Hpcg):
+        return max(1, math.ceil(plain * 0.29))
+    if isinstance(recipe, Chebyshev):
+        return max(1, math.ceil(plain / (0.9 * recipe.degree)))
+    return max(1, math.ceil(plain))
+
+
+def _nominal(gpu: devices.Gpu | str) -> float | None:
+    return gpu.bandwidth * REACHED if isinstance(gpu, devices.Gpu) and gpu.bandwidth else None
+
+
+def _measured() -> float:
+    """Bytes per second of a copy by one thread, reads and writes counted; the best of three."""
+    source = np.ones(COPIED // 16)
+    target = np.empty_like(source)
+    best = math.inf
+    for _ in range(3):
+        began = time.perf_counter()
+        np.copyto(target, source)
+        best = min(best, time.perf_counter() - began)
+    return COPIED / best

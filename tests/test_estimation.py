@@ -1,0 +1,133 @@
+"""What a solve will take, and the refusal of what no GPU could hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver import devices, estimation, problems
+from dsolver.devices import Gpu
+from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.estimation import estimate
+from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Recipe
+from dsolver.runtime import Runtime
+
+HERE = Gpu(name="A GPU", bus="0000:01:00.0", memory=16 << 30, bandwidth=2e12)
+
+
+def test_a_plan_for_workers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "find_gpu", lambda: "the driver shows no GPU")
+    problem = problems.poisson7((1024, 1024, 1024))
+    found = estimate(problem, workers=8, device="cuda", bandwidth=4e12)
+    assert found.chunks == (2, 2, 2)
+    assert len(found.workers) == 8
+    assert found.available == ()
+    assert found.fits is None
+    assert found.shortage is None
+    assert 20 << 30 < found.bytes < 24 << 30
+    assert found.seconds is not None
+    assert str(found).startswith("8 GPUs, 21")
+    assert estimate(problem, workers=8, device="cuda").seconds is None, "nobody knows how fast they are"
+
+
+def test_a_plan_for_gpus_like_the_one_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "find_gpu", lambda: HERE)
+    large, small = problems.hpcg((1024, 1024, 512)), problems.hpcg((128, 128, 128))
+    refused = estimate(large, workers=4)
+    assert refused.device == "cuda"
+    assert refused.available == (16 << 30,) * 4
+    assert refused.fits is False
+    assert refused.shortage is not None
+    assert "GPU 0 of 4 has 16.00 GiB free, but its part of the system needs" in refused.shortage
+    assert "which is not enough" in str(refused)
+    needed = int(refused.shortage.partition("use about ")[2].partition(" ")[0])
+    assert 4 < needed <= 16
+    assert estimate(small, workers=4).fits
+
+
+def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "find_gpu", lambda: "the driver shows no GPU")
+    found = estimate(problems.poisson7((32, 32, 32)))
+    assert found.device == "cpu"
+    assert found.fits is None
+    assert found.seconds is not None
+    assert 0.0 < found.seconds < 60.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 2, "client": object()}, "give only one of them"),
+        ({"M": "amg"}, "unknown preconditioner"),
+        ({"order": "red"}, "unknown order"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        estimate(problems.hpcg((16, 16, 16)), **arguments)
+
+
+@pytest.mark.parametrize("recipe", [Hpcg(), Chebyshev(), Chebyshev(degree=8), Identity()])
+@pytest.mark.parametrize("kind", [problems.hpcg, problems.poisson7])
+def test_iterations_are_about_right(recipe: Recipe, kind: Any) -> None:
+    for n, rtol in ((32, 1e-8), (48, 1e-5)):
+        b = np.random.default_rng(0).standard_normal((n, n, n))
+        solution = dsolver.solve(kind((n, n, n)), b, M=recipe, rtol=rtol, device="cpu")
+        guess = estimation.iterations_for(recipe, (n, n, n), len(kind((8, 8, 8)).offsets), rtol)
+        assert 0.5 * solution.iterations < guess < 2.0 * solution.iterations
+
+
+def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def free(client: Any, workers: Any) -> tuple[int, ...]:
+        asked.append((client, workers))
+        return (1 << 20, 1 << 30)
+
+    def launch(*_: Any) -> Any:
+        raise AssertionError("it was started")
+
+    client: Any = object()
+    runtime = Runtime(
+        engine="resident", device="cuda", kernels="cuda", client=client, workers=("tcp://a:1", "tcp://b:1")
+    )
+    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: runtime)
+    monkeypatch.setattr("dsolver.solver.free_memory_of", free)
+    monkeypatch.setattr(Runtime, "launch", launch)
+    with pytest.raises(
+        DeviceMemoryError, match=r"GPU 0 of 2 has 0.00 GiB free, .* needs .* GiB \(matrices .*use about"
+    ):
+        dsolver.Solver(problems.hpcg((64, 64, 64)))
+    assert asked == [(client, runtime.workers)]
+    with pytest.raises(AssertionError, match="it was started"):
+        dsolver.Solver(problems.hpcg((16, 16, 16)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("problem", "m"),
+    [
+        (problems.hpcg((128, 128, 128)), "mg"),
+        (problems.poisson7((192, 128, 128)), "mg"),
+        (problems.poisson7((129, 128, 128)), "chebyshev"),
+        (problems.hpcg((128, 128, 128), chunks=(2, 1, 1)), None),
+    ],
+)
+def test_the_pool_of_a_gpu_holds_what_was_estimated(problem: problems.Problem, m: Any) -> None:
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before, free = pool.used_bytes(), devices.free_memory()
+    expected = estimate(problem, M=m, device="cuda")
+    assert expected.available == (free,)
+    with dsolver.Solver(problem, M=m, device="cuda") as solver:
+        used = pool.used_bytes() - before
+        solver.solve(np.ones(problem.grid), maxiter=3)
+        peak = pool.total_bytes() - before
+    assert expected.workers[0].resident == pytest.approx(used, rel=0.01)
+    assert 0.88 * peak <= expected.bytes <= 1.05 * peak, "the pool keeps a little that set-up has used"
