@@ -29,7 +29,7 @@ def test_a_plan_for_workers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) 
     assert found.shortage is None
     assert 20 << 30 < found.bytes < 24 << 30
     assert found.seconds is not None
-    assert str(found).startswith("8 GPUs, 21")
+    assert str(found).startswith("8 GPUs, 22.8 GiB each at most: matrices 10.7 GiB")
     assert estimate(problem, workers=8, device="cuda").seconds is None, "nobody knows how fast they are"
 
 
