@@ -13,7 +13,7 @@ import numpy as np
 from dsolver import devices, memory
 from dsolver.errors import InputError
 from dsolver.levels import Hierarchy
-from dsolver.memory import Bytes
+from dsolver.memory import Bytes, amount
 from dsolver.ordering import Order
 from dsolver.partition import Triple
 from dsolver.placement import cut_for, owners_of
@@ -28,7 +28,6 @@ REACHED: Final = 0.85
 """The part of a GPU's nominal bandwidth that these kernels reach."""
 COPIED: Final = 1 << 26
 """Bytes of the copy that measures a CPU's bandwidth."""
-GIB: Final = 1 << 30
 
 
 @final
@@ -72,8 +71,8 @@ class Estimate:
             if worker.total > free:
                 needed = math.ceil(len(self.workers) * self.bytes / min(self.available))
                 return (
-                    f"GPU {rank} of {len(self.workers)} has {free / GIB:.2f} GiB free, but its part of the system "
-                    f"needs {worker.total / GIB:.2f} GiB ({worker}): use about {needed} such GPUs, a smaller grid, or "
+                    f"GPU {rank} of {len(self.workers)} has {amount(free)} free, but its part of the system "
+                    f"needs {amount(worker.total)} ({worker}): use about {needed} such GPUs, a smaller grid, or "
                     f"a preconditioner that takes less"
                 )
         return None
@@ -81,9 +80,9 @@ class Estimate:
     def __str__(self) -> str:
         largest = max(self.workers, key=lambda worker: worker.total)
         crew = f"{len(self.workers)} " + ("GPU" if self.device == "cuda" else "worker") + "s" * (len(self.workers) > 1)
-        lines = [f"{crew}, {largest.total / GIB:.3g} GiB each at most: {largest}"]
+        lines = [f"{crew}, {amount(largest.total)} each at most: {largest}"]
         if self.available:
-            lines.append(f"free: {min(self.available) / GIB:.3g} GiB" + ("" if self.fits else ", which is not enough"))
+            lines.append(f"free: {amount(min(self.available))}" + ("" if self.fits else ", which is not enough"))
         about = "" if self.seconds is None else f", about {self.seconds:.2g} s"
         lines.append(f"about {self.iterations} iterations{about}")
         return "\n".join(lines)
@@ -97,6 +96,7 @@ def estimate(
     workers: int | None = None,
     order: str = "color8",
     M: Any = "mg",
+    precond_dtype: str = "float64",
     rtol: float = 1e-8,
     bandwidth: float | None = None,
 ) -> Estimate:
@@ -112,6 +112,7 @@ def estimate(
             are taken to be like this machine's, if it has one.
         order: of the smoother.
         M: the preconditioner.
+        precond_dtype: its value type.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
             reached, or a copy measured on this machine's CPU.
@@ -143,7 +144,16 @@ def estimate(
     hierarchy = Hierarchy.plan(problem, chunks, chosen, recipe.levels)
     if bandwidth is None:
         bandwidth = _nominal(gpu) if found == "cuda" else _measured()
-    return planned(hierarchy, recipe, crew, device=found, available=free, rtol=rtol, bandwidth=bandwidth)
+    return planned(
+        hierarchy,
+        recipe,
+        crew,
+        device=found,
+        available=free,
+        precond_dtype=precond_dtype,
+        rtol=rtol,
+        bandwidth=bandwidth,
+    )
 
 
 def planned(
@@ -153,6 +163,7 @@ def planned(
     *,
     device: str,
     available: tuple[int, ...],
+    precond_dtype: str = "float64",
     rtol: float = 1e-8,
     bandwidth: float | None = None,
 ) -> Estimate:
@@ -161,7 +172,8 @@ def planned(
     owners = owners_of(partition, workers)
     rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
     ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(partition)
-    each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda")
+    size = np.dtype(precond_dtype).itemsize
+    each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda", dtype_bytes=size)
     grid = hierarchy.problem.grid
     iterations = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol)
     moved = max(
@@ -183,6 +195,8 @@ def traffic(worker: Bytes, recipe: Recipe, rows: int) -> int:
     vectors = 14 * 8 * rows
     if isinstance(recipe, Hpcg):
         return 3 * worker.matrices[0] + 2 * sum(worker.matrices[1:]) + vectors + 14 * 8 * rows * 8 // 7
+    if recipe.galerkin:
+        return worker.finest + 3 * sum(worker.matrices) + vectors + 8 * 8 * rows
     if isinstance(recipe, Chebyshev):
         return recipe.degree * (worker.matrices[0] + 10 * 8 * rows) + vectors
     return worker.matrices[0] + vectors
@@ -197,6 +211,8 @@ def iterations_for(recipe: Recipe, grid: Triple, points: int, rtol: float) -> in
     plain = max(grid) * (3.65 if points <= 7 else 2.1) * math.log(max(rtol, 1e-16)) / math.log(1e-8)
     if isinstance(recipe, Hpcg):
         return max(1, math.ceil(plain * 0.29))
+    if recipe.galerkin:  # hardly depends on the grid
+        return max(1, math.ceil(10 * math.log(max(rtol, 1e-16)) / math.log(1e-8)))
     if isinstance(recipe, Chebyshev):
         return max(1, math.ceil(plain / (0.9 * recipe.degree)))
     return max(1, math.ceil(plain))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from typing import Final, final
 
+from dsolver.grids import Coarse, partition_of
+from dsolver.hierarchy import LAST
 from dsolver.kernels.layout import SLICE
 from dsolver.levels import Hierarchy
 from dsolver.partition import Offsets, Partition, Triple
 from dsolver.preconditioners import Chebyshev, Function, Hpcg, Recipe
+from dsolver.problems import BOX_OFFSETS
 
 F64: Final = 8
 I32: Final = 4
 CG_VECTORS: Final = 6
+NULL_VECTORS: Final = 3
 BLOCK_BYTES: Final = 18
 """Of each row: a chunk's part of the solution and of the whole array, and whether b is finite."""
 FUNCTION_BLOCK_BYTES: Final = 34
@@ -26,6 +31,19 @@ CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """What launches add: the slice's place in two orders and room for a partial sum."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
+COARSENING_BYTES: Final = 340
+"""Of each row, while interpolation and the coarser level are made: P on the lattice, its entries twice, coarse rows."""
+CORNERS: Final = 8
+CPU_BATCH: Final = 8192 * SLICE
+"""Rows whose entries the CPU's set-up holds at a time, twice."""
+
+
+class Colors(Enum):
+    """How rows are stored: by the parity of each index, by the parity of their sum, or in wavefronts."""
+
+    PARITY = "parity"
+    RED_BLACK = "red-black"
+    NATURAL = "natural"
 
 
 @final
@@ -37,14 +55,17 @@ class Bytes:
         matrices: of each level, finest first: matrix, storage order and way to the next level.
         halos: what multiplies halos, halo values and what is sent, of all levels.
         vectors: of conjugate gradients and of the preconditioner.
-        blocks: a right-hand side or a solution, while it is looked at, brought in and out. Set-up needs less beside
-            what it makes.
+        blocks: a right-hand side or a solution, while it is looked at, brought in and out.
+        finest: the matrix and storage order of the finest level, which are there when set-up needs most.
+        temporary: what set-up needs then beside them.
     """
 
     matrices: tuple[int, ...]
     halos: int
     vectors: int
     blocks: int
+    finest: int
+    temporary: int
 
     @property
     def resident(self) -> int:
@@ -54,16 +75,16 @@ class Bytes:
     @property
     def total(self) -> int:
         """At most at any time."""
-        return self.resident + self.blocks
+        return max(self.resident + self.blocks, self.finest + self.temporary)
 
     def __str__(self) -> str:
         parts = {
             "matrices": sum(self.matrices),
             "vectors": self.vectors,
             "halos": self.halos,
-            "data": self.blocks,
+            "set-up and data": self.total - self.resident,
         }
-        return ", ".join(f"{name} {size / (1 << 30):.3g} GiB" for name, size in parts.items() if size)
+        return ", ".join(f"{name} {amount(size)}" for name, size in parts.items() if size)
 
     def __add__(self, other: Bytes) -> Bytes:
         return Bytes(
@@ -71,10 +92,19 @@ class Bytes:
             halos=self.halos + other.halos,
             vectors=self.vectors + other.vectors,
             blocks=self.blocks + other.blocks,
+            finest=self.finest + other.finest,
+            temporary=max(self.temporary, other.temporary),  # chunks are set up one after the other
         )
 
 
-def of_chunk(hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool) -> Bytes:
+def amount(size: float) -> str:
+    """Bytes for people."""
+    return f"{size / (1 << 30):.3g} GiB" if size >= 1 << 28 else f"{size / (1 << 20):.3g} MiB"
+
+
+def of_chunk(
+    hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool, dtype_bytes: int = F64, first: bool = True
+) -> Bytes:
     """What one chunk takes on the `resident` and `reference` engines.
 
     Args:
@@ -82,27 +112,46 @@ def of_chunk(hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool) -
         recipe: the preconditioner.
         number: of the chunk.
         cuda: whether it lies on a GPU.
+        dtype_bytes: of the preconditioner's value type.
+        first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
     """
-    levels = [_Level(hierarchy, depth, number, cuda=cuda) for depth in range(hierarchy.depth)]
-    finest = levels[0]
-    transfers = [I32 * (fine.size + coarse.size) for fine, coarse in _pairs(levels)]
-    vectors = F64 * finest.size * CG_VECTORS
-    halos = finest.operator_halo
+    if recipe.galerkin:
+        levels = _galerkin_levels(hierarchy, number, cuda=cuda, value=dtype_bytes)
+    else:
+        levels = _plain_levels(hierarchy, number, cuda=cuda, value=dtype_bytes if recipe.lowerable else F64)
+    problem, finest = hierarchy.problem, levels[0]
+    vectors = F64 * finest.size * (CG_VECTORS + (0 if problem.singular is False else NULL_VECTORS))
+    for level in levels:
+        if level.whole and not first:
+            level.clear()
+    matrices = [level.matrix + level.way for level in levels]
+    halos = finest.halo + sum(level.halo_matrix for level in levels)
+    value, steps = dtype_bytes, list(pairwise(levels))
     if isinstance(recipe, Hpcg):
-        vectors += sum(F64 * (3 * fine.size + fine.boundary + 2 * coarse.size) for fine, coarse in _pairs(levels))
-        halos += sum(level.halo + level.correction for level in levels[:-1])
+        vectors += sum(value * (3 * fine.size + fine.boundary + 2 * coarse.size) for fine, coarse in steps)
+        halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
+    elif recipe.galerkin:
+        vectors += sum(value * (fine.size + 3 * coarse.size) for fine, coarse in steps)
+        halos += sum(3 * level.halo for level in levels[:-1])
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
+    if value != F64 and recipe.lowerable:  # A itself, beside what is stored of it in the other type
+        matrices[0] += finest.matrix + (F64 - value) * finest.entries
+        vectors += 2 * value * finest.size
     blocks = FUNCTION_BLOCK_BYTES if isinstance(recipe, Function) else BLOCK_BYTES
     return Bytes(
-        matrices=tuple(level.matrix + extra for level, extra in zip(levels, [*transfers, 0], strict=True)),
-        halos=halos + sum(level.halo_matrix for level in levels),
+        matrices=tuple(matrices),
+        halos=halos,
         vectors=vectors,
         blocks=blocks * finest.rows,
+        finest=finest.matrix,
+        temporary=_temporary(hierarchy, recipe, finest.rows, cuda=cuda),
     )
 
 
-def of_workers(hierarchy: Hierarchy, recipe: Recipe, owners: tuple[int, ...], *, cuda: bool) -> tuple[Bytes, ...]:
+def of_workers(
+    hierarchy: Hierarchy, recipe: Recipe, owners: Sequence[int], *, cuda: bool, dtype_bytes: int = F64
+) -> tuple[Bytes, ...]:
     """What each worker takes, in rank order.
 
     Args:
@@ -110,54 +159,139 @@ def of_workers(hierarchy: Hierarchy, recipe: Recipe, owners: tuple[int, ...], *,
         recipe: the preconditioner.
         owners: the rank of each chunk's worker.
         cuda: whether they are GPUs.
+        dtype_bytes: of the preconditioner's value type.
     """
     found: dict[int, Bytes] = {}
-    known: dict[tuple[Triple, tuple[tuple[bool, bool], ...]], Bytes] = {}
+    known: dict[tuple[Triple, tuple[tuple[bool, bool], ...], bool], Bytes] = {}
     partition = hierarchy.partitions[0]
     for number, owner in enumerate(owners):
-        alike = partition[number].box.shape, _sides(partition, number, hierarchy.problem.offsets)
+        first = owner not in found
+        alike = partition[number].box.shape, _sides(partition, number, hierarchy.problem.offsets), first
         if alike not in known:
-            known[alike] = of_chunk(hierarchy, recipe, number, cuda=cuda)
+            known[alike] = of_chunk(hierarchy, recipe, number, cuda=cuda, dtype_bytes=dtype_bytes, first=first)
         found[owner] = found[owner] + known[alike] if owner in found else known[alike]
     return tuple(found[rank] for rank in sorted(found))
 
 
-def _pairs(levels: list[_Level]) -> Iterator[tuple[_Level, _Level]]:
-    return pairwise(levels)
+# -- levels ------------------------------------------------------------------------------------------------------------
 
 
 class _Level:
-    """The bytes of one level of one chunk."""
+    """The bytes of one level of one chunk.
 
-    def __init__(self, hierarchy: Hierarchy, depth: int, number: int, *, cuda: bool) -> None:
-        partition, offsets = hierarchy.partitions[depth], hierarchy.problem.offsets
-        box = partition[number].box
-        parity = hierarchy.order.classes is not None
-        if parity:
-            padded = sum(SLICE * -(-count // SLICE) for count in parity_counts(box.shape))
-        else:  # a color is padded by half a slice on average
-            padded = SLICE * -(-box.points // SLICE) + SLICE // 2 * hierarchy.order.count(box.shape)
-        slices = padded // SLICE
-        sides = _sides(partition, number, offsets)
+    Attributes:
+        rows: of the chunk.
+        size: of a vector.
+        entries: stored values off the diagonal.
+        boundary: rows that read a halo.
+        matrix: the local part and the storage order.
+        halo_matrix: what multiplies a halo.
+        halo: its values, what is sent and where that is.
+        way: what leads to the next coarser level.
+        share: of slices that store every column.
+        whole: whether it is a level of many chunks that lives whole on every worker.
+    """
+
+    def __init__(
+        self, partition: Partition, number: int, offsets: Offsets, colors: Colors, *, cuda: bool, value: int
+    ) -> None:
+        shape = partition[number].box.shape
         star = len(offsets) <= 7
+        self.rows = math.prod(shape)
+        padded = padded_rows(shape, colors)
         of_slice = SLICE_BYTES + (CUDA_SLICE_BYTES if cuda else 0)
-        entries = padded * entries_of_row(box.shape, star=star)
-        columns = explicit_share(box.shape) if parity else 1.0
-        slots = sum(halo.points for _, halo in partition.halo_boxes(number, offsets))
-        self.rows = box.points
+        slots = sum(box.points for _, box in partition.halo_boxes(number, offsets))
+        self.share = share = wrapped_share(partition, explicit_share(shape, colors))
+        self.whole = False
         self.size = padded + 2 * SLICE
-        self.boundary = box.points - _interior(box.shape, sides)
+        self.entries = int(padded * entries_of_row(shape, star=star))
+        self.boundary = self.rows - _interior(shape, _sides(partition, number, offsets))
         self.matrix = int(
             I32 * (2 * self.rows + self.size)  # the storage order
-            + F64 * self.size  # the diagonal
-            + entries * (F64 + I32 * (columns + (1.0 - columns) / SLICE))
-            + slices * of_slice
+            + value * self.size  # the diagonal
+            + self.entries * (value + I32 * (share + (1.0 - share) / SLICE))
+            + padded // SLICE * of_slice
         )
         read = (1 if star else 9) * HALO_MIX
-        self.halo_matrix = int(self.boundary * (I32 + read * (F64 + I32) + of_slice / SLICE)) if slots else 0
-        self.halo = (F64 + F64 + I32) * slots
-        self.operator_halo = self.halo
-        self.correction = self.halo // 4 + (self.halo_matrix // 4 if slots else 0)
+        self.halo_matrix = int(self.boundary * (I32 + read * (value + I32) + of_slice / SLICE)) if slots else 0
+        self.halo = (value + value + I32) * slots
+        self.way = 0
+
+    def clear(self) -> None:
+        """Count nothing: another chunk of the same worker has it."""
+        self.size = self.entries = self.boundary = self.matrix = self.halo_matrix = self.halo = self.way = 0
+
+
+def _plain_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[_Level]:
+    colors = Colors.NATURAL if hierarchy.order.classes is None else Colors.PARITY
+    offsets = hierarchy.problem.offsets
+    levels = [_Level(p, number, offsets, colors, cuda=cuda, value=value) for p in hierarchy.partitions]
+    for fine, coarse in pairwise(levels):
+        fine.way = I32 * (fine.size + coarse.size)
+    return levels
+
+
+def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[_Level]:
+    """Those of `dsolver.hierarchy`, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
+    first, offsets = hierarchy.partitions[0], hierarchy.problem.offsets
+    partition = partition_of(first.grid, first.sizes, first.periodic)
+    levels: list[_Level] = []
+    whole = False
+    while True:
+        odd = any(p and n % 2 for p, n in zip(partition.periodic, partition.grid, strict=True))
+        colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
+        levels.append(_Level(partition, number, offsets, colors, cuda=cuda, value=value))
+        levels[-1].whole = whole
+        if len(partition) == 1 and partition.domain.points <= LAST:
+            levels[-1].way = value * partition.domain.points**2
+            return levels
+        x, y, z = (2 if n > 1 else 1 for n in partition.grid)
+        below = Coarse.of(partition, (x, y, z))
+        levels[-1].way = _way(levels[-1], partition[number].box.shape, (x, y, z), colors, value, cuda=cuda)
+        partition, offsets, number = below.partition, BOX_OFFSETS, 0 if below.gathered else number
+        whole = whole or below.gathered
+
+
+def _way(level: _Level, shape: Triple, factors: Triple, colors: Colors, value: int, *, cuda: bool) -> int:
+    """Restriction, prolongation and the orders of their vectors; a coarse point has 3 fine ones along each axis."""
+    coarse = level.rows / math.prod(factors)
+    entries = coarse * math.prod(3 if factor == 2 else 1 for factor in factors)
+    share = level.share
+    if shape[0] % 2 and colors is Colors.RED_BLACK:  # the matrix is of runs, but its products are not
+        share = 1.0
+    of_slice = (SLICE_BYTES + (CUDA_SLICE_BYTES if cuda else 0)) / SLICE
+    mixed = 1.26 if colors is Colors.RED_BLACK else 1.0  # rows of several classes share a slice
+    restriction = entries * (value + I32 * share) + coarse * (I32 + of_slice)
+    prolongation = entries * (value + I32 * share) * (1.0 + (mixed - 1.0) * share) + level.rows * (I32 + of_slice)
+    return int(restriction + prolongation + coarse * (3 * I32 + 2 * I32))
+
+
+def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -> int:
+    problem = hierarchy.problem
+    count = len(problem.offsets)
+    needed = 2 * F64 * rows if cuda else 2 * min(rows, CPU_BATCH) * count * (F64 + I32)
+    if recipe.galerkin:
+        batch = 0 if cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
+        needed = max(needed, COARSENING_BYTES * rows + batch)
+    if problem.rule is not None:  # rows of their own, by themselves and with what lies around, and coefficients
+        needed += (2 * F64 * count + 30) * rows
+    return needed
+
+
+# -- storage -----------------------------------------------------------------------------------------------------------
+
+
+def padded_rows(shape: Triple, colors: Colors) -> int:
+    """Rows with the padding of each color to whole slices."""
+    rows = math.prod(shape)
+    if colors is Colors.PARITY:
+        counts = parity_counts(shape)
+    elif colors is Colors.RED_BLACK:
+        counts = [(rows + 1) // 2, rows // 2]
+    else:  # a color is padded by half a slice on average
+        nx, ny, nz = shape
+        return SLICE * -(-rows // SLICE) + SLICE // 2 * (nx + 2 * (ny - 1) + 4 * (nz - 1))
+    return sum(SLICE * -(-count // SLICE) for count in counts)
 
 
 def parity_counts(shape: Triple) -> list[int]:
@@ -167,7 +301,7 @@ def parity_counts(shape: Triple) -> list[int]:
 
 
 def entries_of_row(shape: Triple, *, star: bool) -> float:
-    """Entries off the diagonal that a slice of parity colors has room for in each row, on average.
+    """Entries off the diagonal that a slice has room for in each row, on average.
 
     A slice has room for its longest row. Along x it always holds a row in the middle; along y, where it reaches over
     lines; along z, where it reaches over planes.
@@ -180,15 +314,31 @@ def entries_of_row(shape: Triple, *, star: bool) -> float:
     return (x - 1) + (y - 1) + (z - 1) if star else x * y * z - 1
 
 
-def explicit_share(shape: Triple) -> float:
-    """The share of slices of parity colors that store every column.
+def explicit_share(shape: Triple, colors: Colors) -> float:
+    """The share of slices that store every column.
 
-    They reach over the end of a line whose neighbors have lines of another length, which only an odd extent makes.
+    They reach over the end of a line into one that goes on differently. With parity colors these are lines of odd
+    extents, whose neighbors have lines of another length; red and black change places from line to line where the
+    extent is even.
     """
     nx = next((n for n in shape if n > 1), 1)
-    if nx % 2 == 0 or nx == 1:
+    if colors is Colors.NATURAL:
+        return 1.0
+    if nx == 1 or (nx % 2 == 0) == (colors is Colors.PARITY):
         return 0.0
-    return sum(0.0 if m % SLICE == 0 else min(1.0, (SLICE - 1) / m) for m in (nx // 2 + 1, max(1, nx // 2))) / 2
+    return sum(crossing_share(m) for m in (nx // 2 + nx % 2, max(1, nx // 2))) / 2
+
+
+def wrapped_share(partition: Partition, share: float) -> float:
+    """The same where a chunk's lines are closed: every line ends in a row that reads its other end."""
+    return 1.0 if partition.periodic[0] and partition.counts[0] == 1 and partition.grid[0] > 2 else share
+
+
+def crossing_share(line: int) -> float:
+    """The share of slices that reach over the end of a line of so many rows, where lines follow each other."""
+    period = math.lcm(line, SLICE)
+    slices = period // SLICE
+    return min(slices, period // line - 1) / slices
 
 
 def _sides(partition: Partition, number: int, offsets: Offsets) -> tuple[tuple[bool, bool], ...]:

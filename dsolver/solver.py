@@ -461,7 +461,14 @@ class Solver:
         if runtime.device != "cuda":
             return
         free = free_memory_of(runtime.client, runtime.workers)
-        plan = planned(self._spec.hierarchy, self._recipe, runtime.workers, device="cuda", available=free)
+        plan = planned(
+            self._spec.hierarchy,
+            self._recipe,
+            runtime.workers,
+            device="cuda",
+            available=free,
+            precond_dtype=self._precond_dtype,
+        )
         if plan.shortage is not None:
             raise DeviceMemoryError(plan.shortage)
 

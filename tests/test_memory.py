@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from dsolver.levels import Hierarchy
 from dsolver.memory import Bytes
 from dsolver.ordering import Order
 from dsolver.partition import Triple
-from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Recipe
+from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Multigrid, Recipe
 from dsolver.programs import Solve, SolveSpec
 
 CUTS: list[tuple[Triple, Triple]] = [
@@ -70,6 +72,64 @@ def test_what_is_counted_is_what_is_allocated(
         assert low * allocated <= counted.resident <= high * allocated, recipe
 
 
+VARYING = np.random.default_rng(0).uniform(1.0, 2.0, (48, 40, 32))
+
+
+def set_up(problem: problems.Problem, chunks: Triple, dtype: str = "float64") -> tuple[Hierarchy, Solve]:
+    """Multigrid on a problem."""
+    hierarchy = hierarchy_of(problem, chunks, "color8", Multigrid())
+    engine = EagerEngine(hierarchy.partitions[0], kernels.load("cpu"))
+    made = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype=dtype))
+    for name, values in problem.coefficients.items():
+        made.load(name, {chunk.number: np.asarray(values)[chunk.box.slices] for chunk in hierarchy.partitions[0]})
+    if problem.coefficients:
+        made.set_up()
+    return hierarchy, made
+
+
+@pytest.mark.parametrize(
+    ("problem", "chunks"),
+    [
+        (problems.poisson7((32, 32, 32)), (1, 1, 1)),
+        (problems.poisson7((64, 64, 64)), (1, 1, 1)),
+        (problems.poisson7((96, 32, 48)), (1, 1, 1)),
+        (problems.poisson7((63, 65, 31)), (1, 1, 1)),
+        (problems.poisson7((128, 64, 64)), (2, 2, 1)),
+        (problems.hpcg((64, 32, 48)), (1, 1, 1)),
+        (problems.hpcg((33, 35, 37)), (1, 1, 1)),
+        (problems.diffusion((48, 40, 32), VARYING), (1, 1, 1)),
+        (problems.diffusion((32, 32, 32), bc="periodic"), (1, 1, 1)),
+        (problems.diffusion((64, 64, 64), bc={"x": "periodic"}), (2, 1, 1)),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_multigrid_is_counted_too(problem: problems.Problem, chunks: Triple) -> None:
+    dtypes = ("float64", "float32") if problem.rule is None else ("float64",)
+    for dtype in dtypes:
+        hierarchy, made = set_up(problem, chunks, dtype)
+        size = np.dtype(dtype).itemsize
+        ranks = (0,) * len(hierarchy.partitions[0])
+        (counted,) = memory.of_workers(hierarchy, Multigrid(), ranks, cuda=False, dtype_bytes=size)
+        assert counted.resident == pytest.approx(array_bytes(made, set()), rel=0.06), dtype
+
+
+@pytest.mark.parametrize(
+    "problem", [problems.poisson7((64, 64, 64)), problems.hpcg((64, 64, 64))], ids=lambda p: p.name
+)
+def test_what_set_up_needs_for_a_while_is_counted(problem: problems.Problem) -> None:
+    set_up(problems.hpcg((16, 16, 16)), (1, 1, 1))  # compiles
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        hierarchy, _ = set_up(problem, (1, 1, 1))
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    (counted,) = memory.of_workers(hierarchy, Multigrid(), (0,), cuda=False)
+    assert counted.total > counted.resident + counted.blocks
+    assert counted.total == pytest.approx(peak, rel=0.2)
+
+
 def test_every_worker_is_counted_by_itself() -> None:
     """Of 3 chunks in a row the middle one has two neighbors; a worker with two chunks has twice as much."""
     hierarchy = hierarchy_of(problems.hpcg((48, 16, 16)), (3, 1, 1), "color8", Hpcg())
@@ -85,9 +145,20 @@ def test_every_worker_is_counted_by_itself() -> None:
     assert low.vectors == on_cpu.vectors
 
 
+def test_levels_that_live_whole_on_every_worker_count_once_on_each() -> None:
+    hierarchy = hierarchy_of(problems.hpcg((64, 32, 32)), (2, 1, 1), "color8", Multigrid())
+    apart, together = (memory.of_workers(hierarchy, Multigrid(), ranks, cuda=True) for ranks in ((0, 1), (0, 0)))
+    assert apart[0] == apart[1]
+    assert together[0].matrices[0] == 2 * apart[0].matrices[0]
+    assert together[0].matrices[1:] == apart[0].matrices[1:]
+
+
 def test_totals() -> None:
-    one = Bytes(matrices=(100, 10), halos=5, vectors=40, blocks=8)
+    one = Bytes(matrices=(100, 10), halos=5, vectors=40, blocks=8, finest=90, temporary=20)
     assert one.resident == 155
     assert one.total == 163
     assert (one + one).total == 326
-    assert str(Bytes(matrices=(1 << 30,), halos=0, vectors=1 << 29, blocks=0)) == "matrices 1 GiB, vectors 0.5 GiB"
+    assert replace(one, temporary=100).total == 190
+    assert (replace(one, temporary=300) + one).total == 90 + 90 + 300, "one chunk after the other"
+    two = Bytes(matrices=(1 << 30,), halos=0, vectors=1 << 29, blocks=0, finest=0, temporary=0)
+    assert str(two) == "matrices 1 GiB, vectors 0.5 GiB"
