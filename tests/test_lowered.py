@@ -239,3 +239,19 @@ def hpcg_product(x: F64) -> F64:
     )
     out: F64 = 27.0 * x - views
     return out
+
+
+@pytest.mark.parametrize("engine", ["reference", "resident"])
+@pytest.mark.parametrize("size", [1.0, 1e60])
+def test_coefficients_make_the_levels_of_either_type(engine: EngineName, size: float) -> None:
+    kappa = size * np.exp(rough(5))
+    problem = problems.diffusion(GRID, kappa)
+    expected = solve(problem, rough(), rtol=1e-10, device="cpu", engine=engine)
+    if size == 1.0:
+        found = solve(problem, rough(), rtol=1e-10, device="cpu", engine=engine, precond_dtype="float32")
+        assert found.iterations <= expected.iterations * 1.1
+    else:
+        with pytest.warns(RuntimeWarning, match="goes on with 'float64'"):
+            found = solve(problem, rough(), rtol=1e-10, device="cpu", engine=engine, precond_dtype="float32")
+    assert found.converged
+    np.testing.assert_allclose(found.x, expected.x, rtol=1e-5, atol=1e-7 * float(np.abs(expected.x).max()))

@@ -161,7 +161,7 @@ constexpr int AHEAD = IN_FLIGHT;
 constexpr int STAGED = 26;       // entry columns that a warp can have in shared memory: those of a row of 27 points
 constexpr int WIDEST = STAGING ? 8 : 4;   // most warps of a block (schedule.py)
 constexpr int X_IN_FLIGHT = 16;  // items of x that a thread requests at a time; 8 were 2 % slower
-constexpr int STAGING_BLOCKS = 5;   // that share a multiprocessor; 6 and 7 were 6 and 10 % slower, 4 5 %
+constexpr int STAGING_BLOCKS = 5;   // that share a multiprocessor: 40 warps; 48 and 56 made a V-cycle 6 and 10 % slower, 32 5 %
 
 struct Ahead {
     real a[AHEAD];          // without staging
@@ -297,7 +297,7 @@ __device__ __forceinline__ real products(
     }
 }
 
-// a / b; of floats to two units in the last place, where an exact quotient made smoothers 1 % slower.
+// a / b; of floats to two units in the last place, where an exact quotient made a V-cycle 0.6 % slower.
 __device__ __forceinline__ real quotient(real a, real b) {
     if constexpr (STAGING) {
         float q;
