@@ -249,8 +249,7 @@ class Diffusion(Rule):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
             z, y, x = self._sizes(patch)
             like = max(value or 0.0 for value in self.kappa) or 1.0
-            alone = patch.xp.broadcast_to(2.0 * like * (y * z / x + x * z / y + x * y / z), patch.shape)
-            diagonal[solid] = alone[solid]
+            diagonal[...] = patch.xp.where(solid, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
 
     def source(self, patch: Patch) -> Source:

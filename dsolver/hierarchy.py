@@ -423,11 +423,12 @@ def in_order(backend: Backend, _: int, layout: Layout, lattice: Layout) -> Route
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeInverse:
-    """Makes the inverse of a level that is one chunk."""
+    """Makes the inverse of a level that is one chunk; of a singular one, but for what rounding has made of its zero."""
 
     depth: int
     partition: Partition
     offsets: Offsets
+    singular: bool
 
     def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> Numbered:
         """A `DenseInverse`."""
@@ -440,7 +441,7 @@ class MakeInverse:
             columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
             inside = columns >= 0
             np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
-        return _numbered(self.depth, backend.dense_inverse(layout, (dense + dense.T) / 2))
+        return _numbered(self.depth, backend.dense_inverse(layout, (dense + dense.T) / 2, singular=self.singular))
 
 
 def _by_offset(weights: Any, offsets: Offsets) -> Any:
@@ -518,12 +519,14 @@ class Rows:
         offsets: of the columns.
         weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
         constant: whether it is one.
+        singular: whether a vector of ones, on all rows or on a region of them, is in the null space.
     """
 
     partition: Partition
     offsets: Offsets
     weights: PerChunk
     constant: bool
+    singular: bool = False
 
 
 def finest(engine: Engine, rows: Rows) -> PerChunk:
@@ -554,7 +557,8 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         level = Level(view, partition, offsets, chunks)
         levels.append(level)
         if len(partition) == 1 and partition.domain.points <= LAST:
-            level.inverse = view.per_chunk(MakeInverse(depth=depth, **where), layout, weights).at(depth)
+            invert = MakeInverse(depth=depth, singular=rows.singular, **where)
+            level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights))
         around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))

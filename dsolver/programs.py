@@ -111,7 +111,13 @@ def _rows(system: System, spec: SolveSpec) -> Rows:
     """The finest level's rows of the matrix."""
     problem, partition = spec.hierarchy.problem, spec.hierarchy.partitions[0]
     weights = system.per_chunk(MakeWeights(problem=problem, partition=partition))
-    return Rows(partition=partition, offsets=problem.offsets, weights=weights, constant=problem.rule is None)
+    return Rows(
+        partition=partition,
+        offsets=problem.offsets,
+        weights=weights,
+        constant=problem.rule is None,
+        singular=system.singular,
+    )
 
 
 def _levels(system: System, engine: Engine, build: BuildLevels) -> list[PerChunk]:

@@ -84,6 +84,7 @@ class System:
         self._partition = partition
         rule = problem.rule
         self._coefficients = None if rule is None else Coefficients(engine, rule, partition)
+        self._ones: PerChunk | None = None
         self._source: PerChunk | None = None
         self._null_space: NullSpace | None = None
         self._layout: PerChunk | None = None
@@ -94,13 +95,18 @@ class System:
         self._coefficients.load(name, blocks)
 
     def prepare(self) -> None:
-        """Check the coefficients that are loaded and exchange what rows need of neighbors.
+        """Check the coefficients that are loaded, exchange what rows need of neighbors, and see what nothing fixes.
 
         Raises:
-            InputError: a value makes no sense.
+            InputError: a value makes no sense, or several regions of cells have a constant of their own.
         """
-        if self._coefficients is not None:
-            self._coefficients.prepare()
+        rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
+        if rule is None or coefficients is None:
+            self._ones = self._engine.per_chunk(Ones(partition=self._partition)) if singular else None
+            return
+        coefficients.prepare()
+        if singular is not False:
+            self._ones = floating(self._engine, coefficients, rule, connected=not rule.masked)
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
         """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
@@ -114,30 +120,19 @@ class System:
         return self._coefficients.per_chunk(make, engine=engine)
 
     def settle(self, layout: PerChunk) -> None:
-        """Find what right-hand sides and solutions in this layout need.
-
-        Raises:
-            InputError: several regions of cells have a constant of their own.
-        """
+        """Make what right-hand sides and solutions in this layout need, and let the coefficients go."""
         self._layout = layout
-        rule, coefficients = self._problem.rule, self._coefficients
-        if rule is None or coefficients is None:
-            if self._problem.singular:
-                ones = self._engine.per_chunk(Ones(partition=self._partition))
-                self._null_space = self._space(ones, ones)
-            return
-        self._source = coefficients.per_chunk(MakeSource(rule=rule))
-        if self._problem.singular is not False:
-            ones_or_none = floating(self._engine, coefficients, rule, connected=not rule.masked)
-            if ones_or_none is not None:
-                volumes = self._engine.per_chunk(Volumes(), self._source, ones_or_none)
-                self._null_space = self._space(ones_or_none, volumes)
-        self._coefficients = None
+        rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
+        self._coefficients = self._ones = None
+        if rule is not None and coefficients is not None:
+            self._source = coefficients.per_chunk(MakeSource(rule=rule))
+        if ones is not None:
+            self._null_space = self._space(ones, self._volumes(ones))
 
     @property
     def singular(self) -> bool:
-        """Whether the solution is fixed only up to a constant."""
-        return self._null_space is not None
+        """Whether the solution is fixed only up to a constant; known once it is prepared."""
+        return self._ones is not None or self._null_space is not None
 
     def assemble(self, b: Field) -> float:
         """b, which holds the source, becomes the right-hand side. Returns how inconsistent it was; see `NullSpace`."""
@@ -160,6 +155,9 @@ class System:
         assert self._source is not None
         blocks = self._engine.per_chunk(make, self._layout, x, self._source)
         self._engine.run(LOAD, self._layout, blocks, x)
+
+    def _volumes(self, ones: PerChunk) -> PerChunk:
+        return ones if self._source is None else self._engine.per_chunk(Volumes(), self._source, ones)
 
     def _space(self, ones: PerChunk, volumes: PerChunk) -> NullSpace:
         assert self._layout is not None

@@ -191,15 +191,14 @@ class Backend(ABC):
         """Items that go from places of one vector to places of another; see `Route`."""
         return Route(source=self.asarray(source).astype(np.int32), target=self.asarray(target).astype(np.int32))
 
-    def dense_inverse(self, layout: Layout, matrix: npt.NDArray[np.float64]) -> DenseInverse:
+    def dense_inverse(self, layout: Layout, matrix: npt.NDArray[np.float64], *, singular: bool = False) -> DenseInverse:
         """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order, on the host.
 
         Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
-        (see `semidefinite_inverse`).
+        (see `semidefinite_inverse`, also for `singular`).
         """
-        return DenseInverse(
-            position=layout.position, values=self.asarray(narrowed(semidefinite_inverse(matrix), self.dtype))
-        )
+        inverse = semidefinite_inverse(matrix, singular=singular)
+        return DenseInverse(position=layout.position, values=self.asarray(narrowed(inverse, self.dtype)))
 
     # -- set-up of coarse levels: lattice arrays, x fastest, with `coarsening.GHOST` ghost layers on every side --------
 
@@ -293,10 +292,11 @@ def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, 
 
 RANK_TOLERANCE = 1e-12
 """A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
-(about 1/rows), far above what rounding leaves of a zero (1e-15 or so)."""
+(about 1/rows), above what rounding leaves of a zero in a matrix that was not computed. In coarse matrices of a singular
+system it leaves more (1e-10 was seen at 96³), which no number tells from a weakly fixed constant: hence `singular`."""
 
 
-def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def semidefinite_inverse(matrix: npt.NDArray[np.float64], *, singular: bool = False) -> npt.NDArray[np.float64]:
     """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
 
     Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
@@ -306,13 +306,15 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
 
     Args:
         matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
+        singular: one row is known to depend on others but for rounding: the one with the smallest pivot.
     """
     a = np.array(matrix, dtype=np.float64)
     diagonal = a.diagonal().copy()
     kept = np.zeros(len(a), dtype=np.bool_)
+    dependent = int(np.argmin(_pivots(a) / diagonal)) if singular else -1
     for i in range(len(a)):
         pivot = a[i, i]
-        if not pivot > RANK_TOLERANCE * diagonal[i]:
+        if i == dependent or not pivot > RANK_TOLERANCE * diagonal[i]:
             continue
         kept[i] = True
         row, column = a[i] / pivot, a[:, i].copy()
@@ -324,6 +326,15 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
     a[~kept] = 0.0
     a[:, ~kept] = 0.0
     return (a + a.T) / 2
+
+
+def _pivots(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The diagonal pivots of a symmetric matrix, in order; rows whose pivot is not positive are passed over."""
+    a = matrix.copy()
+    for i in range(len(a)):
+        if a[i, i] > 0.0:
+            a[i + 1 :, i + 1 :] -= a[i + 1 :, i, None] * (a[i, i + 1 :] / a[i, i])
+    return a.diagonal()
 
 
 def tree_sum(parts: list[float]) -> float:

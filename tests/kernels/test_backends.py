@@ -471,6 +471,23 @@ def test_semidefinite_inverse() -> None:
     assert np.linalg.matrix_rank(semidefinite_inverse(blocks)) == 3
 
 
+def test_semidefinite_inverse_of_what_is_known_to_be_singular() -> None:
+    """Rounding may leave a pivot that is too large to count as zero by itself."""
+    rng = np.random.default_rng(6)
+    a = -rng.uniform(0.1, 1.0, (40, 40))
+    a += a.T
+    a[:25, 25:] = a[25:, :25] = 0.0  # two regions
+    np.fill_diagonal(a, 0.0)
+    np.fill_diagonal(a, -a.sum(axis=1) + np.where(np.arange(40) < 25, 1e-10, 0.3))  # what nothing fixes is not the last
+    r = rng.standard_normal(40)
+    r[:25] -= r[:25].mean()
+    found = semidefinite_inverse(a, singular=True)
+    close(a @ (found @ r), r, 1e-7)
+    assert np.abs(found).max() < 100.0
+    assert np.abs(semidefinite_inverse(a)).max() > 1e7
+    assert np.linalg.matrix_rank(found) == 39
+
+
 def test_fused_steps_are_their_parts(pair: tuple[Box, Box]) -> None:
     def run(b: Box) -> Any:
         out = []
