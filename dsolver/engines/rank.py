@@ -15,6 +15,7 @@ from distributed.protocol import pickle
 
 from dsolver import kernels as backends
 from dsolver.engines.base import Engine
+from dsolver.engines.interface import point_nccl_at
 from dsolver.engines.job import on_host
 from dsolver.engines.mesh import Address, Mesh, PeerError
 from dsolver.engines.resident import ResidentEngine
@@ -97,7 +98,7 @@ class Rank:
         self.number = number
         self.mesh = Mesh(number, worker.ip, spec.timeout)
         self.ending = False
-        self._worker = worker.address
+        self._worker, self._ip = worker.address, worker.ip
         self._threads = int(worker.state.nthreads)
         self._executor = ThreadPoolExecutor(1, f"dsolver-rank-{number}")
         self._made: tuple[Callable[[Engine, Any], Any], Any] | None = None
@@ -124,6 +125,7 @@ class Rank:
             return None
         from dsolver.engines.nccl import unique_id
 
+        point_nccl_at(self._ip)
         return unique_id()
 
     def connect(self, addresses: Sequence[Address], program: bytes) -> None:
@@ -211,6 +213,7 @@ class Rank:
             return SocketTransport(self.mesh, self.spec.ranks)
         from dsolver.engines import nccl, peer
 
+        point_nccl_at(self._ip)
         assert unique is not None
         return peer.connected(self.mesh, self.spec.ranks) or nccl.NcclTransport(self.mesh, self.spec.ranks, unique)
 
