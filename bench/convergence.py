@@ -1,0 +1,102 @@
+"""Iterations of multigrid-preconditioned conjugate gradients to 1e-9, for the kinds of problems that people have.
+
+    python bench/convergence.py --sizes 64 128
+    python bench/convergence.py --sizes 256 --rows poisson27 dirichlet --device cuda
+    python bench/convergence.py --sizes 64 --chunks 1 1 1 --chunks 2 1 1 --chunks 2 2 2
+
+One row for each problem, size and cut: iterations for a rough right-hand side (uniform random), the true residual, and
+seconds of set-up and solve. Coefficients are made on each chunk's owner. Sizes are
+edges of a cube; --odd adds one to each, so that no two levels have even extents.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import dsolver
+from dsolver import Problem, problems
+
+BLOCK = 8
+"""Edge of the blocks between which κ jumps, in cells."""
+CONTRAST = 1e4
+
+
+def mixed(x: Any, y: Any, z: Any) -> Any:
+    """A rough number in 0 .. 1 for each triple of integers: an integer hash, the same on every device."""
+    h = x * 73856093 ^ y * 19349663 ^ z * 83492791
+    for shift, factor in ((15, 0x2C1B3C6D), (12, 0x297A2D39)):
+        h = (h ^ (h >> shift)) * factor & 0xFFFFFFFF
+    return (h ^ (h >> 15)) / 2.0**32
+
+
+def blocks(x: Any, y: Any, z: Any) -> Any:
+    """κ = 1 or 10⁴ at random in blocks of cells."""
+    i, j, k = (v.astype(np.int64) // BLOCK for v in (x, y, z))
+    return 1.0 + (CONTRAST - 1.0) * (mixed(i, j, k) < 0.5)
+
+
+def lognormal(x: Any, y: Any, z: Any) -> Any:
+    """κ = exp(2 g) with g a standard normal number for each cell, without correlation (Box and Muller)."""
+    i, j, k = (v.astype(np.int64) for v in (x, y, z))
+    radius = (-2.0 * np.log(mixed(i, j, k) + 2.0**-33)) ** 0.5
+    return np.exp(2.0 * radius * np.cos(2.0 * np.pi * mixed(i + 7919, j + 104729, k + 1299709)))
+
+
+ROWS: dict[str, Callable[[int], Problem]] = {
+    "poisson27": lambda n: problems.poisson27((n, n, n)),
+    "dirichlet": lambda n: problems.diffusion((n, n, n)),
+    "neumann": lambda n: problems.diffusion((n, n, n), bc="neumann"),
+    "periodic": lambda n: problems.diffusion((n, n, n), bc="periodic"),
+    "blocks": lambda n: problems.diffusion((n, n, n), blocks),
+    "lognormal": lambda n: problems.diffusion((n, n, n), lognormal),
+    "1:1:100": lambda n: problems.diffusion((n, n, n), spacing=(1.0, 1.0, 100.0)),
+    "1:100:100": lambda n: problems.diffusion((n, n, n), spacing=(1.0, 100.0, 100.0)),
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sizes", type=int, nargs="+", default=(64,))
+    options.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=tuple(ROWS))
+    options.add_argument("--chunks", type=int, nargs=3, action="append", help="a cut; may be given several times")
+    options.add_argument("--odd", action="store_true", help="sizes n + 1")
+    options.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
+    options.add_argument("--precond-dtype", default="float64", choices=("float64", "float32"))
+    options.add_argument("--rtol", type=float, default=1e-9)
+    arguments = options.parse_args()
+    print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
+    for name in arguments.rows:
+        for size in arguments.sizes:
+            for chunks in arguments.chunks or [(1, 1, 1)]:
+                print(row(name, size + arguments.odd, tuple(chunks), arguments), flush=True)
+
+
+def row(name: str, n: int, chunks: tuple[int, int, int], arguments: argparse.Namespace) -> str:
+    """A line of the table."""
+    problem = replace(ROWS[name](n), chunks=chunks)
+    b: Any = np.random.default_rng(1).random(problem.grid) - 0.5
+    if problem.singular:
+        b -= b.mean()
+    solution = dsolver.solve(
+        problem,
+        b,
+        rtol=arguments.rtol,
+        maxiter=200,
+        device=arguments.device,
+        precond_dtype=arguments.precond_dtype,
+    )
+    found = str(solution.iterations) + ("" if solution.converged else " !")
+    seconds = solution.timings
+    return (
+        f"{name:12} {n:5} {'x'.join(map(str, chunks)):>7} {found:>10} {solution.true_residual / solution.b_norm:9.1e} "
+        f"{seconds['setup']:7.2f} {seconds['solve']:7.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
