@@ -333,7 +333,8 @@ def prolongation_entries(xp: Any, made: Coarsening, p: Any, around: Any, base: T
         number = sum(2**i * bit for i, bit in enumerate(reversed(corner)))
         value = p[number].reshape(made.ghosted)[own, own, own].reshape(-1)
         x, y, z = (
-            xp.asarray(axis.base[own] + bit + 1 + first)
+            # A single coarse point along a periodic axis is found on both sides, but not as a neighbor of itself.
+            xp.asarray(np.ones_like(axis.base[own]) if axis.folded else axis.base[own] + bit + 1 + first)
             for axis, bit, first in zip(made.axes, reversed(corner), base, strict=True)
         )
         found = around[z[:, None, None], y[None, :, None], x[None, None, :]].reshape(-1)
@@ -409,15 +410,19 @@ class MakeRoutes:
         rows = [xp.asarray(domain.rows_of(box)) for box in self.boxes]
         others = [r for number, r in enumerate(rows) if number != host]
         theirs = xp.concatenate(others) if others else rows[host][:0]
-        return (
+        routes = (
             backend.route(own.position, whole.position[rows[host]]),
             backend.route(backend.guard + xp.arange(len(theirs)), whole.position[theirs]),
         )
+        backend.synchronize()  # kernels read routes before they wait for earlier launches
+        return routes
 
 
 def in_order(backend: Backend, _: int, layout: Layout, lattice: Layout) -> Route:
     """From storage order to lattice order."""
-    return backend.route(layout.position, lattice.position)
+    route = backend.route(layout.position, lattice.position)
+    backend.synchronize()  # kernels read routes before they wait for earlier launches
+    return route
 
 
 @final
