@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import dask.array as da
 import hypothesis
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ import scipy.sparse
 from hypothesis import strategies as st
 
 import dsolver
-from dsolver import kernels
+from dsolver import kernels, problems
 from dsolver.discretization import Patch
 from dsolver.engines.eager import EagerEngine
 from dsolver.errors import InconsistentWarning, InputError
@@ -373,6 +375,72 @@ def test_any_cut_gives_the_same_solution(grid: Triple, bc: Any) -> None:
     for cut in ((1, 1, 1), (1, 2, 1), most, uneven):
         found = solve(diffusion(grid, k, sigma, bc=bc, mask=mask, chunks=cut), f)
         np.testing.assert_allclose(found, whole, rtol=1e-7, atol=1e-9 * abs(whole).max())
+
+
+def test_a_dask_array_s_own_chunks_are_taken_as_they_are() -> None:
+    f = np.random.default_rng(14).standard_normal((9, 8, 7))
+    whole = solve(diffusion(f.shape), f)
+    blocks = da.from_array(f, chunks=(4, (1, 7), 7))
+    x: Any = solve(diffusion(f.shape, chunks=blocks.chunks), blocks)
+    assert x.chunks == blocks.chunks
+    np.testing.assert_allclose(x.compute(), whole, rtol=1e-8, atol=1e-11)
+
+
+def obstacle(xp: Any = np) -> dict[str, tuple[Problem, Any]]:
+    """Problems of every kind, with arrays of the module xp, each with a right-hand side."""
+    grid = (21, 17, 19)
+    rng = np.random.default_rng(15)
+    k, f = xp.asarray(rng.uniform(0.1, 10.0, grid)), rng.standard_normal(grid)
+    balanced, right = xp.asarray(f - f.mean()), xp.asarray(f)
+    mask, wall = rng.uniform(size=grid) < 0.2, np.zeros(grid, dtype=bool)
+    wall[8] = True
+    beyond = xp.asarray(np.where(np.arange(21)[:, None, None] > 8, f - f[9:].mean(), f))
+    weights = {o: xp.full(grid, 27.0 if o == (0, 0, 0) else -1.0) for o in problems.BOX_OFFSETS}
+    outlet = Robin(lambda x, y, z: 1.0 + y + 0.0 * x * z, 2.0)
+    flow = {"x-": outlet, "y": "periodic", "z+": Neumann(f[:, :, 0])}
+    inlet = {"x": "periodic", "z-": Dirichlet(exact)}
+    stretched = (np.linspace(0.05, 0.1, 21), 0.05, 0.1)
+    bc = {"x-": "dirichlet", "x+": "neumann", "y": "neumann", "z": "periodic"}
+    return {
+        "array": (diffusion(grid, k), right),
+        "function": (diffusion(grid, kappa, 0.1, spacing=stretched, bc=flow), right),
+        "axes": (diffusion(grid, (k, kappa, 2.0), 0.01, spacing=0.1, mask=xp.asarray(mask), bc=inlet), right),
+        "wall": (diffusion(grid, k, mask=xp.asarray(wall), bc=bc), beyond),
+        "neumann": (diffusion(grid, k, bc="neumann"), balanced),
+        "weights": (problems.stencil(grid, weights, periodic=(True, False, True)), right),
+    }
+
+
+@pytest.mark.parametrize("kind", obstacle())
+@pytest.mark.parametrize("M", ["mg", "jacobi"])
+def test_every_kind_of_problem_with_every_kind_of_preconditioner(kind: str, M: str) -> None:
+    problem, f = obstacle()[kind]
+    expected = solve(problem, f, rtol=1e-12)
+    uneven = replace(problem, chunks=((5, 16), (17,), (6, 7, 6)))
+    np.testing.assert_allclose(solve(uneven, f, M=M), expected, rtol=1e-6, atol=1e-8 * abs(expected).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", obstacle())
+@pytest.mark.parametrize("M", ["mg", "jacobi"])
+def test_a_gpu_has_the_same_solution(kind: str, M: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    problem, f = obstacle()[kind]
+    expected = solve(problem, f, rtol=1e-12)
+    for chunks in (None, ((5, 16), (17,), (6, 7, 6))):
+        for there, right in (obstacle()[kind], obstacle(cupy)[kind]):
+            x = cupy.asnumpy(solve(replace(there, chunks=chunks), right, M=M, device="cuda"))
+            np.testing.assert_allclose(x, expected, rtol=1e-6, atol=1e-8 * abs(expected).max())
+
+
+@pytest.mark.gpu
+def test_a_gpu_refuses_what_makes_no_sense() -> None:
+    mask = wall((9, 6, 5), 5)
+    mask[2] = True
+    with pytest.raises(InputError, match="3 regions"):
+        solve(diffusion((9, 6, 5), mask=mask, bc="neumann"), np.zeros((9, 6, 5)), device="cuda")
+    with pytest.raises(InputError, match="kappa must be positive and finite"):
+        solve(diffusion((4, 4, 4), lambda x, y, z: x + y + z - 4.0), np.ones((4, 4, 4)), device="cuda")
 
 
 # -- what is left open -------------------------------------------------------------------------------------------------
