@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 QUIET: Final = 0.5
 """Seconds of a solve before it is measured unasked. On a GPU that needs a second graph, which takes 4 ms to make."""
+PAUSE: Final = 0.25
+"""Seconds between two iterations that are measured unasked: supersteps are short where a callback is called."""
+BREATH: Final = 0.05
+"""Seconds between two states that are told, for the same reason."""
 KEPT: Final = 50
 """Measured iterations whose spans are kept: the newest."""
 
@@ -62,6 +67,8 @@ class Watch:
         self._written = False
         self._began = time.monotonic()
         self._supersteps = 0
+        self._measured_at = self._told_at = -math.inf
+        self._phase = ""
         self._attaching = False
         self._ended = False
         self._newest: tuple[int, float] = (0, float("nan"))
@@ -80,7 +87,8 @@ class Watch:
     @property
     def measures(self) -> bool:
         """Whether the last iteration of the next superstep is to be measured: not in the first, which compiles."""
-        return self._supersteps > 0 and (self._sink is not None or self._lasts)
+        rested = time.monotonic() - self._measured_at > PAUSE
+        return self._supersteps > 0 and (self._sink is not None or (self._lasts and rested))
 
     def advanced(self, iteration: int, residual: float, limit: float | None, most: int, phase: str = "CG") -> None:
         """A superstep has ended."""
@@ -88,21 +96,32 @@ class Watch:
         self._newest = iteration, residual
         if self._lasts:
             self._attach()
-        self.feed.state(iteration, residual, limit, most, phase)
+        if phase != self._phase or time.monotonic() - self._told_at > BREATH:
+            self._phase, self._told_at = phase, time.monotonic()
+            self.feed.state(iteration, residual, limit, most, phase)
 
     def measured(self, spans: Sequence[Span], iteration: int) -> None:
         """An iteration was measured; without spans it was not."""
         if not spans:
             return
+        self._measured_at = time.monotonic()
         stamped = tuple(replace(span, iteration=iteration) for span in spans)
         self._kept.append(stamped)
         self.feed.spans(stamped)
         if callable(self._sink):
             self._sink(stamped)
         elif self._sink is not None:
-            with Path(self._sink).open("a" if self._written else "w", encoding="utf-8") as file:
-                file.write(to_jsonl(stamped))
-            self._written = True
+            self._write(Path(self._sink), to_jsonl(stamped))
+
+    def _write(self, path: Path, text: str) -> None:
+        """Add to the file. A full disk costs the spans, not the solve."""
+        try:
+            with path.open("a" if self._written else "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            logger.warning("no more spans are written to %s: %s", path, error)
+            self._sink = None
+        self._written = True
 
     def end(self, status: str, iteration: int, residual: float) -> None:
         """The solve has ended."""

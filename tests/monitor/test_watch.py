@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,11 +61,22 @@ def test_a_longer_one_is(monkeypatch: pytest.MonkeyPatch, heard: list[events.Mes
     assert (first[-1]["status"], first[-1]["iteration"]) == (str(solution.status), solution.iterations)
     states = [m["iteration"] for m in first if m["event"] == "state"]
     assert states == sorted(states)
-    assert states[-1] == solution.iterations
+    assert 1 <= states[0] <= states[-1] <= solution.iterations
     measured = [m for m in first if m["event"] == "spans"]
     assert measured
     assert tuple(s for m in measured for s in from_columns(m["spans"])) == solution.spans
     assert solution.exposure == exposure(solution.spans)
+
+
+def test_a_callback_does_not_make_every_iteration_told_and_measured(
+    monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]
+) -> None:
+    monkeypatch.setattr(watch, "QUIET", 0.0)
+    monkeypatch.setattr(watch, "PAUSE", 1e9)
+    monkeypatch.setattr(watch, "BREATH", 1e9)
+    solution = dsolver.solve(poisson7(GRID), B, device="cpu", callback=lambda _: None)
+    assert solution.iterations > 3
+    assert [m["event"] for m in heard] == ["start", "state", "spans", "end"]
 
 
 def test_spans_go_to_a_file_or_a_function(tmp_path: Path, client: Client) -> None:
@@ -86,6 +98,21 @@ def test_spans_go_to_a_file_or_a_function(tmp_path: Path, client: Client) -> Non
 def test_spans_to_nowhere_are_refused(sink: Any) -> None:
     with pytest.raises(dsolver.InputError, match="spans"):
         dsolver.solve(poisson7(GRID), B, spans=sink)
+
+
+def test_a_file_that_cannot_be_written_costs_the_spans_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    solution = dsolver.solve(
+        poisson7(GRID), B, device="cpu", spans=folder / "spans.jsonl", callback=lambda _: _removed(folder)
+    )
+    assert solution.converged
+    assert "no more spans" in caplog.text
+
+
+def _removed(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def test_a_failure_is_told(heard: list[events.Message]) -> None:
