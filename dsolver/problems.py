@@ -217,10 +217,51 @@ def diffusion(
     grid = three("grid", grid)
     Partition(grid, cut_of(chunks) if chunks is not None else (1, 1, 1))
     boundary = boundary_of(grid, bc)
+    if mask is not None and not callable(mask):
+        mask = _flags(mask)
+    return _diffusion(grid, _per_axis(kappa), sigma, mask, _cell_sizes(grid, spacing), boundary, chunks, name)
+
+
+def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Problem:
+    """The same diffusion problem with other coefficients; see `diffusion` for what they may be.
+
+    Raises:
+        InputError: it is no problem of `diffusion`, or a coefficient cannot be right.
+    """
+    rule, arrays = problem.rule, problem.coefficients
+    if not isinstance(rule, Diffusion):
+        raise InputError(f"{problem.name} has no kappa and sigma: only problems of dsolver.problems.diffusion have")
+
+    def given(name: str, number: float | None) -> Any:
+        return number if number is not None else arrays.get(name, rule.functions.get(name))
+
+    old = [given(name, number) for name, number in zip(rule.fields, rule.kappa, strict=True)]
+    axes = (old if len(set(rule.fields)) == 3 else old[:1]) if kappa is None else _per_axis(kappa)
+    return _diffusion(
+        problem.grid,
+        axes,
+        given(SIGMA, rule.sigma) if sigma is None else sigma,
+        given(MASK, None) if rule.mask else None,
+        rule.sizes,
+        rule.boundary,
+        problem.chunks,
+        problem.name,
+    )
+
+
+def _diffusion(
+    grid: Triple,
+    axes: Sequence[Any],
+    sigma: Any,
+    mask: Any,
+    sizes: Any,
+    boundary: Boundary,
+    chunks: Cut | None,
+    name: str,
+) -> Problem:
     numbers: dict[str, float] = {}
     arrays: dict[str, Any] = {}
     functions: dict[str, Callable[..., Any]] = {}
-    axes = _per_axis(kappa)
     fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
     for called, value in [*zip(fields, axes, strict=False), (SIGMA, sigma)]:
         _sort(grid, called, value, numbers, arrays, functions)
@@ -228,7 +269,7 @@ def diffusion(
         if not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
             raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
     if mask is not None:
-        _sort(grid, MASK, mask if callable(mask) else _flags(mask), numbers, arrays, functions)
+        _sort(grid, MASK, mask, numbers, arrays, functions)
         if MASK in numbers:
             raise InputError("mask must be an array of the grid's shape, or a function of x, y, z")
     x, y, z = (numbers.get(called) for called in fields)
@@ -238,7 +279,7 @@ def diffusion(
         fields=fields,
         sigma=numbers.get(SIGMA),
         mask=mask is not None,
-        sizes=_cell_sizes(grid, spacing),
+        sizes=sizes,
         boundary=boundary,
         functions=functions,
     )

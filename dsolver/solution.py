@@ -77,7 +77,8 @@ class Solution:
         status: how the solve ended; `status.advice` says what to do when it did not converge.
         iterations: conjugate gradient iterations made.
         residuals: ‖b - A x_k‖₂ by the recursion, k = 0 .. iterations.
-        true_residual: ‖b - A x‖₂, computed anew from x at the end; the status was judged on it.
+        true_residual: ‖b - A x‖₂, computed anew from x at the end; the status was judged on it. Where b had a part that
+            no x can reach (`Status.INCOMPATIBLE_RHS`), that of the rest.
         b_norm: ‖b‖₂.
         timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
             "total".

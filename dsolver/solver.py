@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import warnings
@@ -26,7 +27,7 @@ from dsolver.monitor.watch import Sink, Watch, check_sink
 from dsolver.ordering import Order
 from dsolver.partition import Partition
 from dsolver.preconditioners import Function, Identity, Recipe, recipe_of
-from dsolver.problems import Problem
+from dsolver.problems import Problem, changed
 from dsolver.programs import Solve, SolveSpec
 from dsolver.recovery import ATTEMPTS, Keeper, without_the_lost
 from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
@@ -287,20 +288,26 @@ class Solver:
             raise InputError("no solve is running: call this in a callback")
         return self._solving.like(self._opened().unload("x", host=self._solving.host))
 
-    def update(self, problem: Problem) -> None:
+    def update(self, problem: Problem | None = None, *, kappa: Any = None, sigma: Any = None) -> None:
         """Set up another matrix of the same structure in place of this one.
 
-        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again.
+        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again; the levels are
+        made anew.
 
         Args:
-            problem: with the same grid, chunks and offsets.
+            problem: with the same grid, chunks and offsets; by default the one that is set up.
+            kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
+            sigma: likewise.
 
         Raises:
-            InputError: the structure differs, or this Solver is closed or solving.
+            InputError: the structure differs, a coefficient cannot be right, or this Solver is closed or solving.
             ClusterError: the cluster failed.
         """
         began = time.perf_counter()
+        problem = self._given if problem is None else problem
         _check_problem(problem)
+        if kappa is not None or sigma is not None:
+            problem = changed(problem, kappa=kappa, sigma=sigma)
         old = self.problem
         for name in ("grid", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(old, name):
@@ -370,8 +377,8 @@ class Solver:
         if isinstance(self._recipe, Function):
             self._recipe.host = right.host
         job.load("b", right.blocks())
-        if self.problem.singular is not False:
-            _warn_inconsistent(job.call("inconsistency"))
+        inconsistency = 0.0 if self.problem.singular is False else float(job.call("inconsistency"))
+        _warn_inconsistent(inconsistency)
         if guess is not None:
             job.load("x", guess.blocks())
         elif not self._fresh:
@@ -398,6 +405,7 @@ class Solver:
                 if self._spec.lowered and status in DOUBTFUL:
                     notes = (self._fall_back(drive, guess, status),)
                     status = drive.resume()
+                status = for_all_of_b(status, inconsistency, b_norm, options)
                 watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
         finally:
             self._solving = None
@@ -536,6 +544,25 @@ def _check_problem(problem: Any) -> None:
         raise InputError(
             f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
         )
+
+
+def for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
+    """How a solve has ended for the b that was given, of which a part may be out of A's reach.
+
+    Args:
+        status: for the rest of b.
+        inconsistency: the length of that part over that of b.
+        b_norm: the length of the rest.
+        options: the tolerance.
+    """
+    if inconsistency <= CONSISTENT:
+        return status
+    rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))
+    if rest <= CONSISTENT:  # what is left of b is rounding, and so is what became of it
+        return Status.INCOMPATIBLE_RHS
+    whole = b_norm / rest
+    missed = inconsistency * whole > max(options.rtol * whole, options.atol)
+    return Status.INCOMPATIBLE_RHS if status.converged and missed else status
 
 
 def _warn_inconsistent(inconsistency: float) -> None:

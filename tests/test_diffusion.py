@@ -27,6 +27,7 @@ from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Identity
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion
 from dsolver.programs import Solve, SolveSpec
+from dsolver.solution import Status
 
 F64 = npt.NDArray[np.float64]
 BACKENDS = ("numpy", "cpu")
@@ -36,7 +37,9 @@ FACES = ("x-", "x+", "y-", "y+", "z-", "z+")
 def solve(problem: Problem, f: Any, **options: Any) -> F64:
     """The solution by plain conjugate gradients on this CPU."""
     solution = dsolver.solve(problem, f, **({"M": None, "rtol": 1e-11, "device": "cpu", "maxiter": 5000} | options))
-    assert solution.converged, solution
+    # b is balanced where it was not: x solves that, and the status says that it does not solve what was given.
+    assert solution.status in (Status.CONVERGED, Status.INCOMPATIBLE_RHS), solution
+    assert solution.true_residual <= 1e-8 * solution.b_norm
     x: F64 = solution.x
     return x
 

@@ -232,6 +232,8 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
     launched: list[Solver] = []
 
     class Job:
+        link = "nccl"
+
         def close(self) -> None: ...
 
     monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
@@ -350,3 +352,65 @@ def test_x_is_the_iterate_that_the_last_residual_tells_of(m: Any) -> None:
     assert solution.iterations > 3, "found in the middle of something"
     assert solution.residuals[-1] == pytest.approx(solution.true_residual, rel=1e-8)
     assert solution.residuals[-1] == solution.residuals[-2], "the iteration that broke down changed nothing"
+
+
+# -- coefficients and systems that leave a constant open --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("m", ["mg", "chebyshev"])
+def test_update_takes_other_coefficients(m: Any) -> None:
+    rng = np.random.default_rng(3)
+    grid = (12, 10, 9)
+    one, two, sigma = rng.uniform(1.0, 5.0, grid), rng.uniform(0.1, 1.0, grid), rng.uniform(0.0, 1.0, grid)
+    bc: Any = {"x": "periodic", "z-": problems.Dirichlet(2.0)}
+    mask = rng.random(grid) < 0.1
+
+    def problem(kappa: Any, absorbed: Any) -> Problem:
+        return problems.diffusion(grid, kappa, absorbed, spacing=(1.0, 0.5, 2.0), bc=bc, mask=mask)
+
+    f = rng.standard_normal(grid)
+    with Solver(problem(one, 0.0), M=m, device="cpu") as solver:
+        solver.solve(f)
+        for arguments, expected in (
+            ({"kappa": two}, problem(two, 0.0)),
+            ({"sigma": sigma}, problem(two, sigma)),
+            ({"kappa": (one, 1.0, two), "sigma": 0.5}, problem((one, 1.0, two), 0.5)),
+            ({"sigma": sigma}, problem((one, 1.0, two), sigma)),
+            ({"kappa": bowl}, problem(bowl, sigma)),
+        ):
+            solver.update(**arguments)
+            assert same(solver.solve(f), dsolver.solve(expected, f, M=m, device="cpu"))
+        with pytest.raises(InputError, match="kappa has shape"):
+            solver.update(kappa=np.ones((2, 2, 2)))
+    with Solver(PROBLEM, device="cpu") as solver, pytest.raises(InputError, match="poisson7 has no kappa and sigma"):
+        solver.update(kappa=2.0)
+
+
+def bowl(x: Any, y: Any, z: Any) -> Any:
+    return 1.0 + 0.01 * (x * x + y * y + z * z)
+
+
+@pytest.mark.parametrize(
+    ("shift", "rtol", "atol", "status"),
+    [
+        (0.0, 1e-8, 0.0, Status.CONVERGED),
+        (1e-6, 1e-8, 0.0, Status.INCOMPATIBLE_RHS),
+        (1e-6, 1e-5, 0.0, Status.CONVERGED),
+        (1e-6, 1e-8, 1e-3, Status.CONVERGED),
+        (1.0, 1e-8, 0.0, Status.INCOMPATIBLE_RHS),
+        (1e30, 1e-8, 0.0, Status.INCOMPATIBLE_RHS),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::dsolver.InconsistentWarning")
+def test_what_no_x_can_reach_is_told(shift: float, rtol: float, atol: float, status: Status) -> None:
+    """The true residual of the b that was given decides; x solves the rest all the same."""
+    f = np.random.default_rng(4).standard_normal((8, 8, 8))
+    f -= f.mean()
+    problem = problems.diffusion((8, 8, 8), bc="neumann")
+    solution = dsolver.solve(problem, f + shift, rtol=rtol, atol=atol, device="cpu")
+    assert solution.status is status
+    assert solution.converged == (status is Status.CONVERGED)
+    if shift < 1e30:
+        expected = dsolver.solve(problem, f, rtol=rtol, atol=atol, device="cpu").x
+        assert solution.x == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert dsolver.cg(problem, f + shift, rtol=rtol, atol=atol)[1] >= (0 if status is Status.CONVERGED else 1)
