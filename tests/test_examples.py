@@ -1,0 +1,88 @@
+"""Every script of examples/ runs as its reader would run it, and the numbers that it prints are right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SECONDS = 240
+PNG = b"\x89PNG\r\n\x1a\n"
+SMALLEST = 10_000
+"""Bytes that a picture has at least: one with empty axes has fewer."""
+
+
+def printed(name: str, folder: Path, *arguments: str) -> dict[str, str]:
+    """The lines "what: value" that an example prints, when it is run with a small grid in an empty folder."""
+    picture = folder / "picture.png"
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), "--out", str(picture), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert picture.read_bytes()[:8] == PNG
+    assert picture.stat().st_size > SMALLEST
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+def number(found: dict[str, str], name: str) -> float:
+    return float(found[name])
+
+
+@pytest.mark.timeout(SECONDS + 30)
+def test_composite(tmp_path: Path) -> None:
+    found = printed("composite.py", tmp_path, "--grid", "16")
+    assert found["status"] == "converged"
+    assert number(found, "heat in") == pytest.approx(number(found, "heat out"), rel=1e-6)
+    effective = number(found, "effective conductivity")
+    assert number(found, "harmonic mean") < effective < number(found, "arithmetic mean")
+    assert number(found, "iterations") <= 40
+
+
+@pytest.mark.timeout(SECONDS + 30)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_obstacle(tmp_path: Path, workers: int) -> None:
+    found = printed("obstacle.py", tmp_path, "--grid", "12", "--workers", str(workers))
+    assert found["status"] == "converged"
+    assert number(found, "largest divergence before") == pytest.approx(12.0)  # a face of width h that lets nothing in
+    assert number(found, "largest divergence after") < 1e-7
+    assert number(found, "flow in") == pytest.approx(1.0)
+    assert number(found, "flow out") == pytest.approx(1.0, rel=1e-8)
+
+
+@pytest.mark.timeout(SECONDS + 30)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps(tmp_path: Path, workers: int) -> None:
+    found = printed("steps.py", tmp_path, "--grid", "20", "--workers", str(workers))
+    assert number(found, "amount at the end / at the start") == pytest.approx(1.0, rel=1e-8)
+    for axis in "xyz":  # the variance of backward Euler on a grid is exact but for what reaches the walls
+        grew, expected = number(found, f"variance along {axis} grew by"), number(found, f"2κt along {axis}")
+        assert grew == pytest.approx(expected, rel=2e-3)
+    assert number(found, "2κt along x") == pytest.approx(0.01)
+    assert number(found, "iterations, last step") < number(found, "iterations, last step from zero")
+
+
+@pytest.mark.timeout(SECONDS + 30)
+def test_live(tmp_path: Path) -> None:
+    found = printed("live.py", tmp_path, "--grid", "16", "--workers", "1")
+    assert (found["first"], found["second"]) == ("stopped_by_callback", "converged")
+    ended, began = number(found, "first ended at residual"), number(found, "second began at residual")
+    assert began == pytest.approx(ended, rel=1e-6)  # it goes on where the first one was
+    assert number(found, "flow in") == pytest.approx(number(found, "flow out"), rel=1e-5)
+    assert found["dashboard"].endswith("/dsolver")
+
+
+def test_every_example_is_run() -> None:
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+    assert scripts == {"composite.py", "live.py", "obstacle.py", "steps.py"}
