@@ -115,14 +115,15 @@ def floating(engine: Engine, coefficients: Coefficients, rule: Rule, *, connecte
     if connected:
         regions = 0 if count("grounded") else 1
     else:
-        while _changed(engine, coefficients, rule, labels, work):
+        alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
+        while _changed(engine, coefficients, rule, labels, work) and not alone:
             pass
         regions = count("first")
     if regions > 1:
         raise InputError(
             f"{regions} regions of cells are connected neither to each other nor to a Dirichlet or Robin face, and "
-            f"sigma is zero in them, so each has a constant of its own that nothing fixes: mask the small ones, or "
-            f"give them a small sigma"
+            f"sigma is zero in them, so each has a constant of its own that nothing fixes: mask the small ones, which "
+            f"scipy.ndimage.label finds, or give them a small sigma"
         )
     return coefficients.per_chunk(Marked(what="floating"), {LABELS: labels}) if regions else None
 
