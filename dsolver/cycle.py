@@ -17,6 +17,8 @@ from dsolver.kernels.contract import (
     PROLONG_ADD,
     RESTRICT_FULL,
     SPMV_HALO,
+    STAR_DOWN,
+    STAR_UP,
     SUBTRACT_HALO,
     UPPER_RESIDUAL,
 )
@@ -37,7 +39,9 @@ class MultigridCycle:
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._coarsest = levels[-1]
-        self._steps = [_Step(fine, coarse) for fine, coarse in pairwise(levels)]
+        self._steps = [
+            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse) for fine, coarse in pairwise(levels)
+        ]
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""
@@ -49,11 +53,37 @@ class MultigridCycle:
             self._coarsest.engine.run(DENSE_SOLVE, self._coarsest.inverse, r, x)
             return
         step = self._steps[depth]
-        step.smooth_from_zero(r, x)
-        step.restrict()
+        step.descend(r, x)
         self._cycle(depth + 1, step.rc, step.xc)
-        step.correct(x)
-        step.smooth(r, x)
+        step.ascend(r, x)
+
+
+@final
+class _StarStep:
+    """A finest level of which nothing is stored, on one chunk: a pass over r down, and one up.
+
+    Attributes:
+        rc: the coarser level's right-hand side.
+        xc: its solution.
+    """
+
+    def __init__(self, level: Level, below: Level) -> None:
+        assert level.descent is not None
+        assert level.in_order is not None
+        self._engine, self._in_order = level.engine, level.in_order
+        self._transfer = level.descent.at("transfer")
+        coarse = below.chunks.at("layout")
+        self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
+        self._lattice = below.engine.field(level.descent.at("lattice"))
+
+    def descend(self, r: Field, _: Field) -> None:
+        """rc = R (r - A x) with x = (D + L)⁻¹ r, which is not kept."""
+        self._engine.run(STAR_DOWN, self._transfer, r, self.rc)
+
+    def ascend(self, r: Field, x: Field) -> None:
+        """The backward sweep from that x and P xc."""
+        self._engine.run(MOVE, self._in_order, self.xc, self._lattice)
+        self._engine.run(STAR_UP, self._transfer, r, self._lattice, x)
 
 
 @final
@@ -88,6 +118,16 @@ class _Step:
                 self._xc_halo = _halo(engine, descent.at("solution_halo"), below.partition, BOX_OFFSETS)
         # Before it is gathered, the right-hand side lies in the chunks.
         self._own_rc = self.rc if self._gathering is None else engine.field(descent.at("coarse"))
+
+    def descend(self, r: Field, x: Field) -> None:
+        """The pre-smoother, and the residual restricted."""
+        self.smooth_from_zero(r, x)
+        self.restrict()
+
+    def ascend(self, r: Field, x: Field) -> None:
+        """The correction, and the post-smoother."""
+        self.correct(x)
+        self.smooth(r, x)
 
     def smooth_from_zero(self, r: Field, x: Field) -> None:
         """x = (D + L)⁻¹ r and y = r - A x."""

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver.constant import MakeFinest, MakeStarDescent, way_down
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.grids import (
     WIDE,
@@ -32,6 +33,7 @@ from dsolver.kernels.backend import Backend, Entries
 from dsolver.kernels.coarsening import GHOST, Axis, Coarsening
 from dsolver.kernels.contract import COPY, DOT
 from dsolver.kernels.layout import HaloLayout, Layout, Route
+from dsolver.kernels.stencil import ConstantStencil
 from dsolver.partition import Box, Offsets, Partition, Triple
 from dsolver.problems import BOX_OFFSETS
 
@@ -121,13 +123,15 @@ class MakeLevel:
     partition: Partition
     offsets: Offsets
 
-    def __call__(self, backend: Backend, number: int, layout: Layout, weights: Any) -> Numbered:
-        """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,)."""
+    def __call__(
+        self, backend: Backend, number: int, layout: Layout, weights: Any, stencil: ConstantStencil | None = None
+    ) -> Numbered:
+        """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,); what they are, if not stored."""
         number = _own(self.partition, number)
         rows = stencil_rows(backend.xp, self.partition, number, self.offsets, _by_offset(weights, self.offsets))
         made = GridLevel(
             layout=layout,
-            matrix=backend.matrix(layout, rows, None),
+            matrix=backend.matrix(layout, rows, None) if stencil is None else backend.constant_matrix(stencil),
             halo=halo_layout(backend, layout, self.partition, number, self.offsets),
             halo_matrix=backend.halo_matrix(layout, rows),
         )
@@ -499,6 +503,7 @@ class Level:
         chunks: the `GridLevel` of every chunk.
         inverse: a `DenseInverse` on the coarsest level, else None.
         descent: the `Descent` of every chunk, None on the coarsest level.
+        star: whether that is a `dsolver.constant.StarDescent` instead.
         gathering: where the next level lives whole on every owner while this one is distributed, else None.
         in_order: from the next level's storage order to the lattice's, on that level's engine.
     """
@@ -510,6 +515,7 @@ class Level:
         self.chunks = chunks
         self.inverse: PerChunk | None = None
         self.descent: PerChunk | None = None
+        self.star = False
         self.gathering: Gathering | None = None
         self.in_order: PerChunk | None = None
 
@@ -537,9 +543,9 @@ class Rows:
 def finest(engine: Engine, rows: Rows) -> PerChunk:
     """The finest `GridLevel` of every chunk, in the storage order that `build` chooses, by itself."""
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
-    layout = engine.per_chunk(MakeLayout(partition=partition, offsets=rows.offsets))
+    found = engine.per_chunk(MakeFinest(partition=partition, offsets=rows.offsets), rows.weights)
     make = MakeLevel(depth=0, partition=partition, offsets=rows.offsets)
-    return engine.per_chunk(make, layout, rows.weights).at(0)
+    return engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
 
 
 def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
@@ -553,12 +559,14 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
     offsets, weights, constant = rows.offsets, rows.weights, rows.constant
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
     view = engine if dtype == "float64" else engine.lowered(dtype)
-    layout = view.per_chunk(MakeLayout(partition=partition, offsets=offsets))
+    found = view.per_chunk(MakeFinest(partition=partition, offsets=offsets), weights)
+    layout = found.at("layout")
+    what: tuple[PerChunk, ...] = (found.at("stencil"),)
     levels: list[Level] = []
     while True:
         depth = len(levels)
         where: dict[str, Any] = {"partition": partition, "offsets": offsets}
-        chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights).at(depth)
+        chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights, *what).at(depth)
         level = Level(view, partition, offsets, chunks)
         levels.append(level)
         if len(partition) == 1 and partition.domain.points <= LAST:
@@ -566,10 +574,15 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights))
-        around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
-        make = MakeDescent(depth=depth, coarse=below, **where)
-        descent = level.descent = view.per_chunk(make, layout, around).at(depth)
-        del around
+        level.star = bool(what) and _known(engine, partition, below, *what)
+        if level.star:
+            descent = level.descent = view.per_chunk(MakeStarDescent(coarse=below), *what).at(depth)
+        else:
+            around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
+            make = MakeDescent(depth=depth, coarse=below, **where)
+            descent = level.descent = view.per_chunk(make, layout, around).at(depth)
+            del around
+        what = ()
         weights, layout = descent.at("weights"), descent.at("coarse")
         if below.gathered:
             alone = engine.alone(below.partition.grid)
@@ -580,6 +593,17 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             engine, view = alone, narrow
         level.in_order = view.per_chunk(in_order, layout, descent.at("lattice"))
         partition, offsets, constant = below.partition, BOX_OFFSETS, False
+
+
+def _known(engine: Engine, partition: Partition, below: Coarse, stencil: PerChunk) -> bool:
+    """Whether the way from the finest level to the next is `dsolver.constant.StarDescent`'s."""
+    if len(partition) > 1 or below.factors != (2, 2, 2):
+        return False
+    flag, one, parts = engine.per_chunk(way_down, stencil), engine.per_chunk(ones), engine.parts()
+    known = engine.scalar(0.0)
+    engine.run(DOT, flag, one, parts)
+    engine.total(parts, known)
+    return engine.read(known)[0] == 1.0
 
 
 def factors_of(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> Triple:

@@ -243,6 +243,13 @@ class StarTransfer:
         return tuple(out)
 
 
+def has_way_down(stencil: ConstantStencil) -> bool:
+    """Whether `star_transfer` knows the way to the next coarser level, where all axes are coarsened."""
+    symmetric = stencil.weights == stencil.weights[::-1]
+    faced = any(stencil.faces[2 * a] or stencil.faces[2 * a + 1] for a in range(3) if stencil.wraps[a])
+    return stencil.star and symmetric and not faced and not any(stencil.lo) and min(stencil.shape) >= 3
+
+
 def star_transfer(stencil: ConstantStencil, coarse: Layout, lattice: Layout) -> StarTransfer:
     """The way between a star and the next coarser level.
 
@@ -250,11 +257,8 @@ def star_transfer(stencil: ConstantStencil, coarse: Layout, lattice: Layout) -> 
         ValueError: the stencil is no symmetric star on the whole of a grid of at least 3 points along each axis, or not
             all axes are coarsened.
     """
-    symmetric = stencil.weights == stencil.weights[::-1]
-    if not (stencil.star and symmetric) or any(stencil.lo) or min(stencil.shape) < 3:
+    if not has_way_down(stencil):
         raise ValueError("this stencil is no symmetric star on a whole grid of at least 3 points along each axis")
-    if any(stencil.faces[2 * axis] or stencil.faces[2 * axis + 1] for axis in range(3) if stencil.wraps[axis]):
-        raise ValueError("this stencil has faces across a periodic axis")
     if lattice.shape != tuple(n // 2 for n in stencil.shape):
         raise ValueError(f"the coarse grid of {stencil.shape} points does not have {lattice.shape}")
     table = np.zeros((KINDS, KINDS, KINDS, 3, 4))

@@ -1,0 +1,141 @@
+"""The finest level where its rows are a constant stencil: nothing of it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.grids import Coarse, colored, in_lattice_order, stencil_rows
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.coarsening import GHOST, Coarsening
+from dsolver.kernels.galerkin import galerkin, interpolation
+from dsolver.kernels.layout import Layout
+from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil, has_way_down, star_transfer
+from dsolver.partition import Offsets, Partition, Triple
+from dsolver.problems import BOX_OFFSETS
+
+F64 = npt.NDArray[np.float64]
+
+MODEL: Final = 12
+"""Points along an axis of the model grid, or one more: the coarse rows of a larger grid all occur in its coarse grid. A
+coarse row depends on 3 points on either side: of 6 coarse points, two on either side may differ from the others."""
+EDGE: Final = 2
+"""Coarse points at a face whose rows may differ."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Finest:
+    """What the rows of a chunk on the finest level are.
+
+    Attributes:
+        layout: their storage order: the lattice's for a constant stencil.
+        stencil: that, or None if they are none.
+    """
+
+    layout: Layout
+    stencil: ConstantStencil | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeFinest:
+    """Looks at a chunk's rows."""
+
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int, weights: Any) -> Finest:
+        """What they are; weights (K, rows) in any shape, or (K,)."""
+        box, count = self.partition[number].box, len(self.offsets)
+        by_offset = weights if weights.ndim == 1 and weights.size == count else weights.reshape(count, -1)
+        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, by_offset)
+        lattice = in_lattice_order(backend, box.shape)
+        stencil = constant_stencil(lattice, rows, box.lo)
+        layout = colored(backend, self.partition, box, self.offsets) if stencil is None else lattice
+        return Finest(layout=layout, stencil=stencil)
+
+
+def way_down(backend: Backend, _: int, stencil: ConstantStencil | None) -> Any:
+    """float64 (1,): 1 if `MakeStarDescent` knows the way to the next coarser level, else 0."""
+    return backend.xp.full(1, float(stencil is not None and has_way_down(stencil)))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StarDescent:
+    """The way from a star on the whole grid to the next coarser level and back.
+
+    Attributes:
+        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
+        coarse: the storage order of the restricted residual.
+        lattice: the lattice order of what is prolonged.
+        transfer: both products, with the sweeps, in the backend's form.
+    """
+
+    weights: Any
+    coarse: Layout
+    lattice: Layout
+    transfer: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeStarDescent:
+    """Makes a star's way to the coarser level, at the level's number."""
+
+    coarse: Coarse
+
+    def __call__(self, backend: Backend, _: int, stencil: ConstantStencil) -> tuple[StarDescent]:
+        """The `StarDescent` of the only chunk."""
+        below = self.coarse.partition
+        shape = below.grid
+        target = colored(backend, below, below[0].box, BOX_OFFSETS)
+        lattice = in_lattice_order(backend, shape)
+        descent = StarDescent(
+            weights=coarse_weights(backend.xp, stencil, shape),
+            coarse=target,
+            lattice=lattice,
+            transfer=backend.constant_transfer(star_transfer(stencil, target, lattice)),
+        )
+        backend.synchronize()
+        return (descent,)
+
+
+def coarse_weights(xp: Any, stencil: ConstantStencil, shape: Triple) -> Any:
+    """The rows of PᵀAP for a constant stencil on a whole grid: float64 (27 coarse rows,), offset after offset.
+
+    Away from the faces they are all the same: those of a grid of at most `MODEL` + 1 points along each axis are
+    computed, and laid out on the larger one.
+    """
+    fine = [n if n <= MODEL + 1 else MODEL + n % 2 for n in stencil.shape]
+    nx, ny, nz = fine
+    rows = _model_rows(stencil, (nx, ny, nz))
+    made = Coarsening(lo=(0, 0, 0), shape=(nx, ny, nz), grid=(nx, ny, nz), periodic=stencil.wraps, factors=(2, 2, 2))
+    coarse = galerkin(made, OFFSETS, rows, interpolation(made, OFFSETS, rows))
+    out = xp.asarray(coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1]))
+    for axis, (n, m) in enumerate(zip(shape, made.coarse_shape, strict=True)):
+        if n != m:
+            like = np.full(n, EDGE)
+            like[:EDGE] = np.arange(EDGE)
+            like[n - EDGE :] = np.arange(m - EDGE, m)
+            out = xp.take(out, xp.asarray(like), axis=3 - axis)
+    return out.reshape(-1)
+
+
+def _model_rows(stencil: ConstantStencil, shape: Triple) -> F64:
+    """The rows of the same stencil on another grid, with ghost layers: float64 (27, nz + 4, ny + 4, nx + 4)."""
+    rows = np.empty((len(OFFSETS), *shape[::-1]))
+    for row, weight in zip(rows, stencil.weights, strict=True):
+        row[...] = weight
+    center = rows[OFFSETS.index((0, 0, 0))]
+    for axis, side in product(range(3), range(2)):
+        np.moveaxis(center, 2 - axis, 0)[-side] += stencil.faces[2 * axis + side]
+    for axis, wraps in enumerate(stencil.wraps):
+        width = [(GHOST, GHOST) if 3 - axis == a else (0, 0) for a in range(4)]
+        rows = np.pad(rows, width, mode="wrap") if wraps else np.pad(rows, width)
+    return rows

@@ -1,0 +1,110 @@
+"""A finest level of which nothing is stored: the same coarse rows, the same iterations, the same solution."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dsolver
+from dsolver import hierarchy, problems
+from dsolver.constant import coarse_weights
+from dsolver.engines.reference import ReferenceEngine
+from dsolver.hierarchy import Rows
+from dsolver.kernels import load
+from dsolver.kernels.coarsening import Coarsening
+from dsolver.kernels.galerkin import galerkin, interpolation
+from dsolver.kernels.stencil import OFFSETS, ConstantStencil
+from dsolver.partition import Partition, Triple
+
+STAR = {(0, 0, 0): 6.5, (1, 0, 0): -1.0, (0, 1, 0): -1.25, (0, 0, 1): -1.0}
+
+
+def stencil(shape: Triple, faces: tuple[float, ...], wraps: tuple[bool, bool, bool]) -> ConstantStencil:
+    layout = load("numpy").layout(np.zeros(int(np.prod(shape)), dtype=np.int32), 1, shape)
+    weights = tuple(STAR.get((i, j, k), STAR.get((-i, -j, -k), 0.0)) for i, j, k in OFFSETS)
+    return ConstantStencil(layout=layout, weights=weights, faces=faces, wraps=wraps, lo=(0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "wraps"),
+    [
+        ((20, 19, 8), (False, False, False)),
+        ((17, 3, 24), (False, False, False)),
+        ((18, 16, 21), (True, False, False)),
+        ((12, 13, 14), (False, False, True)),
+    ],
+)
+def test_coarse_rows_of_a_small_grid_are_those_of_a_large_one(shape: Triple, wraps: tuple[bool, bool, bool]) -> None:
+    faces = tuple(0.0 if wraps[n // 2] else 0.1 * (n + 1) - 0.3 for n in range(6))
+    a = stencil(shape, faces, wraps)
+    x, y, z = (n // 2 for n in shape)
+    found = coarse_weights(np, a, (x, y, z))
+    rows = np.broadcast_to(np.array(a.weights)[:, None, None, None], (27, *shape[::-1])).copy()
+    rows[OFFSETS.index((0, 0, 0))] = a.diagonal
+    for axis, wrapped in enumerate(wraps):
+        width = [(2, 2) if 3 - axis == n else (0, 0) for n in range(4)]
+        rows = np.pad(rows, width, mode="wrap") if wrapped else np.pad(rows, width)
+    made = Coarsening(lo=(0, 0, 0), shape=shape, grid=shape, periodic=wraps, factors=(2, 2, 2))
+    expected = galerkin(made, OFFSETS, rows, interpolation(made, OFFSETS, rows))
+    assert np.abs(found - expected.ravel()).max() <= 1e-14
+
+
+def levels_of(problem: problems.Problem, chunks: Triple = (1, 1, 1), weights: Any = None) -> list[hierarchy.Level]:
+    partition = Partition(problem.grid, chunks)
+    engine = ReferenceEngine(partition, "numpy")
+    values = np.array(problem.weights) if weights is None else weights
+
+    def make(_: Any, __: int) -> npt.NDArray[np.float64]:
+        return values
+
+    rows = Rows(partition=partition, offsets=problem.offsets, weights=engine.per_chunk(make), constant=True)
+    return hierarchy.build(engine, rows)
+
+
+def test_what_is_stored_of_a_constant_problem() -> None:
+    star = levels_of(problems.poisson7((16, 14, 12)))
+    assert star[0].star
+    assert not any(level.star for level in star[1:])
+    assert isinstance(star[0].chunks.items[0].matrix, ConstantStencil)  # type: ignore[attr-defined]
+    box = levels_of(problems.poisson27((16, 14, 12)))
+    assert not box[0].star
+    assert isinstance(box[0].chunks.items[0].matrix, ConstantStencil)  # type: ignore[attr-defined]
+    cut = levels_of(problems.poisson7((16, 14, 12)), (2, 1, 1))
+    assert not cut[0].star
+    assert all(isinstance(chunk.matrix, ConstantStencil) for chunk in cut[0].chunks.items.values())  # type: ignore[attr-defined]
+
+
+GRID = (20, 17, 18)
+CONSTANT = {
+    "poisson7": lambda chunks: problems.poisson7(GRID, chunks=chunks),
+    "poisson27": lambda chunks: problems.poisson27(GRID, chunks=chunks),
+    "dirichlet": lambda chunks: problems.diffusion(GRID, 2.0, spacing=(1.0, 1.5, 1.0), chunks=chunks),
+    "neumann": lambda chunks: problems.diffusion(GRID, 2.0, sigma=0.1, bc="neumann", chunks=chunks),
+    "periodic": lambda chunks: problems.diffusion((20, 16, 18), 1.0, sigma=0.1, bc="periodic", chunks=chunks),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_solutions_are_those_of_stored_rows(
+    name: str, dtype: Literal["float64", "float32"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = CONSTANT[name](None)
+    b = np.random.default_rng(1).standard_normal(problem.grid)
+
+    def solve(chunks: Triple | None) -> dsolver.Solution:
+        return dsolver.solve(CONSTANT[name](chunks), b, rtol=1e-10, M="mg", precond_dtype=dtype)
+
+    whole, cut = solve(None), solve((2, 1, 2))
+    monkeypatch.setattr("dsolver.constant.constant_stencil", lambda *_: None)
+    stored = solve(None)
+    assert stored.converged
+    for other in (whole, cut):
+        assert other.converged
+        assert abs(other.iterations - stored.iterations) <= 2
+        assert np.abs(np.asarray(other.x) - np.asarray(stored.x)).max() <= 1e-7 * np.abs(np.asarray(stored.x)).max()
+    if dtype == "float64":
+        assert whole.iterations == stored.iterations
