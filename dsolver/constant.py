@@ -56,6 +56,8 @@ class MakeFinest:
         rows = stencil_rows(backend.xp, self.partition, number, self.offsets, by_offset)
         lattice = in_lattice_order(backend, box.shape)
         stencil = constant_stencil(lattice, rows, box.lo)
+        if stencil is not None and not stencil.fits(backend.dtype):
+            stencil = None
         layout = colored(backend, self.partition, box, self.offsets) if stencil is None else lattice
         return Finest(layout=layout, stencil=stencil)
 

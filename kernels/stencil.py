@@ -72,6 +72,12 @@ class ConstantStencil:
         """The parity classes of each color, in the order of the forward sweep."""
         return STAR_COLORS if self.star else tuple((c,) for c in CLASSES)
 
+    def fits(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the value type holds all weights: none becomes zero or infinite, nor the diagonal's inverse."""
+        limits = np.finfo(dtype)
+        sizes = [abs(w) for w in (*self.weights, *self.faces) if w != 0.0]
+        return all(float(limits.tiny) <= size <= float(limits.max) for size in sizes)
+
     def part(self, number: int, *, upper: bool) -> tuple[float, ...]:
         """The weights of a class's entries in later, or earlier, colors; zeros elsewhere."""
         rank = {c: color for color, classes in enumerate(self.colors) for c in classes}

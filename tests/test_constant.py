@@ -77,6 +77,17 @@ def test_what_is_stored_of_a_constant_problem() -> None:
     assert all(isinstance(chunk.matrix, ConstantStencil) for chunk in cut[0].chunks.items.values())  # type: ignore[attr-defined]
 
 
+def test_weights_that_the_value_type_cannot_hold_are_stored() -> None:
+    for size, fits in ((1.0, True), (1e-60, False), (1e60, False)):
+        weights = np.array(problems.poisson7((8, 8, 8)).weights) * size
+        layout = load("numpy").layout(np.zeros(512, dtype=np.int32), 1, (8, 8, 8))
+        a = ConstantStencil(
+            layout=layout, weights=tuple(weights), faces=(0.0,) * 6, wraps=(False, False, False), lo=(0, 0, 0)
+        )
+        assert a.fits(np.dtype(np.float64))
+        assert a.fits(np.dtype(np.float32)) == fits
+
+
 GRID = (20, 17, 18)
 CONSTANT = {
     "poisson7": lambda chunks: problems.poisson7(GRID, chunks=chunks),
