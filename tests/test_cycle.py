@@ -11,7 +11,7 @@ import pytest
 
 import dsolver
 from dsolver import grids, hierarchy, kernels, problems
-from dsolver.cycle import MultigridCycle
+from dsolver.cycle import MultigridCycle, _Step
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.eager import EagerEngine
 from dsolver.grids import partition_of
@@ -181,12 +181,14 @@ def test_two_levels_are_the_text_book() -> None:
     _, levels = levels_of((9, 8, 7), (1, 1, 1), NOWHERE, 27)
     assert len(levels) == 2
     cycle = MultigridCycle(levels)
+    step = cycle._steps[0]
+    assert isinstance(step, _Step)
     top, coarse = space(levels[0]), space(levels[1])
     a, ac = top.matrix(top, product(levels[0])), coarse.matrix(coarse, product(levels[1]))
 
     def prolong(xc: Field, x: Field) -> None:
-        coarse.engine.copy(xc, cycle._steps[0].xc)
-        cycle._steps[0].correct(x)
+        coarse.engine.copy(xc, step.xc)
+        step.correct(x)
 
     p = coarse.matrix(top, prolong)
     r = np.random.default_rng(2).standard_normal(top.size)
