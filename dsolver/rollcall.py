@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -28,11 +29,29 @@ def ask(
 async def _asked(
     client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
 ) -> tuple[dict[str, Any], list[str]]:
-    calls = {worker: asyncio.ensure_future(client.run(question, workers=[worker])) for worker in workers}
+    calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
     if not calls:
         return {}, []
     await asyncio.wait(calls.values(), timeout=seconds)
     silent = [worker for worker, call in calls.items() if not call.done()]
     for worker in silent:
         calls[worker].cancel()
-    return {worker: call.result()[worker] for worker, call in calls.items() if worker not in silent}, silent
+    answers = {worker: call.result() for worker, call in calls.items() if worker not in silent}
+    for answer in answers.values():
+        if isinstance(answer, _Problem):
+            raise answer.error
+    return answers, silent
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What was raised. A call that nobody waits for any more, after Ctrl-C, must not complain when the cluster ends."""
+
+    error: Exception
+
+
+async def _one(client: Client, question: Callable[[], Any], worker: str) -> Any:
+    try:
+        return (await client.run(question, workers=[worker]))[worker]
+    except Exception as error:  # each way to fail is the caller's
+        return _Problem(error)

@@ -97,11 +97,13 @@ def test_hpcg_reports_and_writes_json(folder: Path) -> None:
 
 def test_spans_and_traces_are_written(folder: Path) -> None:
     problem = (*GRID, "--device", "cpu", "--spans", "spans.jsonl", "--trace", "trace.json")
-    for command in (("hpcg", *problem, "--iterations", "2"), ("solve", "--problem", "poisson7", *problem, "--force")):
+    hpcg = ("hpcg", *problem, "--iterations", "2")
+    solve = ("solve", "--problem", "poisson7", *problem, "--force")
+    for command, smoother in ((hpcg, "presmooth_restrict"), (solve, "forward")):
         good(*command)
         spans = read_jsonl(folder / "spans.jsonl")
         trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
-        assert {span.name for span in spans} >= {"presmooth_restrict", "spmv_dot"}
+        assert {span.name for span in spans} >= {smoother, "spmv_dot"}
         assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == len(spans)
     good("solve", "--problem", "poisson7", *GRID, "--device", "cpu", "--trace", "only.json")
     assert len(json.loads((folder / "only.json").read_text(encoding="utf-8"))["traceEvents"]) > 10

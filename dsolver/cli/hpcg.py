@@ -10,7 +10,16 @@ import click
 
 from dsolver import hpcg as benchmark
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, precond_dtype_option, spans_option, trace_option, where_options
+from dsolver.cli.options import (
+    Where,
+    force_option,
+    precond_dtype_option,
+    set_volume,
+    spans_option,
+    trace_option,
+    volume_options,
+    where_options,
+)
 from dsolver.cli.report import show
 from dsolver.ordering import Order
 from dsolver.partition import Triple
@@ -67,6 +76,7 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
 @spans_option
 @trace_option
 @force_option
+@volume_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -82,6 +92,8 @@ def command(
     spans_file: Path | None,
     trace_file: Path | None,
     force: bool,
+    quiet: bool,
+    verbose: bool,
     **where: Any,
 ) -> None:
     """Run the HPCG benchmark's problem and procedure, and rate this machine or cluster.
@@ -89,6 +101,7 @@ def command(
     Solves a 27-point system by conjugate gradients with a multigrid preconditioner, checks the result as the HPCG
     benchmark does, and tells the speed in GF/s (1e9 floating-point operations a second). No official HPCG submission.
     """
+    set_volume(quiet=quiet, verbose=verbose)
     place = Where(**where)
     options = benchmark.HpcgOptions(
         grid=grid,
@@ -100,10 +113,10 @@ def command(
     )
     for file in (json_file, spans_file, trace_file):
         files.check_output(file, force=force)
-    with place.runtime() as runtime, progress.shown() as report:
+    with place.runtime() as runtime, progress.shown(quiet=quiet) as report:
         result = benchmark.run(runtime, options, report)
         crew = runtime.crew(prod(result.chunks))
-    show(result, crew)
+    show(result, crew, quiet=quiet)
     if json_file is not None:
         files.write_text(json_file, result.to_json())
     files.write_spans(result.spans, spans_file, trace_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 import click
 
 from dsolver.cluster import ClusterOptions, open_client
+from dsolver.errors import InputError
 from dsolver.kernels import DTYPES
 from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 
@@ -110,6 +112,34 @@ trace_option = click.option(
     metavar="FILE",
     help="Write the same as a trace, which ui.perfetto.dev and chrome://tracing open.  Example: --trace trace.json",
 )
+_VOLUME: Final = (
+    click.option("-q", "--quiet", is_flag=True, help="Print the outcome alone: no progress, no details."),
+    click.option("-v", "--verbose", is_flag=True, help="Also say what is decided and done on the way."),
+)
+
+
+def volume_options(command: F) -> F:
+    """Add --quiet and --verbose."""
+    for option in reversed(_VOLUME):
+        command = option(command)
+    return command
+
+
+def set_volume(*, quiet: bool, verbose: bool) -> None:
+    """Show this package's log on stderr: everything, warnings, or errors alone.
+
+    Raises:
+        InputError: both were asked for.
+    """
+    if quiet and verbose:
+        raise InputError("--quiet and --verbose exclude each other")
+    handler = logging.StreamHandler()  # to stderr
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    ours = logging.getLogger("dsolver")
+    ours.handlers = [handler]
+    ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+
+
 force_option = click.option(
     "--force", is_flag=True, help="Replace an output file that exists. Default: refuse to start."
 )

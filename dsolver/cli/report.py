@@ -49,9 +49,12 @@ NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")
 """Columns that are set to the right."""
 
 
-def show(result: HpcgResult, crew: str) -> None:
-    """Print the report to stdout; the crew is how many workers took part, empty without a cluster."""
+def show(result: HpcgResult, crew: str, *, quiet: bool = False) -> None:
+    """Print the report, or its last line alone; the crew is how many workers took part, empty without a cluster."""
     console = Console(highlight=False, soft_wrap=True)
+    if quiet:
+        console.print(verdict(result))
+        return
     console.print(_facts(result, crew))
     console.print(_phases(result))
     if result.tests.made:

@@ -13,8 +13,17 @@ import numpy.typing as npt
 import dsolver
 from dsolver import problems
 from dsolver.cli import files, progress
-from dsolver.cli.options import Where, force_option, precond_dtype_option, spans_option, trace_option, where_options
-from dsolver.iteration import Progress, State, Tolerances
+from dsolver.cli.options import (
+    Where,
+    force_option,
+    precond_dtype_option,
+    set_volume,
+    spans_option,
+    trace_option,
+    volume_options,
+    where_options,
+)
+from dsolver.iteration import Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.monitor.spans import Span
 from dsolver.ordering import Order
@@ -80,6 +89,7 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
 @spans_option
 @trace_option
 @force_option
+@volume_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -97,9 +107,12 @@ def command(
     spans_file: Path | None,
     trace_file: Path | None,
     force: bool,
+    quiet: bool,
+    verbose: bool,
     **where: Any,
 ) -> None:
     """Solve A x = b on a 3D grid by conjugate gradients with a multigrid preconditioner."""
+    set_volume(quiet=quiet, verbose=verbose)
     place = Where(**where)
     problem = PROBLEMS[kind](grid, chunks=chunks)
     tolerances = Tolerances(rtol=rtol) if maxiter is None else Tolerances(rtol=rtol, maxiter=maxiter)
@@ -109,7 +122,7 @@ def command(
         files.check_output(file, force=force)
     if rhs is not None:
         files.check_input(rhs, grid)
-    with place.client() as client, progress.shown() as report:
+    with place.client() as client, progress.shown(quiet=quiet) as report:
         b = row_sums(problem) if rhs is None else files.read_array(rhs, client)
         solution = dsolver.solve(
             problem,
@@ -122,13 +135,15 @@ def command(
             precond_dtype=precond_dtype,
             rtol=rtol,
             maxiter=tolerances.maxiter,
-            progress=_reporter(report, tolerances.maxiter) if report else None,
+            progress=progress.reporter(report, tolerances.maxiter) if report else None,
             spans=_nowhere if spans_file is None and trace_file is not None else spans_file,
         )
         if out is not None:
             files.write_array(out, solution.x)
     files.write_spans(solution.spans, None, trace_file)
-    _show(solution, out)
+    if not quiet:
+        _show(solution, out)
+    click.echo(f"{solution.status}: {solution.status.advice}")
     if not solution.converged:
         ctx.exit(1)
 
@@ -148,13 +163,6 @@ def _nowhere(_: Sequence[Span]) -> None:
     """Spans that are asked for, but not as they come."""
 
 
-def _reporter(report: progress.Report, maxiter: int) -> Progress:
-    def tell(state: State) -> None:
-        report(f"CG {state.residual:.1e} > {state.limit:.1e}", state.iteration, maxiter)
-
-    return tell
-
-
 def _show(solution: Solution, out: Path | None) -> None:
     first, last = solution.residuals[0], solution.residuals[-1]
     count = solution.iterations
@@ -170,4 +178,3 @@ def _show(solution: Solution, out: Path | None) -> None:
         click.echo(f"exposed communication: {total.ms:.3f} ms of {took:.3f} ms an iteration, {total.percent:.1f} %")
     if out is not None:
         click.echo(f"x written to {out}")
-    click.echo(f"{solution.status}: {solution.status.advice}")
