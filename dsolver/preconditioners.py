@@ -69,6 +69,7 @@ class Recipe(ABC):
         recorded: whether it is the same kernels on the same handles each time.
         everywhere: whether ranks of a cluster can make it.
         galerkin: whether it needs the levels of `dsolver.hierarchy` instead.
+        bare: whether it needs nothing of A but its products, so that a constant stencil need not be stored.
         lowerable: whether it can be made on an engine of a smaller value type. It must not use `Site.cg` then.
     """
 
@@ -76,6 +77,7 @@ class Recipe(ABC):
     recorded: ClassVar[bool] = True
     everywhere: ClassVar[bool] = True
     galerkin: ClassVar[bool] = False
+    bare: ClassVar[bool] = False
     lowerable: ClassVar[bool] = False
 
     @abstractmethod
@@ -87,6 +89,8 @@ class Recipe(ABC):
 @dataclass(frozen=True)
 class Identity(Recipe):
     """No preconditioner: ``M=None`` or ``"none"``."""
+
+    bare: ClassVar[bool] = True
 
     def on(self, site: Site) -> None:
         """None."""
@@ -300,6 +304,7 @@ class Function(Recipe):
 
     recorded: ClassVar[bool] = False
     everywhere: ClassVar[bool] = False
+    bare: ClassVar[bool] = True
     function: Callable[[Any], Any]
     host: bool = field(default=True)
 

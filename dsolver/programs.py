@@ -190,6 +190,8 @@ class Solve:
     def _built(self) -> tuple[list[PerChunk], list[Level]]:
         """The levels of A in float64, and those of `dsolver.hierarchy` for a preconditioner that needs them."""
         engine, spec = self._engine, self._spec
+        if spec.preconditioner.bare and not spec.test_diagonal:
+            return [hierarchy.finest(engine, _rows(self.system, spec))], []
         if not spec.preconditioner.galerkin:
             build = spec.build
             of_a = replace(build, hierarchy=build.hierarchy.finest(), products_only=True) if spec.lowered else build

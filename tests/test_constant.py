@@ -15,6 +15,7 @@ from dsolver.engines.reference import ReferenceEngine
 from dsolver.hierarchy import Rows
 from dsolver.kernels import load
 from dsolver.kernels.coarsening import Coarsening
+from dsolver.kernels.cpu import CpuBackend
 from dsolver.kernels.galerkin import galerkin, interpolation
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 from dsolver.partition import Partition, Triple
@@ -75,6 +76,30 @@ def test_what_is_stored_of_a_constant_problem() -> None:
     cut = levels_of(problems.poisson7((16, 14, 12)), (2, 1, 1))
     assert not cut[0].star
     assert all(isinstance(chunk.matrix, ConstantStencil) for chunk in cut[0].chunks.items.values())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("chunks", [None, (2, 1, 2)])
+def test_without_a_preconditioner_nothing_is_stored(chunks: Triple | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def constant_matrix(_: CpuBackend, stencil: ConstantStencil) -> ConstantStencil:
+        made.append(stencil)
+        return stencil
+
+    def matrix(*_: Any) -> Any:
+        raise AssertionError("a matrix is stored")
+
+    monkeypatch.setattr(CpuBackend, "constant_matrix", constant_matrix)
+    monkeypatch.setattr(CpuBackend, "matrix", matrix)
+    problem = problems.poisson27((12, 10, 8), chunks=chunks)
+    exact = np.random.default_rng(0).standard_normal(problem.grid)
+    padded = np.pad(exact, 1)
+    around = sum(np.roll(padded, o, axis=(0, 1, 2)) for o in OFFSETS)
+    b = 27.0 * exact - np.asarray(around)[1:-1, 1:-1, 1:-1]
+    found = dsolver.solve(problem, b, M=None, rtol=1e-12, engine="reference", device="cpu")
+    assert found.converged
+    np.testing.assert_allclose(found.x, exact, atol=1e-10)
+    assert len(made) == (1 if chunks is None else 4)
 
 
 def test_weights_that_the_value_type_cannot_hold_are_stored() -> None:
