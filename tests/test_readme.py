@@ -1,6 +1,6 @@
-"""Every fenced block of README.md is executed here, so that what a newcomer copies works.
+"""Every fenced block of README.md and of docs/ is executed here, so that what a newcomer copies works.
 
-- ```python blocks run in a fresh process each.
+- ```python blocks run in a fresh process each; those of a page of docs/ are one session, in their order.
 - ```console blocks: the lines that start with `$ ` are commands, the others are their output.
 - ```bash and ```sh blocks: every line is a command, with or without `$ `.
 - ```text and ```mermaid blocks are pictures. Any other language, and none, is a fault.
@@ -31,7 +31,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-SECONDS = 240  # for one block
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+SECONDS = 240  # for one block, and for one session
 PICTURES = {"text", "mermaid"}
 SHELLS = {"console", "bash", "sh"}
 #: What the README may refer to by relative path while it runs.
@@ -40,17 +41,21 @@ SEPARATORS = {"&&", "||", ";", "&", "|"}
 
 
 class ReadmeError(Exception):
-    """Something in README.md that cannot work."""
+    """Something in a page that cannot work."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A fenced block: its language, its text, where it starts and what it needs."""
+    """A fenced block: its language, its text, where it starts and what it needs.
+
+    A session runs as if it were typed: it is no file that worker processes could import, as they do with scripts.
+    """
 
     language: str
     text: str
     line: int
     needs: str = ""
+    session: bool = False
 
     @property
     def name(self) -> str:
@@ -82,6 +87,14 @@ def fenced(lines: Iterator[tuple[int, str]], opening: re.Match[str], start: int)
             return
         yield line.removeprefix(opening["indent"])
     raise ReadmeError(f"the block that starts in line {start} never ends")
+
+
+def session(found: list[Block]) -> Block:
+    """Blocks of Python as one, each line at its number in the page."""
+    lines: list[str] = []
+    for block in found:
+        lines += [""] * (block.line - len(lines)) + block.text.splitlines()
+    return Block(language="python", text="\n".join(lines) + "\n", line=found[0].line, session=True)
 
 
 def commands(block: Block) -> list[str]:
@@ -221,8 +234,10 @@ def execute(block: Block, folder: Path, project: Project) -> None:
     """Run a block to its end; raises ReadmeError with its output if it fails or takes too long."""
     environment = furnish(folder)
     if block.language == "python":
-        command = [sys.executable, str(folder / "block.py")]
-        (folder / "block.py").write_text(block.text, encoding="utf-8")
+        file = folder / "block.py"
+        file.write_text(block.text, encoding="utf-8")
+        typed = f"exec(compile(open({str(file)!r}, encoding='utf-8').read(), {str(file)!r}, 'exec'))"
+        command = [sys.executable, *(["-c", typed] if block.session else [str(file)])]
     else:
         command = ["bash", "-c", script(block, project)]
     log = folder / "log"
@@ -245,7 +260,8 @@ def execute(block: Block, folder: Path, project: Project) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if status != 0:
-        raise ReadmeError(f"{block.name} ends with status {status}:\n{block.text}\n--- output ---\n{shown(log)}")
+        text = "" if block.session else block.text  # of a session the traceback shows the line
+        raise ReadmeError(f"{block.name} ends with status {status}:\n{text}\n--- output ---\n{shown(log)}")
 
 
 def shown(log: Path) -> str:
@@ -273,6 +289,16 @@ def readme_blocks() -> list[Block]:
     return list(blocks(README.read_text(encoding="utf-8"))) if README.exists() else []
 
 
+def docs_blocks() -> Iterator[tuple[Path, Block]]:
+    """What is executed of the pages in docs/: the Python that needs nothing as one session, the rest block by block."""
+    for page in DOCS:
+        found = list(blocks(page.read_text(encoding="utf-8")))
+        story = [block for block in found if block.language == "python" and not block.needs]
+        yield from ((page, block) for block in found if block not in story)
+        if story:
+            yield page, session(story)
+
+
 def test_the_readme_has_commands_and_python() -> None:
     languages = {block.language for block in blocks(README.read_text(encoding="utf-8"))}
     assert "python" in languages
@@ -292,9 +318,18 @@ def test_block(block: Block, tmp_path: Path, gpu_count: int) -> None:
     execute(block, tmp_path, read_project(ROOT))
 
 
-def test_links_into_the_repository_exist() -> None:
-    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", README.read_text(encoding="utf-8"))
-    absent = [target for target in targets if not (ROOT / target).exists()]
+@pytest.mark.timeout(SECONDS + 30)
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=f"{page.stem}-{block.name}") for page, block in docs_blocks()]
+)
+def test_docs(block: Block, tmp_path: Path, gpu_count: int) -> None:
+    test_block(block, tmp_path, gpu_count)
+
+
+@pytest.mark.parametrize("page", [README, *DOCS], ids=lambda page: page.name)
+def test_links_into_the_repository_exist(page: Path) -> None:
+    targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    absent = [target for target in targets if not (page.parent / target).exists()]
     assert not absent
 
 
@@ -315,6 +350,14 @@ def test_blocks_are_found() -> None:
         Block(language="console", text="$ true\nout\n", line=7, needs="gpu=2"),
         Block(language="text", text="b\n", line=11),
     ]
+
+
+def test_a_session_keeps_names_and_line_numbers(tmp_path: Path) -> None:
+    page = "a\n```python\nx = 1\n```\nb\n\n```python\nassert x == 1\nassert x == 2\n```\n"
+    whole = session(list(blocks(page)))
+    assert whole.text.splitlines() == ["", "", "x = 1", "", "", "", "", "assert x == 1", "assert x == 2"]
+    with pytest.raises(ReadmeError, match="line 9"):
+        execute(whole, tmp_path, PROJECT)
 
 
 def test_commands_are_translated() -> None:
