@@ -31,6 +31,8 @@ CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """What launches add: the slice's place in two orders and room for a partial sum."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
+STAR_BYTES: Final = 110
+"""The same where the finest level is a constant star on one chunk: coarse rows, and the next level's way down."""
 COARSENING_BYTES: Final = 340
 """Of each row, while interpolation and the coarser level are made: P on the lattice, its entries twice, coarse rows."""
 CORNERS: Final = 8
@@ -39,11 +41,12 @@ CPU_BATCH: Final = 8192 * SLICE
 
 
 class Colors(Enum):
-    """How rows are stored: by the parity of each index, by the parity of their sum, or in wavefronts."""
+    """How rows are stored: by the parity of each index, by the parity of their sum, in wavefronts, or as they come."""
 
     PARITY = "parity"
     RED_BLACK = "red-black"
     NATURAL = "natural"
+    LATTICE = "lattice"
 
 
 @final
@@ -131,7 +134,7 @@ def of_chunk(
         vectors += sum(value * (3 * fine.size + fine.boundary + 2 * coarse.size) for fine, coarse in steps)
         halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
     elif recipe.galerkin:
-        vectors += sum(value * (fine.size + 3 * coarse.size) for fine, coarse in steps)
+        vectors += sum(value * (fine.size * (not fine.star) + 3 * coarse.size) for fine, coarse in steps)
         halos += sum(3 * level.halo for level in levels[:-1])
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
@@ -189,6 +192,7 @@ class _Level:
         halo: its values, what is sent and where that is.
         way: what leads to the next coarser level.
         share: of slices that store every column.
+        star: whether it is a constant star on one chunk, whose way down is not stored either.
         whole: whether it is a level of many chunks that lives whole on every worker.
     """
 
@@ -203,19 +207,27 @@ class _Level:
         slots = sum(box.points for _, box in partition.halo_boxes(number, offsets))
         self.share = share = wrapped_share(partition, explicit_share(shape, colors))
         self.whole = False
+        self.star = star and colors is Colors.LATTICE and len(partition) == 1
         self.size = padded + 2 * SLICE
         self.entries = int(padded * entries_of_row(shape, star=star))
         self.boundary = self.rows - _interior(shape, _sides(partition, number, offsets))
-        self.matrix = int(
+        if colors is Colors.LATTICE:  # a constant stencil, of which nothing is stored
+            self.entries = 0
+            self.matrix = I32 * (2 * self.rows + self.size)
+        else:
+            self.matrix = self._stored(padded, share, of_slice, value)
+        read = (1 if star else 9) * HALO_MIX
+        self.halo_matrix = int(self.boundary * (I32 + read * (value + I32) + of_slice / SLICE)) if slots else 0
+        self.halo = (value + value + I32) * slots
+        self.way = 0
+
+    def _stored(self, padded: int, share: float, of_slice: int, value: int) -> int:
+        return int(
             I32 * (2 * self.rows + self.size)  # the storage order
             + value * self.size  # the diagonal
             + self.entries * (value + I32 * (share + (1.0 - share) / SLICE))
             + padded // SLICE * of_slice
         )
-        read = (1 if star else 9) * HALO_MIX
-        self.halo_matrix = int(self.boundary * (I32 + read * (value + I32) + of_slice / SLICE)) if slots else 0
-        self.halo = (value + value + I32) * slots
-        self.way = 0
 
     def clear(self) -> None:
         """Count nothing: another chunk of the same worker has it."""
@@ -240,6 +252,8 @@ def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: in
     while True:
         odd = any(p and n % 2 for p, n in zip(partition.periodic, partition.grid, strict=True))
         colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
+        if not levels and is_constant(hierarchy):
+            colors = Colors.LATTICE
         levels.append(_Level(partition, number, offsets, colors, cuda=cuda, value=value))
         levels[-1].whole = whole
         if len(partition) == 1 and partition.domain.points <= LAST:
@@ -255,12 +269,14 @@ def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: in
 def _way(level: _Level, shape: Triple, factors: Triple, colors: Colors, value: int, *, cuda: bool) -> int:
     """Restriction, prolongation and the orders of their vectors; a coarse point has 3 fine ones along each axis."""
     coarse = level.rows / math.prod(factors)
+    if level.star:
+        return int(coarse * (6 * I32 + 2 * I32))
     entries = coarse * math.prod(3 if factor == 2 else 1 for factor in factors)
     share = level.share
-    if shape[0] % 2 and colors is Colors.RED_BLACK:  # the matrix is of runs, but its products are not
+    if colors is Colors.LATTICE or (shape[0] % 2 and colors is Colors.RED_BLACK):  # coarse points are every second
         share = 1.0
     of_slice = (SLICE_BYTES + (CUDA_SLICE_BYTES if cuda else 0)) / SLICE
-    mixed = 1.26 if colors is Colors.RED_BLACK else 1.0  # rows of several classes share a slice
+    mixed = {Colors.RED_BLACK: 1.26, Colors.LATTICE: 4 / 3}.get(colors, 1.0)  # rows of several classes share a slice
     restriction = entries * (value + I32 * share) + coarse * (I32 + of_slice)
     prolongation = entries * (value + I32 * share) * (1.0 + (mixed - 1.0) * share) + level.rows * (I32 + of_slice)
     return int(restriction + prolongation + coarse * (3 * I32 + 2 * I32))
@@ -272,10 +288,25 @@ def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -
     needed = 2 * F64 * rows if cuda else 2 * min(rows, CPU_BATCH) * count * (F64 + I32)
     if recipe.galerkin:
         batch = 0 if cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
-        needed = max(needed, COARSENING_BYTES * rows + batch)
-    if problem.rule is not None:  # rows of their own, by themselves and with what lies around, and coefficients
+        constant = is_constant(hierarchy)
+        star = constant and count <= 7 and len(hierarchy.partitions[0]) == 1
+        needed = STAR_BYTES * rows if star else max(needed * (not constant), COARSENING_BYTES * rows + batch)
+    if problem.rule is not None and not is_constant(
+        hierarchy
+    ):  # rows of their own, by themselves and with what lies around, and coefficients
         needed += (2 * F64 * count + 30) * rows
     return needed
+
+
+def is_constant(hierarchy: Hierarchy) -> bool:
+    """Whether the finest level's rows are all the same but at faces, as far as can be known beforehand.
+
+    A problem of numbers alone is taken for one. On a stretched grid it is none, and takes more.
+    """
+    problem = hierarchy.problem
+    rule = problem.rule
+    odd = any(p and n % 2 for p, n in zip(problem.periodic, problem.grid, strict=True))
+    return not odd and (rule is None or not (rule.loaded or rule.functions))
 
 
 # -- storage -----------------------------------------------------------------------------------------------------------
@@ -288,6 +319,8 @@ def padded_rows(shape: Triple, colors: Colors) -> int:
         counts = parity_counts(shape)
     elif colors is Colors.RED_BLACK:
         counts = [(rows + 1) // 2, rows // 2]
+    elif colors is Colors.LATTICE:
+        counts = [rows]
     else:  # a color is padded by half a slice on average
         nx, ny, nz = shape
         return SLICE * -(-rows // SLICE) + SLICE // 2 * (nx + 2 * (ny - 1) + 4 * (nz - 1))
@@ -322,7 +355,7 @@ def explicit_share(shape: Triple, colors: Colors) -> float:
     extent is even.
     """
     nx = next((n for n in shape if n > 1), 1)
-    if colors is Colors.NATURAL:
+    if colors in (Colors.NATURAL, Colors.LATTICE):
         return 1.0
     if nx == 1 or (nx % 2 == 0) == (colors is Colors.PARITY):
         return 0.0

@@ -99,6 +99,7 @@ def set_up(problem: problems.Problem, chunks: Triple, dtype: str = "float64") ->
         (problems.hpcg((33, 35, 37)), (1, 1, 1)),
         (problems.diffusion((48, 40, 32), VARYING), (1, 1, 1)),
         (problems.diffusion((32, 32, 32), bc="periodic"), (1, 1, 1)),
+        (problems.diffusion((32, 31, 32), bc={"y": "periodic"}), (1, 1, 1)),
         (problems.diffusion((64, 64, 64), bc={"x": "periodic"}), (2, 1, 1)),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
@@ -110,11 +111,11 @@ def test_multigrid_is_counted_too(problem: problems.Problem, chunks: Triple) -> 
         size = np.dtype(dtype).itemsize
         ranks = (0,) * len(hierarchy.partitions[0])
         (counted,) = memory.of_workers(hierarchy, Multigrid(), ranks, cuda=False, dtype_bytes=size)
-        assert counted.resident == pytest.approx(array_bytes(made, set()), rel=0.06), dtype
+        assert counted.resident == pytest.approx(array_bytes(made, set()), rel=0.08), dtype
 
 
 @pytest.mark.parametrize(
-    "problem", [problems.poisson7((64, 64, 64)), problems.hpcg((64, 64, 64))], ids=lambda p: p.name
+    "problem", [problems.diffusion((48, 40, 32), VARYING), problems.hpcg((64, 64, 64))], ids=lambda p: p.name
 )
 def test_what_set_up_needs_for_a_while_is_counted(problem: problems.Problem) -> None:
     set_up(problems.hpcg((16, 16, 16)), (1, 1, 1))  # compiles
