@@ -28,7 +28,7 @@ CONTRAST = 1e4
 
 def mixed(x: Any, y: Any, z: Any) -> Any:
     """A rough number in 0 .. 1 for each triple of integers: an integer hash, the same on every device."""
-    h = x * 73856093 ^ y * 19349663 ^ z * 83492791
+    h = (x * 73856093 ^ y * 19349663 ^ z * 83492791) + 0x9E3779B9 & 0xFFFFFFFF
     for shift, factor in ((15, 0x2C1B3C6D), (12, 0x297A2D39)):
         h = (h ^ (h >> shift)) * factor & 0xFFFFFFFF
     return (h ^ (h >> 15)) / 2.0**32
