@@ -20,6 +20,7 @@ import numpy as np
 
 import dsolver
 from dsolver import Problem, problems
+from dsolver.preconditioners import Multigrid
 
 BLOCK = 8
 """Edge of the blocks between which κ jumps, in cells."""
@@ -67,6 +68,8 @@ def main() -> None:
     options.add_argument("--odd", action="store_true", help="sizes n + 1")
     options.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
     options.add_argument("--precond-dtype", default="float64", choices=("float64", "float32"))
+    options.add_argument("--sweeps", type=int, default=1, help="of dsolver.preconditioners.Multigrid")
+    options.add_argument("--visits", type=int, default=1, help="likewise")
     options.add_argument("--rtol", type=float, default=1e-9)
     arguments = options.parse_args()
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
@@ -89,6 +92,7 @@ def row(name: str, n: int, chunks: tuple[int, int, int], arguments: argparse.Nam
         maxiter=200,
         device=arguments.device,
         precond_dtype=arguments.precond_dtype,
+        M=Multigrid(sweeps=arguments.sweeps, visits=arguments.visits),
     )
     found = str(solution.iterations) + ("" if solution.converged else " !")
     seconds = solution.timings

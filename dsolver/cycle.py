@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import final
+from typing import Final, final
 
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.hierarchy import Level
@@ -16,14 +16,19 @@ from dsolver.kernels.contract import (
     MOVE,
     PROLONG_ADD,
     RESTRICT_FULL,
+    SPMV,
     SPMV_HALO,
     STAR_DOWN,
     STAR_UP,
     SUBTRACT_HALO,
     UPPER_RESIDUAL,
+    WAXPBY,
 )
 from dsolver.partition import Offsets, Partition
 from dsolver.problems import BOX_OFFSETS
+
+VISITED: Final = 2
+"""How many coarse levels are visited twice, if any: on smaller ones launches would cost more than they bring."""
 
 
 @final
@@ -35,12 +40,19 @@ class MultigridCycle:
 
     Args:
         levels: of `dsolver.hierarchy.build`.
+        sweeps: 1, or 2 for a forward and a backward sweep both before and after. Where nothing of the finest level is
+            stored it keeps to 1.
+        visits: 1, or 2 for `VISITED` coarse levels that are visited twice.
     """
 
-    def __init__(self, levels: Sequence[Level]) -> None:
+    def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
         self._coarsest = levels[-1]
         self._steps = [
-            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse) for fine, coarse in pairwise(levels)
+            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, sweeps) for fine, coarse in pairwise(levels)
+        ]
+        self._again = [
+            _Again(level, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None
+            for depth, (level, step) in enumerate(zip(levels, self._steps, strict=False))
         ]
 
     def apply(self, r: Field, z: Field) -> None:
@@ -56,6 +68,13 @@ class MultigridCycle:
         step.descend(r, x)
         self._cycle(depth + 1, step.rc, step.xc)
         step.ascend(r, x)
+        again = self._again[depth]
+        if again is not None:
+            again.residual(r, x)
+            again.step.descend(again.r, again.x)
+            self._cycle(depth + 1, step.rc, step.xc)
+            again.step.ascend(again.r, again.x)
+            again.add(x)
 
 
 @final
@@ -97,7 +116,7 @@ class _Step:
         xc: its solution.
     """
 
-    def __init__(self, level: Level, below: Level) -> None:
+    def __init__(self, level: Level, below: Level, sweeps: int) -> None:
         assert level.descent is not None
         assert level.in_order is not None
         engine, descent = level.engine, level.descent
@@ -108,6 +127,7 @@ class _Step:
         self._prolongation, self._prolongation_halo = descent.at("prolongation"), descent.at("prolongation_halo")
         self._gathering, self._in_order = level.gathering, level.in_order
         self._y = engine.field(layout)  # the residual, then the post-smoother's right-hand side
+        self._t = engine.field(layout) if sweeps > 1 else None
         coarse = below.chunks.at("layout")
         self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
         self._lattice = below.engine.field(descent.at("lattice"))
@@ -122,11 +142,17 @@ class _Step:
     def descend(self, r: Field, x: Field) -> None:
         """The pre-smoother, and the residual restricted."""
         self.smooth_from_zero(r, x)
+        if self._t is not None:
+            self.smooth(r, x)
+            self.residual(r, x, self._t)
+            self._engine.copy(self._t, self._y)
         self.restrict()
 
     def ascend(self, r: Field, x: Field) -> None:
         """The correction, and the post-smoother."""
         self.correct(x)
+        if self._t is not None:
+            self.smooth_forward(r, x, self._t)
         self.smooth(r, x)
 
     def smooth_from_zero(self, r: Field, x: Field) -> None:
@@ -172,6 +198,52 @@ class _Step:
         if self._coupled:
             run(SUBTRACT_HALO, self._halo_matrix, self._x_halo, self._y)
         run(BACKWARD, self._matrix, self._y, x)
+
+    def smooth_forward(self, r: Field, x: Field, t: Field) -> None:
+        """x = x + (D + L)⁻¹ (r - A x), likewise; t is work space."""
+        run = self._engine.run
+        if self._coupled:
+            self._engine.exchange(x, self._x_halo)
+        run(UPPER_RESIDUAL, self._matrix, x, self._y)
+        if self._coupled:
+            run(SUBTRACT_HALO, self._halo_matrix, self._x_halo, self._y)
+        run(WAXPBY, 1.0, r, 1.0, self._y, t)
+        run(FORWARD, self._matrix, t, x)
+
+    def residual(self, r: Field, x: Field, out: Field) -> None:
+        """out = r - A x for any x."""
+        run = self._engine.run
+        if self._coupled:
+            self._engine.exchange(x, self._x_halo)
+        run(SPMV, self._matrix, x, self._y)
+        if self._coupled:
+            run(SPMV_HALO, self._halo_matrix, self._x_halo, self._y)
+        run(WAXPBY, 1.0, r, -1.0, self._y, out)
+
+
+@final
+class _Again:
+    """What a second visit of a level needs: 2 M - M A M in place of M.
+
+    Attributes:
+        step: of the level.
+        r: what the first visit left.
+        x: what the second one adds.
+    """
+
+    def __init__(self, level: Level, step: _Step) -> None:
+        self.step = step
+        self._engine = level.engine
+        self.r, self.x, self._sum = (level.engine.field(level.chunks.at("layout")) for _ in range(3))
+
+    def residual(self, r: Field, x: Field) -> None:
+        """The residual that is left."""
+        self.step.residual(r, x, self.r)
+
+    def add(self, x: Field) -> None:
+        """x += what the second visit found."""
+        self._engine.run(WAXPBY, 1.0, x, 1.0, self.x, self._sum)
+        self._engine.copy(self._sum, x)
 
 
 def _halo(engine: Engine, plan: PerChunk, partition: Partition, offsets: Offsets) -> Halo:

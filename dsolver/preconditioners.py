@@ -97,20 +97,36 @@ class Identity(Recipe):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Multigrid(Recipe):
     """One V-cycle of a multigrid method for any grid, cut and coefficients: ``"mg"``.
 
     Interpolation follows the coefficients, coarse matrices are PᵀAP, there are as many levels as it takes, and the
     number of iterations hardly depends on the size of the grid (docs/theory.md).
+
+    Attributes:
+        sweeps: 1, or 2 for twice the smoothing: fewer iterations for coefficients that are rough from cell to cell.
+        visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in large
+            random patches.
+
+    Raises:
+        InputError: one of them is neither 1 nor 2.
     """
 
     galerkin: ClassVar[bool] = True
     lowerable: ClassVar[bool] = True
+    sweeps: int = 1
+    visits: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("sweeps", "visits"):
+            value = getattr(self, name)
+            if not (_is(value, Integral) and value in (1, 2)):
+                raise InputError(f"{name} must be 1 or 2, not {value!r}")
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""
-        return MultigridCycle(site.grids)
+        return MultigridCycle(site.grids, self.sweeps, self.visits)
 
 
 @final

@@ -14,11 +14,13 @@ from dsolver import grids, hierarchy, kernels, problems
 from dsolver.cycle import MultigridCycle, _Step
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.eager import EagerEngine
+from dsolver.errors import InputError
 from dsolver.grids import partition_of
 from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import SPMV, SPMV_HALO
 from dsolver.partition import Partition, Triple
+from dsolver.preconditioners import Multigrid
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem
 
 F64 = npt.NDArray[np.float64]
@@ -172,6 +174,33 @@ def test_the_cycle_is_symmetric_and_a_contraction(cut: Triple, backend: str) -> 
     rates = np.linalg.eigvals(np.eye(top.size) - m @ a).real
     assert rates.min() > -1e-10, "symmetric cycles with exact coarse solves overestimate nothing"
     assert rates.max() < 0.5
+
+
+@pytest.mark.usefixtures("_small")
+@pytest.mark.parametrize(("sweeps", "visits"), [(2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("cut", [(1, 1, 1), (2, 2, 2)], ids=str)
+def test_more_work_keeps_the_symmetry_and_contracts_more(cut: Triple, sweeps: int, visits: int) -> None:
+    _, levels = levels_of((7, 6, 9), cut, NOWHERE, 7)
+    top = space(levels[0])
+    m, more = (top.matrix(top, MultigridCycle(levels, *n).apply) for n in ((1, 1), (sweeps, visits)))
+    np.testing.assert_allclose(more, more.T, atol=1e-13 * np.abs(m).max())
+    a = top.matrix(top, product(levels[0]))
+    plain, better = (np.linalg.eigvals(np.eye(top.size) - x @ a).real for x in (m, more))
+    assert better.min() > -1e-10
+    assert better.max() < plain.max()
+
+
+def test_more_work_is_an_option_of_the_recipe() -> None:
+    grid = (24, 24, 24)
+    kappa = np.exp(2.0 * np.random.default_rng(8).standard_normal(grid))
+    problem, b = problems.diffusion(grid, kappa, chunks=(2, 1, 1)), np.random.default_rng(9).standard_normal(grid)
+    plain = dsolver.solve(problem, b, rtol=1e-9, device="cpu")
+    more = dsolver.solve(problem, b, rtol=1e-9, device="cpu", M=Multigrid(sweeps=2, visits=2))
+    assert more.converged
+    assert more.iterations < plain.iterations
+    for options in ({"sweeps": 3}, {"visits": 0}, {"sweeps": 1.5}):
+        with pytest.raises(InputError, match="must be 1 or 2"):
+            Multigrid(**options)
 
 
 def test_two_levels_are_the_text_book() -> None:
