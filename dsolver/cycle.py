@@ -40,15 +40,16 @@ class MultigridCycle:
 
     Args:
         levels: of `dsolver.hierarchy.build`.
-        sweeps: 1, or 2 for a forward and a backward sweep both before and after. Where nothing of the finest level is
-            stored it keeps to 1.
+        sweeps: 1, or 2 for a forward and a backward sweep both before and after on the finest level; on coarser ones
+            more brings nothing (docs/decisions.md). Where nothing of the finest level is stored it keeps to 1.
         visits: 1, or 2 for `VISITED` coarse levels that are visited twice.
     """
 
     def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
         self._coarsest = levels[-1]
         self._steps = [
-            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, sweeps) for fine, coarse in pairwise(levels)
+            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, 1 if depth else sweeps)
+            for depth, (fine, coarse) in enumerate(pairwise(levels))
         ]
         self._again = [
             _Again(level, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None

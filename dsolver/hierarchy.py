@@ -36,6 +36,7 @@ from dsolver.kernels.layout import HaloLayout, Layout, Route
 from dsolver.kernels.stencil import ConstantStencil
 from dsolver.partition import Box, Offsets, Partition, Triple
 from dsolver.problems import BOX_OFFSETS
+from dsolver.roughness import is_rough
 
 LAST: Final = 300
 """Rows of the coarsest level at most: its inverse is stored."""
@@ -506,6 +507,7 @@ class Level:
         star: whether that is a `dsolver.constant.StarDescent` instead.
         gathering: where the next level lives whole on every owner while this one is distributed, else None.
         in_order: from the next level's storage order to the lattice's, on that level's engine.
+        rough: on the finest level, whether its coefficients are; see `dsolver.roughness`.
     """
 
     def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, chunks: PerChunk) -> None:
@@ -518,6 +520,7 @@ class Level:
         self.star = False
         self.gathering: Gathering | None = None
         self.in_order: PerChunk | None = None
+        self.rough = False
 
 
 @final
@@ -569,6 +572,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights, *what).at(depth)
         level = Level(view, partition, offsets, chunks)
         levels.append(level)
+        level.rough = not levels[1:] and not constant and is_rough(engine, offsets, weights)
         if len(partition) == 1 and partition.domain.points <= LAST:
             invert = MakeInverse(depth=depth, singular=rows.singular, **where)
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)

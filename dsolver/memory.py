@@ -9,6 +9,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final, final
 
+from dsolver.cycle import VISITED
 from dsolver.grids import Coarse, partition_of
 from dsolver.hierarchy import LAST
 from dsolver.kernels.layout import SLICE
@@ -121,7 +122,8 @@ def of_chunk(
     if recipe.galerkin:
         levels = _galerkin_levels(hierarchy, number, cuda=cuda, value=dtype_bytes)
     else:
-        levels = _plain_levels(hierarchy, number, cuda=cuda, value=dtype_bytes if recipe.lowerable else F64)
+        value = dtype_bytes if recipe.lowerable else F64
+        levels = _plain_levels(hierarchy, number, bare=recipe.bare, cuda=cuda, value=value)
     problem, finest = hierarchy.problem, levels[0]
     vectors = F64 * finest.size * (CG_VECTORS + (0 if problem.singular is False else NULL_VECTORS))
     for level in levels:
@@ -135,6 +137,8 @@ def of_chunk(
         halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
     elif recipe.galerkin:
         vectors += sum(value * (fine.size * (not fine.star) + 3 * coarse.size) for fine, coarse in steps)
+        if not finest.star and (problem.rule is not None or problem.coefficients):  # may be rough: `dsolver.roughness`
+            vectors += value * (finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1]))
         halos += sum(3 * level.halo for level in levels[:-1])
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
@@ -234,8 +238,10 @@ class _Level:
         self.size = self.entries = self.boundary = self.matrix = self.halo_matrix = self.halo = self.way = 0
 
 
-def _plain_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[_Level]:
+def _plain_levels(hierarchy: Hierarchy, number: int, *, bare: bool, cuda: bool, value: int) -> list[_Level]:
     colors = Colors.NATURAL if hierarchy.order.classes is None else Colors.PARITY
+    if bare and is_constant(hierarchy):
+        colors = Colors.LATTICE
     offsets = hierarchy.problem.offsets
     levels = [_Level(p, number, offsets, colors, cuda=cuda, value=value) for p in hierarchy.partitions]
     for fine, coarse in pairwise(levels):

@@ -105,9 +105,10 @@ class Multigrid(Recipe):
     number of iterations hardly depends on the size of the grid (docs/theory.md).
 
     Attributes:
-        sweeps: 1, or 2 for twice the smoothing: fewer iterations for coefficients that are rough from cell to cell.
+        sweeps: 1, or 2 for twice the smoothing on the finest level: fewer iterations for coefficients that are rough
+            from cell to cell. By default 2 where the matrix is rough (`dsolver.roughness`), else 1.
         visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in large
-            random patches.
+            random patches. The default is chosen likewise.
 
     Raises:
         InputError: one of them is neither 1 nor 2.
@@ -115,18 +116,19 @@ class Multigrid(Recipe):
 
     galerkin: ClassVar[bool] = True
     lowerable: ClassVar[bool] = True
-    sweeps: int = 1
-    visits: int = 1
+    sweeps: int | None = None
+    visits: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("sweeps", "visits"):
             value = getattr(self, name)
-            if not (_is(value, Integral) and value in (1, 2)):
+            if value is not None and not (_is(value, Integral) and value in (1, 2)):
                 raise InputError(f"{name} must be 1 or 2, not {value!r}")
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""
-        return MultigridCycle(site.grids, self.sweeps, self.visits)
+        chosen = 2 if site.grids[0].rough else 1
+        return MultigridCycle(site.grids, self.sweeps or chosen, self.visits or chosen)
 
 
 @final

@@ -1,0 +1,64 @@
+"""How rough coefficients are, as the matrix shows it: whether multigrid does better with more smoothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import DOT
+from dsolver.partition import Offsets, Triple
+
+RATIO: Final = 10.0
+"""Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
+PART: Final = 0.01
+"""Of all points along all axes, from where on jumps are no longer an exception, such as the surface of one body."""
+
+AXES: Final[tuple[Triple, ...]] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+
+
+def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
+    """Whether couplings jump from point to point in more than `PART` of the rows; the same on every rank.
+
+    Anisotropy is not rough, for the two neighbors along one axis are compared; nor are boundaries and masked cells,
+    where one of the couplings is zero.
+
+    Args:
+        engine: of the chunks.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset.
+    """
+    counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
+    one, parts = engine.per_chunk(_one), engine.parts()
+    jumps, pairs = engine.scalar(0.0), engine.scalar(0.0)
+    for place, scalar in enumerate((jumps, pairs)):
+        engine.run(DOT, counts.at(place), one, parts)
+        engine.total(parts, scalar)
+    found, among = engine.read(jumps, pairs)
+    return found > PART * among
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeCounts:
+    """Counts jumps, and where there could be one."""
+
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any]:
+        """float64 (1,) each."""
+        xp, rows = backend.xp, weights.reshape(len(self.offsets), -1)
+        jumps, pairs = xp.zeros(1), xp.zeros(1)
+        for x, y, z in AXES:
+            ahead = xp.abs(rows[self.offsets.index((x, y, z))])
+            behind = xp.abs(rows[self.offsets.index((-x, -y, -z))])
+            less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
+            pairs += (less > 0.0).sum()
+            jumps += ((less > 0.0) & (more > RATIO * less)).sum()
+        return jumps, pairs
+
+
+def _one(backend: Backend, _: int) -> Any:
+    """float64 (1,)."""
+    return backend.xp.ones(1)
