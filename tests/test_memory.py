@@ -55,7 +55,7 @@ def divides(grid: Triple, chunks: Triple) -> bool:
 
 @pytest.mark.parametrize(("grid", "chunks"), CUTS, ids=str)
 @pytest.mark.parametrize("kind", [problems.hpcg, problems.poisson7])
-@pytest.mark.parametrize(("order", "low", "high"), [("color8", 0.975, 1.015), ("natural", 0.93, 1.6)])
+@pytest.mark.parametrize(("order", "low", "high"), [("color8", 0.985, 1.015), ("natural", 0.93, 1.6)])
 def test_what_is_counted_is_what_is_allocated(
     grid: Triple, chunks: Triple, kind: Any, order: str, low: float, high: float
 ) -> None:
@@ -69,7 +69,8 @@ def test_what_is_counted_is_what_is_allocated(
         made = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=recipe))
         allocated = array_bytes(made, set())
         (counted,) = memory.of_workers(hierarchy, recipe, (0,) * len(hierarchy.partitions[0]), cuda=False)
-        assert low * allocated <= counted.resident <= high * allocated, recipe
+        slack = 0.06 if recipe.bare else 0.0  # in lattice order, slices of boundary rows mix faces and edges
+        assert (low - slack) * allocated <= counted.resident <= (high + slack) * allocated, recipe
 
 
 VARYING = np.random.default_rng(0).uniform(1.0, 2.0, (48, 40, 32))
