@@ -156,6 +156,7 @@ class Solve:
         """
         self._engine.forget()
         self.cg.preconditioner = self.preconditioner = None
+        del self.cg.operator, self.operator  # A is built anew, too: never two of them
         inconsistency = self._inconsistency
         self._begin(spec)
         self._inconsistency = inconsistency

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +13,14 @@ import pytest
 from dsolver import Solver, kernels, problems, solve
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.reference import ReferenceEngine
+from dsolver.engines.resident import ResidentEngine
 from dsolver.engines.transport import PackedChannel
 from dsolver.errors import InputError
 from dsolver.levels import Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.ordering import Order
 from dsolver.partition import Triple
+from dsolver.preconditioners import Multigrid
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import EngineName
 from dsolver.solution import Status
@@ -255,3 +259,37 @@ def test_coefficients_make_the_levels_of_either_type(engine: EngineName, size: f
             found = solve(problem, rough(), rtol=1e-10, device="cpu", engine=engine, precond_dtype="float32")
     assert found.converged
     np.testing.assert_allclose(found.x, expected.x, rtol=1e-5, atol=1e-7 * float(np.abs(expected.x).max()))
+
+
+def rough_kappa(x: F64, y: F64, z: F64) -> F64:
+    """From 1 on."""
+    return 1.0 + x + 0.0 * y * z
+
+
+@pytest.mark.parametrize("method", ["update", "precondition"])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1)])
+def test_what_is_built_anew_is_given_back_first(
+    method: str, chunks: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU may not hold two of a system's matrices."""
+    hierarchy = Hierarchy.plan(problems.diffusion((16, 16, 16), rough_kappa), chunks, Order.parse("color8"), 1)
+    spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype="float32")
+    program = Solve(ResidentEngine(hierarchy.partitions[0], "cpu"), spec)
+    program.fill("b", 1.0)
+    program.start()
+    program.advance(2)
+    a: Any = program.operator
+    m: Any = program.preconditioner
+    watched = [ref(item.diagonal) for item in a._matrix.items.values()]
+    watched += [ref(item.local.values) for item in m.inner._steps[0]._matrix.items.values()]
+    watched += [ref(vector) for vector in a._halo.channel.vectors.values()]
+    del a, m
+    begin = Solve._begin
+
+    def checked(self: Solve, spec: SolveSpec) -> None:
+        assert [found() is None for found in watched] == [True] * 3 * len(hierarchy.partitions[0])
+        begin(self, spec)
+
+    monkeypatch.setattr(Solve, "_begin", checked)
+    getattr(program, method)(replace(spec, precond_dtype="float64"))
+    assert len(program.advance(1)) == 1

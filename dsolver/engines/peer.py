@@ -117,10 +117,12 @@ class _PeerChannel(Channel):
         side: Any,
         alarm: int,
     ) -> None:
+        self._under_way = True  # whether others may write without this rank waiting for it
         self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
         itemsize = next(iter(self.vectors.values())).itemsize
         inbox = Inbox(plans, routes, WORD * itemsize)
         place = arena.take(inbox.size)
+        self._arena, self._place, self._size = arena, place, inbox.size
         told = _told(mesh, routes, place, inbox)
         self._plans = plans  # the letters tell where their rows are
         self._order = {number: index for index, number in enumerate(plans)}
@@ -153,6 +155,11 @@ class _PeerChannel(Channel):
         self._beside = sum(parcel.count for parcel in (*outgoing, *incoming)) >= BESIDE
         self._side = side
         self._begun, self._arrived = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+        self._under_way = False
+
+    def __del__(self) -> None:
+        if not self._under_way:  # every word that was sent here has been waited for
+            self._arena.give(self._place, self._size)
 
     def lane(self) -> AbstractContextManager[Any]:
         if not self._beside:
@@ -166,12 +173,19 @@ class _PeerChannel(Channel):
         self._mail.post([x[number] for number in self._order])
 
     def start(self) -> Callable[[], None]:
-        if not self._beside:
-            return self._mail.collect
-        with self._side:
+        self._under_way = True
+        if self._beside:
+            with self._side:
+                self._mail.collect()
+            self._arrived.record(self._side)
+        return self._arrive
+
+    def _arrive(self) -> None:
+        if self._beside:
+            cupy.cuda.get_current_stream().wait_event(self._arrived)
+        else:
             self._mail.collect()
-        self._arrived.record(self._side)
-        return lambda: cupy.cuda.get_current_stream().wait_event(self._arrived)
+        self._under_way = False
 
     def _parcel(self, plans: Mapping[int, HaloLayout], piece: Piece | None, to: int, slot: int) -> Parcel:
         """A piece of an own chunk's rows, or a token, to the words at an address."""

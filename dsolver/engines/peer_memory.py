@@ -58,6 +58,7 @@ class Arena:
         self._blocks: list[int] = []
         self._handles: list[bytes] = []
         self._free, self._end = 0, 0  # in the newest block
+        self._spare: dict[int, list[Place]] = {}  # what was given back, by its size
         self._opened: dict[tuple[int, int], int] = {}
 
     def take(self, size: int) -> Place:
@@ -66,11 +67,23 @@ class Arena:
         Raises:
             cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
         """
+        size = -(-size // _ALIGNMENT) * _ALIGNMENT
+        if spare := self._spare.get(size):
+            place = spare.pop()
+            _clear(self.own(place), size)
+            return place
         if self._free + size > self._end:
             self._add(-(-max(size, BLOCK) // _UNIT) * _UNIT)
         place = Place(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
-        self._free += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._free += size
         return place
+
+    def give(self, place: Place, size: int) -> None:
+        """Give back what was taken with this size, once all that others were to write there has been read.
+
+        It is kept for whoever takes as much again, as a system that is set up anew does.
+        """
+        self._spare.setdefault(-(-size // _ALIGNMENT) * _ALIGNMENT, []).append(place)
 
     def own(self, place: Place) -> int:
         """The address of a place of this rank."""
@@ -94,14 +107,20 @@ class Arena:
                 cupy.cuda.runtime.ipcCloseMemHandle(address)
         for address in self._blocks:
             cupy.cuda.runtime.free(address)
-        self._opened, self._blocks, self._handles = {}, [], []
+        self._opened, self._blocks, self._handles, self._spare = {}, [], [], {}
         self._free = self._end = 0
 
     def _add(self, size: int) -> None:
         address: Any = cupy.cuda.runtime.malloc(size)
         self._blocks.append(int(address))
-        cupy.cuda.runtime.memset(address, 0, size)
-        cupy.cuda.get_current_stream().synchronize()
-        cupy.cuda.Device().synchronize()  # before anyone learns of it
+        _clear(int(address), size)
         self._handles.append(bytes(cupy.cuda.runtime.ipcGetMemHandle(address)))
         self._free, self._end = 0, size
+
+
+def _clear(address: int, size: int) -> None:
+    """Set memory to zero once nothing on this device reads it any more, and before anyone learns of it."""
+    device = cupy.cuda.Device()
+    device.synchronize()
+    cupy.cuda.runtime.memset(address, 0, size)
+    device.synchronize()

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
+from weakref import ref
 
 import numpy as np
 
@@ -256,26 +257,33 @@ class Routes:
 
     def __init__(self, owner_ranks: Sequence[int]) -> None:
         self._owners = tuple(owner_ranks)
-        # The plans are kept beside their routes so that their id stays theirs.
-        self._known: dict[int, tuple[Mapping[int, HaloLayout], dict[int, Route]]] = {}
+        # By the id of a halo's first layout, for as long as that lives: plans hold memory of a device, which a
+        # system that was replaced must give back.
+        self._known: dict[int, tuple[ref[HaloLayout], dict[int, Route]]] = {}
 
     def of(self, plans: Mapping[int, HaloLayout]) -> dict[int, Route]:
-        """The routes of the halo with these plans of the owned chunks."""
-        if id(plans) not in self._known:
-            self._known[id(plans)] = (plans, routes_of(plans, self._owners))
-        return self._known[id(plans)][1]
+        """The routes of the halo with these plans of the owned chunks, which were made together."""
+        first = next(iter(plans.values()))
+        key = id(first)
+        if key not in self._known:
+            gone = ref(first, lambda _: self._known.pop(key, None))
+            self._known[key] = gone, routes_of(plans, self._owners)
+        return self._known[key][1]
 
 
 def routes_of(plans: Mapping[int, HaloLayout], owners: Sequence[int]) -> dict[int, Route]:
-    """The routes to each peer, ascending, for the plans of the owned chunks and the rank of every chunk."""
+    """The routes to each peer, ascending, for the plans of the owned chunks and the rank of every chunk.
+
+    Chunks that exchange nothing, though their plans name each other, have none: a coarse level's chunk may be empty.
+    """
     sends: dict[int, list[tuple[int, int, Piece]]] = {}
     receives: dict[int, list[tuple[int, int, Piece]]] = {}
     for own, plan in plans.items():
         for neighbor, first, last in plan.sends:
-            if neighbor not in plans:
+            if neighbor not in plans and first < last:
                 sends.setdefault(owners[neighbor], []).append((own, neighbor, Piece(own, first, last)))
         for neighbor, first, last in plan.receives:
-            if neighbor not in plans:
+            if neighbor not in plans and first < last:
                 receives.setdefault(owners[neighbor], []).append((neighbor, own, Piece(own, first, last)))
     return {
         peer: Route(sends=_in_order(sends.get(peer, [])), receives=_in_order(receives.get(peer, [])))

@@ -141,6 +141,50 @@ def test_a_replayed_iteration_allocates_nothing() -> None:
         assert (pool.used_bytes(), pool.total_bytes()) == before
 
 
+def free_bytes() -> int:
+    """What is free of a process's GPU, once CuPy keeps nothing back."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()
+    return int(cupy.cuda.runtime.memGetInfo()[0])
+
+
+def updated_and_solved(solver: dsolver.Solver, times: int) -> None:
+    for number in range(times):
+        solver.update(kappa=layered if number % 2 else rough)
+        assert solver.solve(np.ones(GRID), rtol=1e-6).converged
+
+
+def layered(x: Any, y: Any, z: Any) -> Any:
+    """κ of 1 and 10."""
+    return 1.0 + 9.0 * ((x + y + z) % 9 < 4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_updates_and_solves_take_no_more_memory(dtype: Any) -> None:
+    problem = dsolver.problems.diffusion(GRID, rough, chunks=CHUNKS)
+    with dsolver.Solver(problem, device="cuda", precond_dtype=dtype) as solver:
+        updated_and_solved(solver, 2)
+        before = free_bytes()
+        updated_and_solved(solver, 6)
+        assert free_bytes() >= before
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("link", ["", "nccl"])
+def test_updates_and_solves_take_no_more_memory_of_two_gpus(link: str) -> None:
+    problem = dsolver.problems.diffusion(GRID, rough, chunks=CHUNKS)
+    with gpu_cluster(2) as client:
+        client.run(set_link, link)
+        with dsolver.Solver(problem, client=client, device="cuda") as solver:
+            updated_and_solved(solver, 2)
+            before = client.run(free_bytes)
+            updated_and_solved(solver, 6)
+            after = client.run(free_bytes)
+    assert all(after[worker] >= free for worker, free in before.items())
+
+
 def measured(runtime: Runtime) -> tuple[list[Any], list[Any]]:
     """The spans of some measured iterations, and all residuals."""
     hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))

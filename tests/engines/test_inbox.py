@@ -69,3 +69,24 @@ def test_what_is_written_at_told_places_is_the_halo(chunks: tuple[int, int, int]
             words = memory[rank][inbox.at(number, 0) // WORD :][: plan.size]
             np.testing.assert_array_equal(words, expected[number])
         assert inbox.size == 2 * inbox.slot
+
+
+def test_who_sends_nothing_though_its_plan_names_the_other_sends_a_token() -> None:
+    # A coarse level is gathered, and the first rank's chunk has no points there.
+    nothing, all_rows = np.empty(0, dtype=np.int64), np.arange(5)
+    first = HaloLayout(send_rows=nothing, sends=((1, 0, 0),), receives=((1, GUARD, GUARD + 5),), size=5 + 2 * GUARD)
+    second = HaloLayout(send_rows=all_rows, sends=((0, 0, 5),), receives=((0, GUARD, GUARD),), size=2 * GUARD)
+    routes = [routes_of({0: first}, (0, 1)), routes_of({1: second}, (0, 1))]
+    inboxes = [Inbox({0: first}, routes[0], WORD), Inbox({1: second}, routes[1], WORD)]
+    assert outgoing_of(routes[0][1]) == (None,)
+    assert [piece.last for piece in outgoing_of(routes[1][0]) if piece is not None] == [5]
+    assert not inboxes[0].tokens
+    assert list(inboxes[1].tokens) == [0]
+    assert inboxes[1].offsets(0, routes[1][0]) == [inboxes[1].token(0)]
+
+
+def test_chunks_without_any_values_for_each_other_have_no_route() -> None:
+    empty = HaloLayout(
+        send_rows=np.empty(0, dtype=np.int64), sends=((1, 0, 0),), receives=((1, GUARD, GUARD),), size=2 * GUARD
+    )
+    assert routes_of({0: empty}, (0, 1)) == {}

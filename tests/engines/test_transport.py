@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
-from dsolver.engines.transport import Alone, SocketTransport, routes_of
+from dsolver.engines.transport import Alone, Routes, SocketTransport, routes_of
 from dsolver.kernels.layout import HaloLayout
 from dsolver.partition import DIRECTIONS, Partition
 
@@ -74,6 +74,17 @@ def test_both_sides_of_a_route_name_the_same_pieces_in_the_same_order(
         sent = [(p.own, n) for p in sends for n, first, _ in plans[p.own].sends if first == p.first]
         received = [(n, p.own) for p in receives for n, first, _ in plans[p.own].receives if first == p.first]
         assert sent == received
+
+
+def test_routes_are_worked_out_once_and_keep_no_plan_alive() -> None:
+    known = Routes((0, 1))
+    for _ in range(3):
+        plans = {0: plans_of(Partition((4, 4, 4), (2, 1, 1)))[0]}
+        routes = known.of(plans)
+        assert known.of(dict(plans)) is routes
+        assert len(known._known) == 1
+        del plans
+        assert not known._known
 
 
 @contextmanager

@@ -1,0 +1,86 @@
+"""Memory that other ranks write to is used again, and comes as zeros each time. The driver is played by host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+class Driver:
+    """What `Arena` asks of CUDA's runtime."""
+
+    CUDARuntimeError = RuntimeError
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, Any] = {}
+        self.settled = True
+
+    def malloc(self, size: int) -> int:
+        block = ctypes.create_string_buffer(b"\xff" * size, size)
+        self.blocks[ctypes.addressof(block)] = block
+        return ctypes.addressof(block)
+
+    def memset(self, address: int, value: int, size: int) -> None:
+        assert self.settled  # nobody reads there any more
+        ctypes.memset(address, value, size)
+        self.settled = False
+
+    def ipcGetMemHandle(self, address: int) -> bytes:  # noqa: N802  # as CuPy calls it
+        return address.to_bytes(64, "little")
+
+    def free(self, address: int) -> None:
+        del self.blocks[address]
+
+    def synchronize(self) -> None:
+        self.settled = True
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    made = Driver()
+    device = SimpleNamespace(synchronize=made.synchronize)
+    fake = SimpleNamespace(cuda=SimpleNamespace(runtime=made, Device=lambda: device))
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.delitem(sys.modules, "dsolver.engines.peer_memory", raising=False)
+    yield made
+    sys.modules.pop("dsolver.engines.peer_memory", None)
+
+
+def arena() -> Any:
+    return importlib.import_module("dsolver.engines.peer_memory").Arena()
+
+
+def used_up(own: Any, place: Any, size: int) -> None:
+    assert ctypes.string_at(own.own(place), size) == bytes(size)
+    ctypes.memset(own.own(place), 7, size)
+
+
+@pytest.mark.usefixtures("driver")
+def test_places_do_not_meet_and_are_zero() -> None:
+    own = arena()
+    taken = [(own.take(size), size) for size in (1, 300, 256, 9 << 20, 40)]
+    for place, size in taken:
+        used_up(own, place, size)
+    for place, size in taken:
+        assert ctypes.string_at(own.own(place), size) == b"\x07" * size
+
+
+def test_a_system_that_is_set_up_anew_takes_no_more_memory(driver: Driver) -> None:
+    own, sizes = arena(), (300, 5 << 20, 300, 6 << 20)
+    for _ in range(20):
+        taken = [(own.take(size), size) for size in sizes]
+        assert len({own.own(place) for place, _ in taken}) == len(sizes)
+        for place, size in taken:
+            used_up(own, place, size)
+        assert driver.settled
+        for place, size in taken:
+            own.give(place, size)
+    assert len(driver.blocks) == 2
+    own.close()
+    assert not driver.blocks
