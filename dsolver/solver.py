@@ -19,7 +19,7 @@ from dsolver.containers import Container, container_of, stacked
 from dsolver.devices import free_memory_of
 from dsolver.engines.job import Job
 from dsolver.errors import ClusterError, DeviceMemoryError, InconsistentWarning, InputError
-from dsolver.estimation import planned
+from dsolver.estimation import Estimate, planned
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.kernels import DTYPES
 from dsolver.levels import Hierarchy
@@ -159,7 +159,7 @@ class Solver:
             )
         self._spec = self._planned(problem)
         self._given = problem  # with its arrays, should the levels have to be made again
-        self._check_memory()
+        self._check_memory(self._spec)
         self._held = self._claimed()
         self._lock = threading.Lock()
         self._solving: Container | None = None
@@ -301,6 +301,7 @@ class Solver:
 
         Raises:
             InputError: the structure differs, a coefficient cannot be right, or this Solver is closed or solving.
+            DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
         began = time.perf_counter()
@@ -314,6 +315,7 @@ class Solver:
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
         with self._in_use():
             spec = self._planned(problem)
+            self._check_memory(spec, self._spec)
             self._opened().call("update", spec)
             self._load_coefficients(problem)
             self._spec, self._given = spec, problem
@@ -463,22 +465,33 @@ class Solver:
         hierarchy = Hierarchy.plan(problem, chunks, self._order, levels)
         return SolveSpec(hierarchy=hierarchy, preconditioner=self._recipe, precond_dtype=self._precond_dtype)
 
-    def _check_memory(self) -> None:
-        """Refuse what no GPU could hold before anything is started."""
+    def _check_memory(self, spec: SolveSpec, old: SolveSpec | None = None) -> None:
+        """Refuse what no GPU could hold before anything is started, or given up of the old system whose place it takes.
+
+        What an old system that needed as much has been given is not asked for again.
+        """
         runtime = self._runtime
         if runtime.device != "cuda":
             return
+        held = None if old is None else self._planned_memory(old)
+        if held is not None and self._planned_memory(spec).bytes <= held.bytes:
+            return
         free = free_memory_of(runtime.client, runtime.workers)
-        plan = planned(
-            self._spec.hierarchy,
+        if held is not None:
+            free = tuple(left + worker.resident for left, worker in zip(free, held.workers, strict=False))
+        shortage = self._planned_memory(spec, free).shortage
+        if shortage is not None:
+            raise DeviceMemoryError(shortage)
+
+    def _planned_memory(self, spec: SolveSpec, free: tuple[int, ...] = ()) -> Estimate:
+        return planned(
+            spec.hierarchy,
             self._recipe,
-            runtime.workers,
+            self._runtime.workers,
             device="cuda",
             available=free,
-            precond_dtype=self._precond_dtype,
+            precond_dtype=spec.precond_dtype,
         )
-        if plan.shortage is not None:
-            raise DeviceMemoryError(plan.shortage)
 
     def _opened(self) -> Job:
         if self._job is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,30 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
     assert asked == [(client, runtime.workers)]
     with pytest.raises(AssertionError, match="it was started"):
         dsolver.Solver(problems.hpcg((16, 16, 16)))
+
+
+def test_an_update_that_no_gpu_holds_leaves_the_old_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One number for κ needs no matrix on the finest level, an array does."""
+    grid = (32, 32, 32)
+    there: list[int] = []
+    on_cpu = Runtime(engine="resident", device="cpu", kernels="cpu", client=None, workers=())
+    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: on_cpu)
+    monkeypatch.setattr("dsolver.solver.free_memory_of", lambda *_: (there.pop(),))
+    with dsolver.Solver(problems.diffusion(grid)) as solver:
+        expected = solver.solve(np.ones(grid))
+        solver._runtime = replace(on_cpu, device="cuda")  # of which only the check takes notice
+        few = solver._planned_memory(solver._spec).workers[0]
+        there.append(1 << 20)
+        with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 1 has .* free, but its part of the system needs"):
+            solver.update(kappa=np.full(grid, 2.0))
+        assert not there
+        assert np.array_equal(solver.solve(np.ones(grid)).x, expected.x)
+        there.append(1 << 28)
+        solver.update(kappa=np.full(grid, 2.0))
+        assert solver._planned_memory(solver._spec).bytes > few.total
+        for kappa in (1.0, 3.0):  # nobody looks for what is there
+            solver.update(kappa=kappa)
+        np.testing.assert_allclose(3.0 * solver.solve(np.ones(grid)).x, expected.x, rtol=1e-6)
 
 
 @pytest.mark.gpu

@@ -24,6 +24,8 @@ from dsolver.runtime import Runtime, connect
 GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
 SOON = 15.0
 """Seconds within which a failure has to reach the client."""
+SLACK = 4 << 20
+"""Bytes that the driver may take for itself. What six systems exchange at set-up is ten times as much."""
 
 History = tuple[list[tuple[float, float]], dict[int, Any]]
 
@@ -168,7 +170,7 @@ def test_updates_and_solves_take_no_more_memory(dtype: Any) -> None:
         updated_and_solved(solver, 2)
         before = free_bytes()
         updated_and_solved(solver, 6)
-        assert free_bytes() >= before
+        assert free_bytes() >= before - SLACK
 
 
 @pytest.mark.gpu(2)
@@ -182,7 +184,7 @@ def test_updates_and_solves_take_no_more_memory_of_two_gpus(link: str) -> None:
             before = client.run(free_bytes)
             updated_and_solved(solver, 6)
             after = client.run(free_bytes)
-    assert all(after[worker] >= free for worker, free in before.items())
+    assert all(after[worker] >= free - SLACK for worker, free in before.items())
 
 
 def measured(runtime: Runtime) -> tuple[list[Any], list[Any]]:
