@@ -96,7 +96,8 @@ __device__ __forceinline__ void solve(
     }
 }
 
-// p of the points that lie between coarse ones along exactly `between` axes, coarse points with those of one. It was zero.
+// p of the points that lie between coarse ones along exactly `between` axes, beginning with none: the coarse points. It was
+// zero. One launch for each number, since points read those of smaller ones, which other blocks write.
 extern "C" __global__ void interpolate(LATTICE, int between, double* p) {
     const Lattice lattice = MAKE_LATTICE;
     const Place *across = places, *along = places + nx, *up = places + nx + ny;
@@ -106,8 +107,11 @@ extern "C" __global__ void interpolate(LATTICE, int between, double* p) {
     if (kind_x == OUTSIDE || kind_y == OUTSIDE || kind_z == OUTSIDE) return;
     const int in_x = kind_x == BETWEEN, in_y = kind_y == BETWEEN, in_z = kind_z == BETWEEN;
     const int count = in_x + in_y + in_z;
-    if (count == 0 && between == 1) p[(kind_x + 2 * kind_y + 4 * kind_z) * lattice.points + lattice.place(x, y, z)] = 1.0;
     if (count != between) return;
+    if (count == 0) {
+        p[(kind_x + 2 * kind_y + 4 * kind_z) * lattice.points + lattice.place(x, y, z)] = 1.0;
+        return;
+    }
     if ((in_x && (x == 0 || x == nx - 1)) || (in_y && (y == 0 || y == ny - 1)) || (in_z && (z == 0 || z == nz - 1))) return;
     switch (in_x + 2 * in_y + 4 * in_z) {
         case 1: return solve<1, 0, 0>(lattice, across, along, up, x, y, z, p);

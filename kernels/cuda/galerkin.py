@@ -22,7 +22,7 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
     lattice = _lattice_arguments(coarsening, offsets, weights)
     nz, ny, nx = coarsening.ghosted
     grid = (-(-nx // BLOCK[0]), -(-ny // BLOCK[1]), nz)
-    for between in range(1, max(1, sum(coarsening.factors) - 3) + 1):
+    for between in range(1 + sum(factor == 2 for factor in coarsening.factors)):
         kernel(FILE, "interpolate", DTYPE)(grid, BLOCK, (*lattice, np.int32(between), p))
     return p
 

@@ -222,6 +222,19 @@ def test_is_the_textbook(name: str, offsets: tuple[Triple, ...]) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13 * abs(wanted).max())
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])
+def test_a_grid_of_which_a_gpu_holds_one_plane_at_a_time(offsets: tuple[Triple, ...]) -> None:
+    """Points read what others write: blocks that start when a plane's have ended must not be awaited by them."""
+    level = whole((512, 512, 16), NONE, (2, 2, 2))
+    weights = np.full(len(offsets), -1.0)
+    weights[offsets.index((0, 0, 0))] = len(offsets) - 1.0
+    for found, expected in zip(
+        *(coarsened(backend(name), level, offsets, weights) for name in ("cuda", "cpu")), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", BACKENDS)
 def test_masked_cells_and_pockets_do_no_harm(name: str) -> None:
     grid = (8, 8, 8)
