@@ -177,6 +177,8 @@ def test_workers_change_no_bit(client: Client, b: F64) -> None:
 
 def test_a_grid_is_cut_for_the_workers(client: Client, b: F64) -> None:
     x = solve(problems.poisson7(GRID), da.from_array(b), client=client).x
+    assert x.chunks == ((16,), (16,), (12, 12))
+    x = solve(problems.poisson7(GRID), da.from_array(b), client=client, M="hpcg").x
     assert x.chunks == ((16,), (8, 8), (24,)), "3 x 8 planes cannot be halved into multiples of 8"
 
 
