@@ -19,6 +19,7 @@ import numpy as np
 from dsolver import devices, rollcall
 from dsolver.checkpoint import EVERY, Checkpoint
 from dsolver.engines.job import Job
+from dsolver.engines.pulse import pulse
 from dsolver.errors import ClusterError, DeviceError
 from dsolver.iteration import Progress, State
 from dsolver.partition import Partition, Triple
@@ -149,7 +150,7 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
     while True:
         try:
             there = tuple(client.nthreads())
-            answers, silent = rollcall.ask(client, _hello, there, ANSWER)
+            answers, silent = rollcall.ask(client, pulse, there, ANSWER)
         except Exception as problem:  # the scheduler, too, is gone: the first error tells more
             raise error from problem
         lost = [worker for worker in runtime.workers if worker not in answers]
@@ -172,7 +173,3 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
         f", without {', '.join(silent)}" if silent else "",
     )
     return replace(runtime, workers=order, device=device)
-
-
-def _hello() -> None:
-    """What a worker runs to show that it is there."""
