@@ -12,7 +12,6 @@ import numpy.typing as npt
 from dsolver.grids import Coarse, colored, in_lattice_order, stencil_rows
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import GHOST, Coarsening
-from dsolver.kernels.galerkin import galerkin, interpolation
 from dsolver.kernels.layout import Layout
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil, has_way_down, star_transfer
 from dsolver.partition import Offsets, Partition, Triple
@@ -99,7 +98,7 @@ class MakeStarDescent:
         target = colored(backend, below, below[0].box, BOX_OFFSETS)
         lattice = in_lattice_order(backend, shape)
         descent = StarDescent(
-            weights=coarse_weights(backend.xp, stencil, shape),
+            weights=coarse_weights(backend, stencil, shape),
             coarse=target,
             lattice=lattice,
             transfer=backend.constant_transfer(star_transfer(stencil, target, lattice)),
@@ -108,7 +107,7 @@ class MakeStarDescent:
         return (descent,)
 
 
-def coarse_weights(xp: Any, stencil: ConstantStencil, shape: Triple) -> Any:
+def coarse_weights(backend: Backend, stencil: ConstantStencil, shape: Triple) -> Any:
     """The rows of PᵀAP for a constant stencil on a whole grid: float64 (27 coarse rows,), offset after offset.
 
     Away from the faces they are all the same: those of a grid of at most `MODEL` + 1 points along each axis are
@@ -118,8 +117,9 @@ def coarse_weights(xp: Any, stencil: ConstantStencil, shape: Triple) -> Any:
     nx, ny, nz = fine
     rows = _model_rows(stencil, (nx, ny, nz))
     made = Coarsening(lo=(0, 0, 0), shape=(nx, ny, nz), grid=(nx, ny, nz), periodic=stencil.wraps, factors=(2, 2, 2))
-    coarse = galerkin(made, OFFSETS, rows, interpolation(made, OFFSETS, rows))
-    out = xp.asarray(coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1]))
+    xp, rows = backend.xp, backend.asarray(rows)
+    coarse = backend.galerkin(made, OFFSETS, rows, backend.interpolation(made, OFFSETS, rows))
+    out = coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1])
     for axis, (n, m) in enumerate(zip(shape, made.coarse_shape, strict=True)):
         if n != m:
             like = np.full(n, EDGE)

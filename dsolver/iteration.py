@@ -18,6 +18,9 @@ from dsolver.solution import Status
 SUPERSTEP_SECONDS: Final = 0.5
 """What a superstep should take: long beside the 10 ms of a call through Dask, short for who watches or cancels."""
 SUPERSTEP_ITERATIONS: Final = 50
+AHEAD: Final = 8
+"""A superstep may launch a part of 1/AHEAD of the iterations made so far beyond those that the pace so far tells are
+needed: what is launched past the last one costs as much as what is needed."""
 REACH: Final = 2.0**-53
 """How far the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from: below what
 rounding leaves it tells nothing about the truth, and its squares would end at zero."""
@@ -154,7 +157,7 @@ class Drive:
     def _begin(self) -> float:
         self._begun = float(self._job.call("start", self._target))
         self._drift.begin(0.0, self._begun)
-        self._looked_at = max(0, len(self.residuals) - 1)
+        self._begun_at = self._looked_at = max(0, len(self.residuals) - 1)
         return self._begun
 
     def _judged_start(self) -> Status | None:
@@ -199,7 +202,15 @@ class Drive:
         if self._callback is not None:
             return 1
         wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
-        return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS))
+        return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS, self._expected()))
+
+    def _expected(self) -> int:
+        """How many more iterations it takes at the mean pace since the beginning, rounded down, or somewhat more."""
+        done, norm = len(self.residuals) - 1 - self._begun_at, self.residuals[-1]
+        if not 0.0 < self._target < norm < self._begun:
+            return SUPERSTEP_ITERATIONS
+        left = done * math.log(norm / self._target) / math.log(self._begun / norm)
+        return max(int(min(left, SUPERSTEP_ITERATIONS)), done // AHEAD)
 
     def _drifted(self) -> bool:
         """In a long solve, take the true residual where the recursion is about to drift from it.

@@ -42,7 +42,7 @@ def test_coarse_rows_of_a_small_grid_are_those_of_a_large_one(shape: Triple, wra
     faces = tuple(0.0 if wraps[n // 2] else 0.1 * (n + 1) - 0.3 for n in range(6))
     a = stencil(shape, faces, wraps)
     x, y, z = (n // 2 for n in shape)
-    found = coarse_weights(np, a, (x, y, z))
+    found = coarse_weights(load("numpy"), a, (x, y, z))
     rows = np.broadcast_to(np.array(a.weights)[:, None, None, None], (27, *shape[::-1])).copy()
     rows[OFFSETS.index((0, 0, 0))] = a.diagonal
     for axis, wrapped in enumerate(wraps):

@@ -95,7 +95,7 @@ def test_a_guess_that_is_good_enough_needs_no_iteration() -> None:
 
 
 def test_samples_past_convergence_are_no_iterations() -> None:
-    status, made, job = drive([0.1, 0.01, 0.01, 1e-4], [1.0, 1e-4])
+    status, made, job = drive([0.9, 0.8, 0.7, 1e-4], [1.0, 1e-4])
     assert status is Status.CONVERGED
     assert sum(job.steps) > 4
     assert len(made.residuals) == 5
@@ -291,6 +291,16 @@ def test_supersteps_grow_to_their_bound() -> None:
     assert job.steps[0] == 1, "how long an iteration takes is not known yet"
     assert max(job.steps) == iteration.SUPERSTEP_ITERATIONS
     assert all(later <= 4 * sooner for sooner, later in zip(job.steps, job.steps[1:], strict=False))
+
+
+def test_supersteps_end_where_the_pace_tells_that_the_solve_will() -> None:
+    _, made, job = drive([0.5**k for k in range(1, 60)], [1.0, 0.0])
+    assert len(made.residuals) - 1 == 10
+    assert job.steps == [1, 4, 4, 1], "nothing is launched past the last iteration"
+    _, made, job = drive([0.9**k for k in range(1, 200)], [1.0, 0.0])
+    needed = len(made.residuals) - 1
+    assert sum(job.steps) - needed <= needed // iteration.AHEAD
+    assert len(job.steps) < 10, "and the last iterations do not go one by one"
 
 
 def test_slow_iterations_make_short_supersteps(monkeypatch: pytest.MonkeyPatch) -> None:
