@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +12,14 @@ import dask.config
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
 import dsolver
 from dsolver import submission
 from dsolver.cli import main
+from dsolver.engines import ranks
+from tests.authority import certificates
 
 PATIENCE = 90.0
 
@@ -36,41 +35,6 @@ def good(*arguments: str) -> str:
     result = call(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
-
-
-def certificates(folder: Path) -> dict[str, str]:
-    """An authority and one certificate that it has signed; the files' paths as Dask's settings name them."""
-    now = dt.datetime.now(dt.UTC)
-
-    def make(
-        name: str, issuer: x509.Name | None, signer: ec.EllipticCurvePrivateKey | None
-    ) -> tuple[x509.Name, ec.EllipticCurvePrivateKey]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer or subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-            .sign(signer or key, hashes.SHA256())
-        )
-        (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        (folder / f"{name}.key").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-        return subject, key
-
-    make("member", *make("authority", None, None))
-    paths = {"ca-file": str(folder / "authority.pem")}
-    for role in ("scheduler", "worker", "client"):
-        paths |= {f"{role}.cert": str(folder / "member.pem"), f"{role}.key": str(folder / "member.key")}
-    return paths
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +71,28 @@ def wait_for(address: str, name: str, *states: str) -> submission.Job:
     return job
 
 
+def links() -> list[bool]:
+    """Of each rank here, whether everything that it says to others is encrypted."""
+    return [
+        all(isinstance(side, ssl.SSLSocket) and side.cipher() for side in (link.out, link.into))
+        for rank in ranks._RANKS.values()
+        for link in rank.mesh._links.values()
+    ]
+
+
 def test_a_solve_on_a_cluster_with_tls(address: str) -> None:
     assert address.startswith("tls://")
     problem = dsolver.problems.hpcg((32, 16, 16), chunks=(2, 1, 1))
     b = np.random.default_rng(0).random(problem.grid)
+    encrypted: list[bool] = []
+
+    def look(_: dsolver.State) -> None:
+        encrypted.extend(all_encrypted for found in client.run(links).values() for all_encrypted in found)
+
     with Client(address, set_as_default=False) as client:
-        there = dsolver.solve(problem, b, client=client, M=None, maxiter=5)
+        there = dsolver.solve(problem, b, client=client, M=None, maxiter=5, callback=look)
+    assert len(encrypted) == 2 * 5
+    assert all(encrypted)
     assert there.residuals == dsolver.solve(problem, b, M=None, maxiter=5, engine="reference").residuals
 
 

@@ -19,7 +19,7 @@ from dsolver.engines import ranks
 from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job
-from dsolver.engines.mesh import TOKEN_BYTES
+from dsolver.engines.links import TOKEN_BYTES
 from dsolver.engines.pulse import DEAF, Pulses, pulse
 from dsolver.engines.rank import Failure, GangSpec
 from dsolver.engines.ranks import Busy
@@ -95,13 +95,12 @@ class GangJob(Job):
             token=secrets.token_bytes(TOKEN_BYTES),
             timeout=TIMEOUT,
         )
-        if gang.size > 1 and any(worker.startswith("tls://") for worker in self._workers):
-            logger.warning("the cluster uses TLS, but ranks exchange halo values over sockets that are not encrypted")
         with self._or_end():
             self._lease = self._scatter({gang.lease: self._job}, self._workers, direct=False)
             opened = self._opened(gang)
             self._all(ranks.connect_rank, [rank.address for rank in opened], packed)
             self.link = self._all(ranks.start_rank, opened[0].unique)[0]
+        self._warn_of_nccl({rank.address[0] for rank in opened})
         logger.info("%s has %d ranks%s", self._job, gang.size, f" that use {self.link}" if self.link else "")
 
     def call(self, method: str, *args: Any) -> Any:
@@ -132,6 +131,10 @@ class GangJob(Job):
 
     def close(self) -> None:
         self._end(None)
+
+    def _warn_of_nccl(self, hosts: set[str]) -> None:
+        if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
+            logger.warning("the cluster uses TLS, but what NCCL carries between hosts is not encrypted")
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 

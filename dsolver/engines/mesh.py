@@ -4,34 +4,28 @@ A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 m
 the order in which they were sent, and every rank makes the same calls in the same order, so a frame needs no name: a
 kind and a length. A rank that fails sends its reason to every peer before it closes; whoever waits for it raises that.
 
-The listening socket lives from the making of the mesh until its ranks are connected. What connects must show the job's
-secret token, which travels through Dask. Neither the greeting nor the data is encrypted.
+The listening socket lives from the making of the mesh until its ranks are connected; see `dsolver.engines.links`.
 """
 
 from __future__ import annotations
 
-import hmac
-import selectors
 import socket
+import ssl
 import struct
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Final, final
 
+from dsolver.engines.links import Address, Caller, Callers, Encryption, Link
 from dsolver.errors import RankError
 
-Address = tuple[str, int]
-
 _HEADER = struct.Struct("<cQ")
-_GREETING = struct.Struct("<32sI")
 _DATA, _ERROR = b"d", b"e"
-TOKEN_BYTES = 32
 REASON_BYTES: Final = 4096
 """Longest reason that is sent or believed: whatever a broken peer announces, nothing larger is allocated."""
-_LOOK: Final = 0.2
-"""Seconds between looks, while peers are waited for, whether this rank was told to stop."""
+_SMALL: Final = 16_000
+"""Bytes of a frame that is copied together: one call of the system and one TLS record (of 16 KiB at most), not two."""
 _FAREWELL: Final = 1.0
 """Seconds that peers get to take the reason of an abort."""
 
@@ -42,7 +36,7 @@ class PeerError(RankError):
 
 @final
 class Mesh:
-    """One socket to every other rank.
+    """A pair of sockets to every other rank, one for each direction.
 
     One thread, the rank's, connects, sends, receives and closes. `abort` alone may be called from any thread.
 
@@ -50,40 +44,45 @@ class Mesh:
         rank: this rank.
         host: the address on which the other ranks can reach this one.
         timeout: seconds of silence after which a peer that is waited for counts as lost.
+        encryption: what the ranks speak, if anything.
     """
 
-    def __init__(self, rank: int, host: str, timeout: float) -> None:
+    def __init__(self, rank: int, host: str, timeout: float, encryption: Encryption | None = None) -> None:
         self.rank = rank
         self._timeout = timeout
+        self._encryption = encryption
         self._reason: str | None = None
         self._listener = socket.create_server((host, 0))
         self.address: Address = (host, self._listener.getsockname()[1])
-        self._peers: dict[int, socket.socket] = {}
+        self._links: dict[int, Link] = {}
+        self._looked: dict[int, bytes] = {}  # by peer, the first byte of a frame that `check` has seen
         self._senders: dict[int, ThreadPoolExecutor] = {}
 
     @property
     def peers(self) -> tuple[int, ...]:
         """The other ranks, ascending."""
-        return tuple(sorted(self._peers))
+        return tuple(sorted(self._links))
 
     def connect(self, addresses: Sequence[Address], token: bytes) -> None:
         """Connect to the lower ranks and accept the higher ones; all ranks do so at the same time.
 
         Args:
             addresses: of every rank.
-            token: `TOKEN_BYTES` secret bytes that only this job's ranks know.
+            token: `links.TOKEN_BYTES` secret bytes that only this job's ranks know.
 
         Raises:
             RankError: a rank did not come within the timeout.
             PeerError: this rank was told to stop.
         """
+        caller = Caller(
+            rank=self.rank, token=token, timeout=self._timeout, encryption=self._encryption, alive=self.alive
+        )
+        callers = Callers(self._listener, self.rank, len(addresses), token, self._timeout, self._encryption)
         try:
-            for peer in range(self.rank):
-                self.alive()
-                link = socket.create_connection(addresses[peer], self._timeout)
+            for peer in range(self.rank):  # upwards: so no two ranks can wait for each other's answer
+                self._add(peer, caller.call(addresses[peer]))
+            for peer, link in callers.answer(self.alive).items():
                 self._add(peer, link)
-                link.sendall(_GREETING.pack(token, self.rank))
-            self._accept_all(token, len(addresses))
         except OSError as error:
             raise RankError(f"rank {self.rank} could not connect to the other ranks: {error}") from error
         finally:
@@ -99,9 +98,10 @@ class Mesh:
         Raises:
             PeerError: the peer failed, closed, or stayed silent for longer than the timeout.
         """
-        link, expected = self._peers[peer], sum(map(len, parts))
+        link, expected = self._links[peer].into, sum(map(len, parts))
         try:
-            kind, length = _HEADER.unpack(_exactly(link, _HEADER.size))
+            begun = self._looked.pop(peer, b"")
+            kind, length = _HEADER.unpack(begun + _exactly(link, _HEADER.size - len(begun)))
             if kind == _ERROR and length <= REASON_BYTES:
                 raise PeerError(_exactly(link, length).decode(errors="replace"))
             if kind != _DATA or length != expected:
@@ -127,17 +127,18 @@ class Mesh:
             PeerError: a peer failed or closed, or this rank was told to stop.
         """
         self.alive()
-        for peer, link in self._peers.items():
-            link.setblocking(False)
-            try:
-                waiting = link.recv(1, socket.MSG_PEEK)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._lost(peer, error) from error
-            finally:
-                link.settimeout(self._timeout)
-            if waiting != _DATA:
+        for peer, link in self._links.items():
+            if peer not in self._looked:
+                link.into.setblocking(False)
+                try:
+                    self._looked[peer] = link.into.recv(1)
+                except (BlockingIOError, ssl.SSLWantReadError):
+                    continue
+                except OSError as error:
+                    raise self._lost(peer, error) from error
+                finally:
+                    link.into.settimeout(self._timeout)
+            if self._looked[peer] != _DATA:
                 self.receive(peer, [])
 
     def abort(self, reason: str) -> None:
@@ -150,74 +151,36 @@ class Mesh:
         self._reason = reason
         message = reason.encode()[:REASON_BYTES]
         frame = _HEADER.pack(_ERROR, len(message)) + message
-        links = dict(self._peers)
+        links = dict(self._links)
         with suppress(RuntimeError):  # closed meanwhile
             # Through the senders' queues, for a reason must not end up inside a data frame.
-            wait([self._senders[peer].submit(_tell, link, frame) for peer, link in links.items()], _FAREWELL)
+            wait([self._senders[peer].submit(_tell, link.out, frame) for peer, link in links.items()], _FAREWELL)
         for link in links.values():
-            with suppress(OSError):
-                link.shutdown(socket.SHUT_RDWR)
+            link.cut()
 
     def close(self) -> None:
         """Close every connection. Only when no other thread uses the mesh: a number of a closed socket is reused."""
         self._listener.close()
-        for link in self._peers.values():
-            with suppress(OSError):
-                link.shutdown(socket.SHUT_RDWR)  # wakes a sender whose peer takes nothing any more
+        for link in self._links.values():
+            link.cut()  # wakes a sender whose peer takes nothing any more
         for sender in self._senders.values():
             sender.shutdown(wait=True, cancel_futures=True)
-        for link in self._peers.values():
+        for link in self._links.values():
             link.close()
 
-    def _accept_all(self, token: bytes, size: int) -> None:
-        """Accept the higher ranks. Greetings are read as they come, so that nobody who is silent can hold up others."""
-        deadline = time.monotonic() + self._timeout
-        self._listener.setblocking(False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
-            try:
-                while len(self._peers) < size - 1:
-                    self.alive()
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"ranks {sorted({*range(size)} - {*self._peers, self.rank})} did not come")
-                    for key, _ in selector.select(_LOOK):
-                        if key.data is None:
-                            _answer(self._listener, selector)
-                        else:
-                            self._greeted(key, selector, token, size)
-            finally:
-                _hang_up(selector)
-
-    def _greeted(self, key: selectors.SelectorKey, selector: selectors.BaseSelector, token: bytes, size: int) -> None:
-        """Read more of a greeting; when it is whole, the caller is a peer or a stranger, who is ignored."""
-        link = key.fileobj
-        assert isinstance(link, socket.socket)
-        try:
-            some = link.recv(_GREETING.size - len(key.data))
-        except OSError:
-            some = b""
-        key.data.extend(some)
-        if some and len(key.data) < _GREETING.size:
-            return
-        selector.unregister(link)
-        if some:
-            found, peer = _GREETING.unpack(key.data)
-            if hmac.compare_digest(found, token) and self.rank < peer < size and peer not in self._peers:
-                self._add(peer, link)
-                return
-        link.close()
-
-    def _add(self, peer: int, link: socket.socket) -> None:
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link.settimeout(self._timeout)
+    def _add(self, peer: int, link: Link) -> None:
         # A thread for each peer: with one for all, two ranks could wait for each other behind a third's full buffer.
         self._senders[peer] = ThreadPoolExecutor(1, f"dsolver-send-{peer}")
-        self._peers[peer] = link
+        self._links[peer] = link
 
     def _send_now(self, peer: int, parts: list[memoryview]) -> None:
-        link = self._peers[peer]
+        link, length = self._links[peer].out, sum(map(len, parts))
+        header = _HEADER.pack(_DATA, length)
         try:
-            link.sendall(_HEADER.pack(_DATA, sum(map(len, parts))))
+            if length <= _SMALL:
+                link.sendall(b"".join([header, *parts]))
+                return
+            link.sendall(header)
             for part in parts:
                 link.sendall(part)
         except OSError as error:
@@ -243,23 +206,6 @@ def sent(futures: Iterable[Future[None]]) -> None:
             future.result()
         except CancelledError as error:
             raise PeerError("the connections were closed while a frame was sent") from error
-
-
-def _answer(listener: socket.socket, selector: selectors.BaseSelector) -> None:
-    """Accept a connection and wait for its greeting."""
-    try:
-        link, _ = listener.accept()
-    except OSError:  # who called has gone again
-        return
-    link.setblocking(False)
-    selector.register(link, selectors.EVENT_READ, bytearray())
-
-
-def _hang_up(selector: selectors.BaseSelector) -> None:
-    """Close the connections that never finished their greeting."""
-    for key in list(selector.get_map().values()):
-        if isinstance(key.fileobj, socket.socket):
-            key.fileobj.close()
 
 
 def _tell(link: socket.socket, frame: bytes) -> None:

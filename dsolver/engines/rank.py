@@ -17,7 +17,8 @@ from dsolver import kernels as backends
 from dsolver.engines.base import Engine
 from dsolver.engines.interface import point_nccl_at
 from dsolver.engines.job import on_host
-from dsolver.engines.mesh import Address, Mesh, PeerError
+from dsolver.engines.links import Address, Encryption
+from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.resident import ResidentEngine
 from dsolver.engines.transport import Alone, SocketTransport, Transport
 from dsolver.errors import DsolverError, RankError
@@ -96,7 +97,7 @@ class Rank:
     def __init__(self, spec: GangSpec, number: int, worker: Worker) -> None:
         self.spec = spec
         self.number = number
-        self.mesh = Mesh(number, worker.ip, spec.timeout)
+        self.mesh = Mesh(number, worker.ip, spec.timeout, _encryption_of(worker))
         self.ending = False
         self._worker, self._ip = worker.address, worker.ip
         self._threads = int(worker.state.nthreads)
@@ -223,6 +224,14 @@ class Rank:
             last_first.callback(self.mesh.close)
             if (top := self._engine or self._transport) is not None:
                 last_first.callback(top.close)
+
+
+def _encryption_of(worker: Worker) -> Encryption | None:
+    """What the worker's own connections speak, with the same certificates."""
+    if not worker.address.startswith(("tls://", "wss://")):
+        return None
+    calling, answering = worker.security.get_connection_args("worker"), worker.security.get_listen_args("worker")
+    return Encryption(calling=calling["ssl_context"], answering=answering["ssl_context"])
 
 
 def _survives_pickling(error: BaseException) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
-from dsolver.engines.mesh import Address
+from dsolver.engines.links import Address
 from dsolver.engines.rank import Failure, GangSpec, Rank
 from dsolver.errors import RankError
 

@@ -14,7 +14,8 @@ import pytest
 from dsolver import problems
 from dsolver.engines.base import Engine
 from dsolver.engines.eager import EagerHalo, EagerPerChunk
-from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
+from dsolver.engines.links import TOKEN_BYTES
+from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.reference import ReferenceEngine
 from dsolver.engines.resident import ResidentEngine
 from dsolver.engines.transport import PackedChannel, SocketTransport

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsolver.engines.mesh import TOKEN_BYTES, Mesh, PeerError
+from dsolver.engines.links import TOKEN_BYTES
+from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.transport import Alone, Routes, SocketTransport, routes_of
 from dsolver.kernels.layout import HaloLayout
 from dsolver.partition import DIRECTIONS, Partition
