@@ -117,16 +117,20 @@ def coarse_weights(backend: Backend, stencil: ConstantStencil, shape: Triple) ->
     nx, ny, nz = fine
     rows = _model_rows(stencil, (nx, ny, nz))
     made = Coarsening(lo=(0, 0, 0), shape=(nx, ny, nz), grid=(nx, ny, nz), periodic=stencil.wraps, factors=(2, 2, 2))
-    xp, rows = backend.xp, backend.asarray(rows)
+    rows = backend.asarray(rows)
     coarse = backend.galerkin(made, OFFSETS, rows, backend.interpolation(made, OFFSETS, rows))
-    out = coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1])
-    for axis, (n, m) in enumerate(zip(shape, made.coarse_shape, strict=True)):
-        if n != m:
-            like = np.full(n, EDGE)
-            like[:EDGE] = np.arange(EDGE)
-            like[n - EDGE :] = np.arange(m - EDGE, m)
-            out = xp.take(out, xp.asarray(like), axis=3 - axis)
-    return out.reshape(-1)
+    like = [_like(n, m) for n, m in zip(shape, made.coarse_shape, strict=True)]
+    return backend.spread(coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1]), like).reshape(-1)
+
+
+def _like(n: int, m: int) -> npt.NDArray[np.int64]:
+    """Which of m coarse points of the model each of n coarse points along an axis is like."""
+    if n == m:
+        return np.arange(n)
+    out = np.full(n, EDGE)
+    out[:EDGE] = np.arange(EDGE)
+    out[n - EDGE :] = np.arange(m - EDGE, m)
+    return out
 
 
 def _model_rows(stencil: ConstantStencil, shape: Triple) -> F64:

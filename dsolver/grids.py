@@ -206,10 +206,8 @@ def surrounded(backend: Backend, partition: Partition, number: int, values: Any,
         values: its own.
         halo: what the neighbors' `shell`s have sent, behind the guard.
     """
-    box, count = partition[number].box, len(values)
-    nx, ny, nz = (n + 2 * WIDTH for n in box.shape)
-    out = backend.xp.zeros((count, nz, ny, nx))
-    out[(slice(None), *box.around(box, width=WIDTH))] = values
+    box = partition[number].box
+    out = backend.framed(values, WIDTH)
     first = backend.guard
     for piece in partition.halo_pieces(number, WIDE):
         place = out[(slice(None), *box.around(piece.seen, width=WIDTH))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Final, final
 
 import numpy as np
@@ -29,8 +28,8 @@ from dsolver.grids import (
     stencil_rows,
     surrounded,
 )
-from dsolver.kernels.backend import Backend, Entries
-from dsolver.kernels.coarsening import GHOST, Axis, Coarsening
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.coarsening import Coarsening
 from dsolver.kernels.contract import COPY, DOT
 from dsolver.kernels.layout import HaloLayout, Layout, Route
 from dsolver.kernels.stencil import ConstantStencil
@@ -237,11 +236,11 @@ class MakeDescent:
             target = colored(backend, below.partition, coarse_box, BOX_OFFSETS)
         lattice = in_lattice_order(backend, below.partition[coarse_number].box.shape)
         reads = numbered(xp, self.partition, number, BOX_OFFSETS)
-        restriction = restriction_entries(xp, made, p, reads)
+        restriction = backend.restriction(made, p, reads)
         restrict = backend.product(target, layout, restriction, in_order=True)
         restrict_halo = backend.halo_product(target, layout, restriction)
         del restriction
-        prolongation = prolongation_entries(xp, made, p, around, coarse_box.lo if whole else (0, 0, 0))
+        prolongation = backend.prolongation(made, p, around, coarse_box.lo if whole else (0, 0, 0))
         prolong = backend.product(layout, lattice, prolongation, in_order=False)
         prolong_halo = backend.halo_product(layout, lattice, prolongation)
         no_halo = backend.halo_layout(target, [], [])
@@ -258,94 +257,6 @@ class MakeDescent:
         )
         backend.synchronize()
         return _numbered(self.depth, descent)
-
-
-def restriction_entries(xp: Any, made: Coarsening, p: Any, around: Any) -> Entries:
-    """R = Pᵀ at a chunk's coarse points: columns are the fine points within one step of point 2I + 1.
-
-    Args:
-        xp: the array module.
-        made: the chunk.
-        p: of `Backend.interpolation`.
-        around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the fine points.
-    """
-    shape = made.coarse_shape[::-1]
-    columns, values = [], []
-    axes = made.axes
-    for step in product(*(range(-axis.reach, axis.reach + 1) for axis in reversed(axes))):
-        picks = [_pick(axis, n, factor, d) for axis, n, factor, d in _along(made, step[::-1])]
-        corner = sum(2**i * pick.corner for i, pick in enumerate(picks))
-        z, y, x = (pick.places for pick in reversed(picks))
-        value = p[corner].reshape(made.ghosted)[z, y, x].copy()
-        for i, pick in enumerate(picks):
-            if not pick.valid.all():
-                value[(slice(None),) * (2 - i) + (xp.asarray(np.flatnonzero(~pick.valid)),)] = 0.0
-        z, y, x = (pick.neighbors for pick in reversed(picks))
-        found = around[xp.asarray(z)[:, None, None], xp.asarray(y)[None, :, None], xp.asarray(x)[None, None, :]]
-        columns.append(xp.where(value != 0.0, found, -1).astype(np.int32).reshape(-1))
-        values.append(value.reshape(-1))
-    assert all(column.size == np.prod(shape) for column in columns)
-    return Entries(columns=xp.stack(columns), values=xp.stack(values))
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class _Pick:
-    """Fine points one step from each coarse point along one axis.
-
-    Attributes:
-        corner: which of their two coarse points it is.
-        places: where they are in an array with ghost layers.
-        valid: bool, whether that corner is the coarse point.
-        neighbors: their places in an array with one layer around the chunk.
-    """
-
-    corner: int
-    places: slice
-    valid: Any
-    neighbors: Any
-
-
-def _along(made: Coarsening, step: tuple[int, ...]) -> Any:
-    return zip(made.axes, made.coarse_shape, made.factors, step, strict=True)
-
-
-def _pick(axis: Axis, count: int, factor: int, step: int) -> _Pick:
-    places = axis.first + step + factor * np.arange(count)
-    corner = 1 if step < 0 else 0
-    last = len(axis.base) - 2 * GHOST + 1
-    return _Pick(
-        corner=corner,
-        places=slice(axis.first + step, axis.first + step + factor * max(count - 1, 0) + (count > 0), factor),
-        valid=axis.base[places] + corner == np.arange(count),
-        neighbors=np.clip(places - GHOST + 1, 0, last),  # what lies farther is not valid
-    )
-
-
-def prolongation_entries(xp: Any, made: Coarsening, p: Any, around: Any, base: Triple) -> Entries:
-    """P at a chunk's own fine points: columns are their two coarse points along each coarsened axis.
-
-    Args:
-        xp: the array module.
-        made: the chunk.
-        p: of `Backend.interpolation`.
-        around: int32 (nz + 2, ny + 2, nx + 2), the numbers of the coarse points.
-        base: where the chunk's first coarse point is in that array, without its layer.
-    """
-    columns, values = [], []
-    own = slice(GHOST, -GHOST)
-    for corner in product(*(range(1 + axis.reach) for axis in reversed(made.axes))):
-        number = sum(2**i * bit for i, bit in enumerate(reversed(corner)))
-        value = p[number].reshape(made.ghosted)[own, own, own].reshape(-1)
-        x, y, z = (
-            # A single coarse point along a periodic axis is found on both sides, but not as a neighbor of itself.
-            xp.asarray(np.ones_like(axis.base[own]) if axis.folded else axis.base[own] + bit + 1 + first)
-            for axis, bit, first in zip(made.axes, reversed(corner), base, strict=True)
-        )
-        found = around[z[:, None, None], y[None, :, None], x[None, None, :]].reshape(-1)
-        columns.append(xp.where(value != 0.0, found, np.int32(-1)))
-        values.append(value)
-    return Entries(columns=xp.stack(columns), values=xp.stack(values))
 
 
 @final

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise, product
 from operator import index
 from typing import Any
@@ -228,12 +228,9 @@ class Partition:
         """
         place = self.place(number)
         found: list[HaloPiece] = []
-        for direction in DIRECTIONS:
-            reaching = [o for o in offsets if _reaches(o, direction)]
-            if reaching:
-                widths = [max(abs(o[axis]) for o in reaching) for axis in range(3)]
-                sides = [self._side(axis, place[axis], direction[axis], widths[axis]) for axis in range(3)]
-                found += [self._piece(*pieces) for pieces in product(*sides)]
+        for direction, widths in _reached(offsets):
+            sides = [self._side(axis, place[axis], direction[axis], widths[axis]) for axis in range(3)]
+            found += [self._piece(*pieces) for pieces in product(*sides)]
         return tuple(sorted(found, key=lambda piece: piece.source))
 
     def halo_boxes(self, number: int, offsets: Offsets) -> list[tuple[int, Box]]:
@@ -356,6 +353,17 @@ def three(name: str, values: Any) -> Triple:
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be three integers, along x, y and z, not {values!r}") from error
     return x, y, z
+
+
+@cache
+def _reached(offsets: Offsets) -> tuple[tuple[Triple, Triple], ...]:
+    """In which directions offsets step, and how far along each axis at most."""
+    out = []
+    for direction in DIRECTIONS:
+        reaching = [o for o in offsets if _reaches(o, direction)]
+        if reaching:
+            out.append((direction, _triple(max(abs(o[axis]) for o in reaching) for axis in range(3))))
+    return tuple(out)
 
 
 def _reaches(offset: Triple, direction: Triple) -> bool:

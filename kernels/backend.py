@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels import transfers
 from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
@@ -242,6 +243,24 @@ class Backend(ABC):
     def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
         """How strongly own rows are coupled along x, y and z, float64 (3,): see `coarsening.couplings`."""
         return couplings(self.xp, offsets, weights)
+
+    def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Entries:
+        """R = Pᵀ at a chunk's coarse points: see `transfers.restriction`."""
+        columns, values = transfers.restriction(self.xp, coarsening, p, around)
+        return Entries(columns=columns, values=values)
+
+    def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: tuple[int, int, int]) -> Entries:
+        """P at a chunk's own fine points: see `transfers.prolongation`."""
+        columns, values = transfers.prolongation(self.xp, coarsening, p, around, base)
+        return Entries(columns=columns, values=values)
+
+    def framed(self, values: Array, width: int) -> Array:
+        """float64 (K, nz, ny, nx) with layers of zeros around: see `transfers.framed`."""
+        return transfers.framed(self.xp, values, width)
+
+    def spread(self, values: Array, like: Sequence[Any]) -> Array:
+        """float64 (K, nz, ny, nx) on a larger box: see `transfers.spread`."""
+        return transfers.spread(self.xp, values, like)
 
     def halo_layout(
         self, layout: Layout, sends: list[tuple[int, npt.NDArray[np.int64]]], receives: list[tuple[int, int]]

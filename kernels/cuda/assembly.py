@@ -11,6 +11,7 @@ from dsolver.kernels.backend import Entries, StencilRows
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
+from dsolver.kernels.cuda.transfers import own_places
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
 KINDS = 3
@@ -22,8 +23,11 @@ ANY = "float64"
 def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     """The storage order of rows with these colors."""
     rows = len(color)
-    order = cupy.argsort(color, kind="stable")
-    first = cupy.searchsorted(color[order], cupy.arange(colors + 1, dtype=color.dtype)).get()
+    if colors == 1:
+        return _in_order(color, shape)
+    narrow = color.astype(np.uint8) if colors < 256 else color  # a radix sort takes a pass for each byte
+    order = cupy.argsort(narrow, kind="stable")
+    first = cupy.searchsorted(narrow[order], cupy.arange(colors + 1, dtype=narrow.dtype)).get()
     slices = -(-np.diff(first) // SLICE)
     color_slices = np.concatenate([[1], 1 + np.cumsum(slices)]).astype(np.int64)
     size = int(color_slices[-1] + 1) * SLICE
@@ -34,6 +38,17 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
         kernel("assembly.cu", "storage_order", ANY)(
             *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
         )
+    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def _in_order(color: Array, shape: tuple[int, int, int]) -> Layout:
+    """The storage order that is the order of the rows."""
+    rows = len(color)
+    color_slices = np.array([1, 1 - (-rows // SLICE)], dtype=np.int64)
+    size = int(color_slices[-1] + 1) * SLICE
+    row = cupy.full(size, -1, dtype=np.int32)
+    row[SLICE : SLICE + rows] = cupy.arange(rows, dtype=np.int32)
+    position = cupy.arange(SLICE, SLICE + rows, dtype=np.int32)
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
 
 
@@ -78,9 +93,8 @@ def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[An
     if in_order:
         stored = _padded(cupy.arange(where.rows, dtype=np.int32))
     target = cupy.where(stored >= 0, where.position[stored], np.int32(-1))
-    own = (entries.columns >= 0) & (entries.columns < columns.rows)
     # As the halo part of a matrix without own columns: there a column number is a place behind the guard.
-    places = cupy.where(own, columns.position[cupy.where(own, entries.columns, 0)] - np.int32(SLICE), np.int32(-1))
+    places = own_places(entries.columns, columns.position, columns.rows)
     table = _table_arguments(places, entries.values)
     of_rows = (stored, np.int32(len(stored) // SLICE), np.int32(0), where.color, where.position, np.uintp(0))
     shape = _measure("measure_halo", dtype, table, of_rows, np.int32(1))
@@ -98,6 +112,11 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
         arguments = (*stencil, stored, np.int32(count), np.int32(columns.rows), reads_halo)
         kernel("assembly.cu", "find_boundary", ANY)(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
+    if not len(boundary):
+        none = _nothing(dtype)
+        return CudaHaloMatrix(
+            boundary=boundary, slices=none, by_boundary=cupy.empty((0, 4), dtype=np.uint32), partials=cupy.zeros(0)
+        )
     of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), np.uintp(0), where.color)
     shape = _measure("measure_halo", dtype, stencil, of_boundary, np.int32(1))
     slices = _slices("fill_halo", dtype, stencil, of_boundary, shape)
@@ -217,6 +236,13 @@ def _slices(
         arguments = (*stencil, *of_rows, widths, runs, start, column_start, values, columns)
         kernel("assembly.cu", name, dtype.name)(*warps(count), arguments)
     return Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
+
+
+def _nothing(dtype: np.dtype[Any]) -> Slices:
+    """No slices."""
+    starts, counts = cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32)
+    values = cupy.empty(0, dtype)
+    return Slices(start=starts, upper=counts, coarse=counts, column_start=starts, values=values, columns=counts)
 
 
 def _padded(rows: Array) -> Array:

@@ -6,6 +6,7 @@ run on its device, so iterations can be captured in a CUDA graph.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, Entries, StencilRows, lossless
 from dsolver.kernels.coarsening import Coarsening, Triple
-from dsolver.kernels.cuda import assembly, galerkin
+from dsolver.kernels.cuda import assembly, galerkin, transfers
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
@@ -123,6 +124,23 @@ class CudaBackend(Backend):
 
     def galerkin(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
         return galerkin.galerkin(coarsening, offsets, weights, p)
+
+    def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Entries:
+        columns, values = transfers.restriction(coarsening, p, around)
+        return Entries(columns=columns, values=values)
+
+    def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: Triple) -> Entries:
+        columns, values = transfers.prolongation(coarsening, p, around, base)
+        return Entries(columns=columns, values=values)
+
+    def framed(self, values: Array, width: int) -> Array:
+        return transfers.framed(values, width)
+
+    def spread(self, values: Array, like: Sequence[Any]) -> Array:
+        return transfers.spread(values, like)
+
+    def couplings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
+        return transfers.couplings(offsets, weights)
 
     # -- matrix passes -----------------------------------------------------------------------------------------------
 

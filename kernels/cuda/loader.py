@@ -13,7 +13,17 @@ from typing import Any
 OPTIONS = ("--std=c++17",)
 """What the sources need from NVRTC, next to the architecture. They include no header but their own."""
 
-SOURCES = ("assembly.cu", "cycle.cu", "galerkin.cu", "mail.cu", "star.cu", "stencil.cu", "sweeps.cu", "vectors.cu")
+SOURCES = (
+    "assembly.cu",
+    "cycle.cu",
+    "galerkin.cu",
+    "mail.cu",
+    "star.cu",
+    "stencil.cu",
+    "sweeps.cu",
+    "transfers.cu",
+    "vectors.cu",
+)
 
 VALUE_TYPES = {"float64": "double", "float32": "float"}
 """What the sources call `real`, by the name of the NumPy type."""

@@ -1,0 +1,104 @@
+"""Launches of set-up's lattice kernels: one each, where an array library takes dozens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.coarsening import Coarsening, Triple
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.layout import SLICE, Array
+
+FILE, DTYPE = "transfers.cu", "float64"
+THREADS = 256
+MOST_BLOCKS = 2048
+
+
+def restriction(made: Coarsening, p: Array, around: Array) -> tuple[Array, Array]:
+    """See `dsolver.kernels.transfers.restriction`."""
+    rows = int(np.prod(made.coarse_shape))
+    count = int(np.prod([1 + 2 * axis.reach for axis in made.axes]))
+    columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
+    _launch("restriction", rows, _lattice(made, (0, 0, 0)), cupy.ascontiguousarray(p), around, columns, values)
+    return columns, values
+
+
+def prolongation(made: Coarsening, p: Array, around: Array, base: Triple) -> tuple[Array, Array]:
+    """See `dsolver.kernels.transfers.prolongation`."""
+    rows = int(np.prod(made.shape))
+    count = int(np.prod([1 + axis.reach for axis in made.axes]))
+    columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
+    _, ny, nx = (np.int32(n) for n in around.shape)
+    _launch("prolongation", rows, _lattice(made, base), cupy.ascontiguousarray(p), around, nx, ny, columns, values)
+    return columns, values
+
+
+def own_places(columns: Array, position: Array, rows: int) -> Array:
+    """Columns of own rows as their places behind the guard, and -1 for all others."""
+    places = cupy.empty(columns.shape, dtype=np.int32)
+    arguments = (columns, position, np.int32(SLICE), np.int32(rows), np.int64(columns.size), places)
+    _launch("own_places", columns.size, *arguments)
+    return places
+
+
+def framed(values: Array, width: int) -> Array:
+    """See `dsolver.kernels.transfers.framed`."""
+    count, nz, ny, nx = values.shape
+    out = cupy.empty((count, nz + 2 * width, ny + 2 * width, nx + 2 * width))
+    shape = (np.int32(n) for n in (nx, ny, nz, width))
+    _launch("framed", out.size, cupy.ascontiguousarray(values), *shape, np.int64(out.size), out)
+    return out
+
+
+def spread(values: Array, like: Sequence[Any]) -> Array:
+    """See `dsolver.kernels.transfers.spread`."""
+    count, *small = values.shape
+    large = [len(places) for places in like]
+    out = cupy.empty((count, *large[::-1]))
+    places = cupy.asarray(np.concatenate(like).astype(np.int32))
+    mx, my, mz = (np.int32(n) for n in small[::-1])
+    nx, ny, nz = (np.int32(n) for n in large)
+    _launch("spread", out.size, cupy.ascontiguousarray(values), mx, my, mz, places, nx, ny, nz, np.int64(out.size), out)
+    return out
+
+
+def couplings(offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """See `dsolver.kernels.coarsening.couplings`."""
+    weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
+    rows = weights.shape[1]
+    steps = np.array([sum((step != 0) << axis for axis, step in enumerate(o)) for o in offsets], dtype=np.int32)
+    blocks = min(MOST_BLOCKS, max(1, -(-rows // THREADS)))
+    parts, out = cupy.empty((3, blocks)), cupy.empty(3)
+    center = np.int32(offsets.index((0, 0, 0)))
+    arguments = (weights, cupy.asarray(steps), np.int32(len(offsets)), center, np.int64(rows), parts)
+    kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
+    kernel(FILE, "couplings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
+    return out
+
+
+def _lattice(made: Coarsening, base: Triple) -> Array:
+    """LATTICE of transfers.cu: int32."""
+    numbers: list[int] = []
+    places: list[Any] = []
+    along = zip(made.axes, made.factors, made.coarse_shape, made.shape, base, strict=True)
+    for axis, factor, points, fine, start in along:
+        numbers += [
+            axis.first,
+            factor,
+            axis.reach,
+            points,
+            fine,
+            sum(len(place) for place in places),
+            axis.folded,
+            start,
+        ]
+        places.append(axis.base)
+    return cupy.asarray(np.concatenate([np.array(numbers, dtype=np.int32), *places]))
+
+
+def _launch(name: str, count: int, *arguments: Any) -> None:
+    if count:
+        kernel(FILE, name, DTYPE)((-(-count // THREADS),), (THREADS,), arguments)
