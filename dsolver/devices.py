@@ -68,6 +68,23 @@ def free_memory() -> int:
     return min(free, limit - int(pool.used_bytes())) if limit else free
 
 
+def copy_bandwidth() -> float:
+    """Bytes a second that the GPU of this process reads and writes in a copy of its memory.
+
+    Measured once for each model of device and driver, in about 30 ms, and kept in the user's folder for caches
+    (`dsolver.kernels.findings`). To be called while the GPU is idle.
+
+    Raises:
+        DeviceError: there is no GPU.
+    """
+    gpu = find_gpu()
+    if isinstance(gpu, str):
+        raise DeviceError(f"no copy can be measured: {gpu}")
+    cupy: Any = importlib.import_module("cupy")
+    probe: Any = importlib.import_module("dsolver.kernels.cuda.probe")
+    return float(probe.copy_bandwidth(int(cupy.cuda.runtime.getDevice())))
+
+
 def free_memory_of(client: Client | None, workers: Sequence[str]) -> tuple[int, ...]:
     """`free_memory` of each worker's GPU, or of this process's.
 
