@@ -37,8 +37,6 @@ from dsolver.partition import Box, Offsets, Partition, Triple
 from dsolver.problems import BOX_OFFSETS
 from dsolver.roughness import is_rough
 
-LAST: Final = 300
-"""Rows of the coarsest level at most: its inverse is stored."""
 STRONG: Final = 0.5
 """An axis is coarsened when its couplings are at least this part of the strongest axis'."""
 
@@ -241,6 +239,7 @@ class MakeDescent:
         restrict_halo = backend.halo_product(target, layout, restriction)
         del restriction
         prolongation = backend.prolongation(made, p, around, coarse_box.lo if whole else (0, 0, 0))
+        del p  # what follows is when set-up needs most
         prolong = backend.product(layout, lattice, prolongation, in_order=False)
         prolong_halo = backend.halo_product(layout, lattice, prolongation)
         no_halo = backend.halo_layout(target, [], [])
@@ -353,16 +352,10 @@ class MakeInverse:
 
     def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> Numbered:
         """A `DenseInverse`."""
-        rows = self.partition[0].box.points
-        host = np.broadcast_to(backend.to_host(weights).reshape(len(self.offsets), -1), (len(self.offsets), rows))
-        around = numbered(np, self.partition, 0, self.offsets)
-        nx, ny, nz = self.partition.grid
-        dense = np.zeros((rows, rows))
-        for (i, j, k), values in zip(self.offsets, host, strict=True):
-            columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
-            inside = columns >= 0
-            np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
-        return _numbered(self.depth, backend.dense_inverse(layout, (dense + dense.T) / 2, singular=self.singular))
+        rows = stencil_rows(backend.xp, self.partition, 0, self.offsets, _by_offset(weights, self.offsets))
+        inverse = backend.dense_inverse(layout, backend.dense_matrix(rows), singular=self.singular)
+        backend.synchronize()
+        return _numbered(self.depth, inverse)
 
 
 def _by_offset(weights: Any, offsets: Offsets) -> Any:
@@ -484,7 +477,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         level = Level(view, partition, offsets, chunks)
         levels.append(level)
         level.rough = not levels[1:] and not constant and is_rough(engine, offsets, weights)
-        if len(partition) == 1 and partition.domain.points <= LAST:
+        if len(partition) == 1 and partition.domain.points <= engine.dense_rows:
             invert = MakeInverse(depth=depth, singular=rows.singular, **where)
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from dsolver.cycle import VISITED
 from dsolver.grids import Coarse, partition_of
-from dsolver.hierarchy import LAST
+from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.layout import SLICE
 from dsolver.levels import Hierarchy
 from dsolver.partition import Offsets, Partition, Triple
@@ -262,7 +262,7 @@ def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: in
             colors = Colors.LATTICE
         levels.append(_Level(partition, number, offsets, colors, cuda=cuda, value=value))
         levels[-1].whole = whole
-        if len(partition) == 1 and partition.domain.points <= LAST:
+        if len(partition) == 1 and partition.domain.points <= DENSE_ROWS["cuda" if cuda else "cpu"]:
             levels[-1].way = value * partition.domain.points**2
             return levels
         x, y, z = (2 if n > 1 else 1 for n in partition.grid)

@@ -9,10 +9,14 @@ from functools import cache
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["DTYPES", "Backend", "load"]
+__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "load"]
 
 DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
+
+DENSE_ROWS: dict[str, int] = {"numpy": 300, "cpu": 300, "cuda": 2000}
+"""Rows of a matrix that a backend inverts, and whose inverse it stores, at most. A GPU multiplies 2000² values in less
+time than a level of as many rows needs for its launches."""
 
 
 def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:

@@ -192,8 +192,20 @@ class Backend(ABC):
         """Items that go from places of one vector to places of another; see `Route`."""
         return Route(source=self.asarray(source).astype(np.int32), target=self.asarray(target).astype(np.int32))
 
-    def dense_inverse(self, layout: Layout, matrix: npt.NDArray[np.float64], *, singular: bool = False) -> DenseInverse:
-        """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order, on the host.
+    def dense_matrix(self, rows: StencilRows) -> Array:
+        """Rows without halo as a symmetric matrix, float64 (rows, rows) in lattice order, for `dense_inverse`."""
+        n, (nx, ny, nz) = rows.rows, rows.shape
+        around = self.to_host(rows.numbering).reshape(nz + 2, ny + 2, nx + 2)
+        host = np.broadcast_to(self.to_host(rows.weights).reshape(len(rows.offsets), -1), (len(rows.offsets), n))
+        dense = np.zeros((n, n))
+        for (i, j, k), values in zip(rows.offsets, host, strict=True):
+            columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
+            inside = columns >= 0
+            np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
+        return (dense + dense.T) / 2
+
+    def dense_inverse(self, layout: Layout, matrix: Array, *, singular: bool = False) -> DenseInverse:
+        """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order.
 
         Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
         (see `semidefinite_inverse`, also for `singular`).

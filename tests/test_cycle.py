@@ -17,7 +17,7 @@ from dsolver.engines.eager import EagerEngine
 from dsolver.errors import InputError
 from dsolver.grids import partition_of
 from dsolver.hierarchy import Level, Rows
-from dsolver.kernels import Backend
+from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.contract import SPMV, SPMV_HALO
 from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Multigrid
@@ -128,7 +128,8 @@ def product(level: Level) -> Any:
 @pytest.fixture(params=["gathered", "distributed"])
 def _small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Coarse levels live whole on every owner at once, or only when chunks are thin."""
-    monkeypatch.setattr(hierarchy, "LAST", 30)
+    for name in ("numpy", "cpu"):
+        monkeypatch.setitem(DENSE_ROWS, name, 30)
     if request.param == "distributed":
         monkeypatch.setattr(grids, "SMALL_GRID", 0)
 

@@ -97,6 +97,11 @@ class Engine(ABC):
         closes.
         """
 
+    @property
+    @abstractmethod
+    def dense_rows(self) -> int:
+        """Rows of a matrix whose inverse the kernels may store, at most: see `dsolver.kernels.DENSE_ROWS`."""
+
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, final
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.stopwatch import OFF, HostStopwatch, Stopwatch, Told
 from dsolver.engines.transport import Alone, Channel, Transport
-from dsolver.kernels import Backend
+from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.kernels.layout import HaloLayout
 from dsolver.monitor.spans import Span
@@ -148,6 +148,10 @@ class EagerEngine(Engine):
         view = copy(self)
         view.backend = self.backend.lowered(dtype)
         return view
+
+    @property
+    def dense_rows(self) -> int:
+        return DENSE_ROWS[self.backend.name]
 
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 

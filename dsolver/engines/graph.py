@@ -53,6 +53,7 @@ from dsolver.engines.graph_tasks import (
     run_kernel,
     unload_block,
 )
+from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition, Triple
@@ -173,6 +174,10 @@ class GraphEngine(Engine):
         return view
 
     # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def dense_rows(self) -> int:
+        return DENSE_ROWS[self._kernels]
 
     @property
     def hosts(self) -> Sequence[int]:

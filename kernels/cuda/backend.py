@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, Entries, StencilRows, lossless
 from dsolver.kernels.coarsening import Coarsening, Triple
-from dsolver.kernels.cuda import assembly, galerkin, transfers
+from dsolver.kernels.cuda import assembly, dense, galerkin, transfers
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
@@ -138,6 +138,13 @@ class CudaBackend(Backend):
 
     def spread(self, values: Array, like: Sequence[Any]) -> Array:
         return transfers.spread(values, like)
+
+    def dense_matrix(self, rows: StencilRows) -> Array:
+        return dense.dense_matrix(rows)
+
+    def dense_inverse(self, layout: Layout, matrix: Array, *, singular: bool = False) -> DenseInverse:
+        inverse = dense.semidefinite_inverse(cupy.asarray(matrix), singular=singular)
+        return DenseInverse(position=layout.position, values=inverse.astype(self.dtype, copy=False))
 
     def couplings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
         return transfers.couplings(offsets, weights)

@@ -16,6 +16,7 @@ OPTIONS = ("--std=c++17",)
 SOURCES = (
     "assembly.cu",
     "cycle.cu",
+    "dense.cu",
     "galerkin.cu",
     "mail.cu",
     "star.cu",

@@ -471,6 +471,43 @@ def test_semidefinite_inverse() -> None:
     assert np.linalg.matrix_rank(semidefinite_inverse(blocks)) == 3
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows", [1, 31, 32, 70, 300])
+@pytest.mark.parametrize("kind", ["full", "thin", "singular"])
+def test_a_device_finds_the_inverse_of_the_text(rows: int, kind: str) -> None:
+    backend, rng = load("cuda"), np.random.default_rng(rows)
+    factor = rng.standard_normal((rows, rows if kind == "full" else max(1, rows // 2)))
+    a = factor @ factor.T + (rows * np.eye(rows) if kind == "full" else 0.0)
+    if kind == "singular":  # two regions, of which one has constants in its null space but for rounding
+        a = -rng.uniform(0.1, 1.0, (rows, rows))
+        a = (a + a.T) / 2
+        a[: rows // 2, rows // 2 :] = a[rows // 2 :, : rows // 2] = 0.0
+        np.fill_diagonal(a, 0.0)
+        np.fill_diagonal(a, -a.sum(axis=1) + np.where(np.arange(rows) < rows // 2, 1e-10, 0.3))
+    layout = backend.layout(backend.xp.zeros(rows, dtype=np.int32), 1, (rows, 1, 1))
+    found = backend.to_host(backend.dense_inverse(layout, a, singular=kind == "singular").values)
+    expected = semidefinite_inverse(a, singular=kind == "singular")
+    assert (found == found.T).all()
+    close(found, expected, 1e-6 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_dense_matrix_is_the_rows_of_the_stencil(name: str) -> None:
+    b = box(Case(shape=(7, 5, 3), points=27, order="parity"), name)
+    dense = b.backend.to_host(b.backend.dense_matrix(b.stencil))
+
+    def times(x: Any) -> Any:
+        vector, y = b.zeros(), b.zeros()
+        b.kernel("load")(b.layout, x.reshape(b.case.shape, order="F"), vector)
+        b.kernel("spmv")(b.matrix, vector, y)
+        return b.backend.to_host(b.block(y)).reshape(-1, order="F")
+
+    u, v = np.random.default_rng(0).standard_normal((2, 105))
+    assert (dense == dense.T).all()
+    expected = (u @ times(v) + v @ times(u)) / 2  # its symmetric part
+    assert u @ dense @ v == pytest.approx(expected, rel=1e3 * TOLERANCE[b.backend.dtype.name])
+
+
 def test_semidefinite_inverse_of_what_is_known_to_be_singular() -> None:
     """Rounding may leave a pivot that is too large to count as zero by itself."""
     rng = np.random.default_rng(6)

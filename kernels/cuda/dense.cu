@@ -1,0 +1,95 @@
+// The inverse of a symmetric positive semidefinite matrix of up to a few thousand rows, once in set-up, by Gauss-Jordan
+// elimination with diagonal pivots, a block of them at a time (dsolver.kernels.backend.semidefinite_inverse is the text).
+// The same operations in the same order in every run.
+
+constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
+
+// a (n, n), row after row, was zero: one thread a row of the stencil.
+extern "C" __global__ void dense_matrix(
+    const int* __restrict__ numbering, const long long* __restrict__ steps, const double* __restrict__ weights,
+    long long weight_stride, int weight_step, int offsets, int nx, int ny, int n, double* a
+) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    const int line = row / nx;
+    const long long center = row % nx + 1 + (nx + 2LL) * (line % ny + 1 + (ny + 2LL) * (line / ny + 1));
+    for (int k = 0; k < offsets; ++k) {
+        const int column = numbering[center + steps[k]];
+        // Several offsets meet the same column across a short periodic axis.
+        if (column >= 0 && column < n) a[static_cast<long long>(row) * n + column] += weights[k * weight_stride + weight_step * row];
+    }
+}
+
+// The inverse of the diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes or that are
+// `dependent`; kept tells which are left. One block of BLOCK x BLOCK threads.
+extern "C" __global__ void pivot_block(
+    const double* __restrict__ a, const double* __restrict__ diagonal, int n, int first, double tolerance, int dependent,
+    double* inverse, double* pivots, unsigned char* kept
+) {
+    __shared__ double block[BLOCK][BLOCK + 1];
+    __shared__ bool used[BLOCK];
+    const int x = threadIdx.x, y = threadIdx.y;
+    const bool inside = first + x < n && first + y < n;
+    block[y][x] = inside ? a[static_cast<long long>(first + y) * n + first + x] : 0.0;
+    for (int i = 0; i < BLOCK; ++i) {
+        __syncthreads();
+        const double pivot = block[i][i], row = block[i][x], column = block[y][i], old = block[y][x];
+        const bool good = first + i < n && first + i != dependent && pivot > tolerance * diagonal[first + i];
+        __syncthreads();
+        if (x == 0 && y == 0) {
+            used[i] = good;
+            if (first + i < n) {
+                pivots[first + i] = pivot;
+                kept[first + i] = good;
+            }
+        }
+        if (!good) continue;
+        if (y == i) block[y][x] = x == i ? 1.0 / pivot : row / pivot;
+        else block[y][x] = x == i ? -column / pivot : old - column * (row / pivot);
+    }
+    __syncthreads();
+    inverse[y * BLOCK + x] = used[x] && used[y] ? block[y][x] : 0.0;
+}
+
+// left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows. Before `eliminate` overwrites them.
+extern "C" __global__ void panels(
+    const double* __restrict__ a, const double* __restrict__ inverse, int n, int first, double* __restrict__ left,
+    double* __restrict__ right
+) {
+    const int j = blockIdx.x * blockDim.x + threadIdx.x;
+    if (j >= n) return;
+    for (int c = 0; c < BLOCK; ++c) {
+        left[j * BLOCK + c] = first + c < n ? a[static_cast<long long>(j) * n + first + c] : 0.0;
+        double sum = 0.0;
+        for (int k = 0; k < BLOCK && first + k < n; ++k)
+            sum += inverse[c * BLOCK + k] * a[static_cast<long long>(first + k) * n + j];
+        right[static_cast<long long>(c) * n + j] = sum;
+    }
+}
+
+// One block of the elimination everywhere: a tile of BLOCK x BLOCK items each.
+extern "C" __global__ void eliminate(
+    double* __restrict__ a, const double* __restrict__ inverse, const double* __restrict__ left,
+    const double* __restrict__ right, int n, int first
+) {
+    __shared__ double columns[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
+    const int j = blockIdx.x * BLOCK + threadIdx.x, top = blockIdx.y * BLOCK;
+    const bool pivot_columns = static_cast<int>(blockIdx.x) * BLOCK == first, pivot_rows = top == first;
+    for (int y = threadIdx.y; y < BLOCK; y += LINES) {
+        columns[y][threadIdx.x] = top + y < n ? left[(top + y) * BLOCK + threadIdx.x] : 0.0;
+        rows[y][threadIdx.x] = pivot_columns ? inverse[y * BLOCK + threadIdx.x]
+            : j < n ? right[static_cast<long long>(y) * n + j] : 0.0;
+    }
+    __syncthreads();
+    if (j >= n) return;
+    for (int y = threadIdx.y; y < BLOCK && top + y < n; y += LINES) {
+        double* const out = a + static_cast<long long>(top + y) * n + j;
+        if (pivot_rows) {
+            *out = rows[y][threadIdx.x];
+            continue;
+        }
+        double sum = 0.0;
+        for (int c = 0; c < BLOCK; ++c) sum += columns[y][c] * rows[c][threadIdx.x];
+        *out = pivot_columns ? -sum : *out - sum;
+    }
+}
