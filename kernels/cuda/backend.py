@@ -61,7 +61,7 @@ class CudaBackend(Backend):
         self._cycle = {name: kernel("cycle.cu", name, dtype) for name in _CYCLE}
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
-        self._stencils = StencilKernels(self.dtype, self._sum)
+        self._stencils = StencilKernels(self.dtype, self._sum, lambda: self._scratch.here()[1])
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         host: npt.NDArray[Any] = cupy.asnumpy(values)

@@ -19,6 +19,7 @@ SOURCES = (
     "dense.cu",
     "galerkin.cu",
     "mail.cu",
+    "march.cu",
     "star.cu",
     "stencil.cu",
     "sweeps.cu",

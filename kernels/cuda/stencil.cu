@@ -1,4 +1,5 @@
-// SpMV with constant stencils: no matrix is read, so x is read and y written once: 16 bytes a row.
+// SpMV with constant stencils, for any grid and device: no matrix is read, so x is read and y written once, 16 bytes a row.
+// march.cu does the same faster where lines are long and even.
 //
 // A block owns a tile of W * BX points along x and R * BY lines along y, and walks along z. Planes of the tile, with one
 // more vector at each end of a line and one more line on each side, come into shared memory by asynchronous copies, SLOTS - 1
@@ -8,6 +9,7 @@
 
 #include "slices.cuh"
 #include "stencil.cuh"
+#include "products.cuh"
 
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
 
@@ -81,101 +83,14 @@ template <int W, int R> struct Tile {
         return ring[slot * VECTORS + (line + l + 1) * PITCH + column + dx + 1];
     }
 
+    __device__ __forceinline__ const Values<W>& here(int slot, int l) const { return at(slot, l, 0); }
+    __device__ __forceinline__ real left(int slot, int l) const { return at(slot, l, -1).at[W - 1]; }
+    __device__ __forceinline__ real right(int slot, int l) const { return at(slot, l, 1).at[0]; }
+
     __device__ __forceinline__ bool holds(int l) const { return i < a.nx && j + l < a.ny; }
 
     __device__ __forceinline__ long long place(int l, int k) const {
         return (static_cast<long long>(k) * a.ny + j + l) * a.nx + i;
-    }
-};
-
-// What the diagonal gains at the faces along z.
-__device__ __forceinline__ real gain_z(const Stencil& a, int k) {
-    return (k == 0 ? a.faces[4] : 0) + (k == a.nz - 1 ? a.faces[5] : 0);
-}
-
-// 7 points. Of a plane: the sums of the plane before are finished, its own begun.
-template <int W, int R> struct Star {
-    Values<W> sums[R], last[R];   // of the plane read last; its values
-
-    __device__ __forceinline__ Star() {
-#pragma unroll
-        for (int l = 0; l < R; ++l) sums[l] = last[l] = zeros<W>();
-    }
-
-    // Adds plane k and gives in `out` A x on plane k - 1, in `own` x there.
-    __device__ __forceinline__ void add(const Tile<W, R>& t, int k, int slot, Values<W>* out, Values<W>* own) {
-        const real* w = t.a.weights;
-        const real at_z = w[CENTER] + gain_z(t.a, k);
-        Values<W> lines[R + 2];
-#pragma unroll
-        for (int l = 0; l < R + 2; ++l) lines[l] = t.at(slot, l - 1, 0);
-#pragma unroll
-        for (int l = 0; l < R; ++l) {
-            const real left = t.at(slot, l, -1).at[W - 1], right = t.at(slot, l, 1).at[0];
-            const Values<W>& here = lines[l + 1];
-#pragma unroll
-            for (int v = 0; v < W; ++v) {
-                out[l].at[v] = fma(w[22], here.at[v], sums[l].at[v]);
-                real sum = w[4] * last[l].at[v];
-                sum = fma(w[10], lines[l].at[v], sum);
-                sum = fma(w[12], v > 0 ? here.at[v - 1] : left, sum);
-                sum = fma(at_z + t.gain_y[l] + t.gain_x[v], here.at[v], sum);
-                sum = fma(w[14], v < W - 1 ? here.at[v + 1] : right, sum);
-                sums[l].at[v] = fma(w[16], lines[l + 2].at[v], sum);
-            }
-            own[l] = last[l];
-            last[l] = here;
-        }
-    }
-};
-
-// 27 points: three planes of sums are open.
-template <int W, int R> struct Box {
-    Values<W> sums[2][R], last[R];   // of the planes before and at the one read last; its values
-
-    __device__ __forceinline__ Box() {
-#pragma unroll
-        for (int l = 0; l < R; ++l) sums[0][l] = sums[1][l] = last[l] = zeros<W>();
-    }
-
-    __device__ __forceinline__ void add(const Tile<W, R>& t, int k, int slot, Values<W>* out, Values<W>* own) {
-        const real at_z = t.a.weights[CENTER] + gain_z(t.a, k);
-        Values<W> open[3][R];
-#pragma unroll
-        for (int l = 0; l < R; ++l) {
-            open[0][l] = sums[0][l];
-            open[1][l] = sums[1][l];
-            open[2][l] = zeros<W>();
-            own[l] = last[l];
-        }
-#pragma unroll
-        for (int l = -1; l <= R; ++l) {
-            const Values<W> here = t.at(slot, l, 0);
-            const real left = t.at(slot, l, -1).at[W - 1], right = t.at(slot, l, 1).at[0];
-#pragma unroll
-            for (int v = 0; v < W; ++v) {
-                const real before = v > 0 ? here.at[v - 1] : left, after = v < W - 1 ? here.at[v + 1] : right;
-#pragma unroll
-                for (int dy = -1; dy <= 1; ++dy) {   // this line is that of the sums plus dy
-                    const int row = l - dy;
-                    if (row < 0 || row >= R) continue;
-#pragma unroll
-                    for (int z = 0; z < 3; ++z) {   // and this plane that of the sums plus 1 - z
-                        const real* w = t.a.weights + 9 * (2 - z) + 3 * (dy + 1);
-                        real sum = fma(w[0], before, open[z][row].at[v]);
-                        sum = fma(z == 1 && dy == 0 ? at_z + t.gain_y[row] + t.gain_x[v] : w[1], here.at[v], sum);
-                        open[z][row].at[v] = fma(w[2], after, sum);
-                    }
-                }
-            }
-            if (l >= 0 && l < R) last[l] = here;
-        }
-#pragma unroll
-        for (int l = 0; l < R; ++l) {
-            out[l] = open[0][l];
-            sums[0][l] = open[1][l];
-            sums[1][l] = open[2][l];
-        }
     }
 };
 
@@ -224,7 +139,7 @@ __device__ __forceinline__ void spmv(const Stencil& a, const real* x, real* y, i
 
 #define KERNEL(name, Points, W)                                                                                           \
     extern "C" __global__ void __launch_bounds__(BX * BY) name(                                                           \
-        const __grid_constant__ Stencil a, const real* __restrict__ x, real* __restrict__ y, int planes, double* partials \
+        const __grid_constant__ Stencil a, int planes, const real* __restrict__ x, real* __restrict__ y, double* partials \
     ) {                                                                                                                   \
         FOLLOW_LAST()                                                                                                     \
         spmv<Points<W, ROWS>, W, ROWS>(a, x, y, planes, partials);                                                        \

@@ -18,10 +18,47 @@ BX, BY, ROWS, SLOTS = 64, 8, 2, 3
 """A block's threads along x and along y, lines of a thread, planes in shared memory: as in stencil.cu."""
 VECTOR = 16
 """Bytes of a thread's values in a line, where lines begin at multiples of it."""
+LANES, LINES, RING, GAP = 128, 12, 3, 128
+"""A tile's vectors along x and its lines, planes in shared memory and bytes between lines there: as in march.cu."""
+MARCH_ROWS = {"star": 4, "box": 3}
+"""Lines of a thread: as in march.cu."""
+WALKS = ((192 << 10, 24), (512 << 10, 10))
+"""Planes of a part of the grid: with fewer points in a plane than the first, so many planes. What 192^3, 256^3, 384^3,
+512^3 and 1024^2 x 128 points are fastest with (docs/decisions.md)."""
+LONG_WALK, BOX_WALK = 24, 12
+"""The same with more points in a plane, and of 27 points."""
+LEAST_LINE = 1280
+"""Bytes along x from which on march.cu is the faster one."""
+BULK_COPIES = 90
+"""The compute capability, times ten, of the first devices that have them."""
 STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
 """A block's pairs along x, lines, planes in shared memory and threads: as in star.cu."""
 THREADS = (32, 8)
 """A block of a color's pass, along x and y."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Products:
+    """How a constant stencil is multiplied with a vector.
+
+    Attributes:
+        name: the kernel.
+        grid: its blocks.
+        threads: of a block.
+        shared: bytes of a block.
+        cut: how the grid of points is cut among blocks, as the kernel wants to know it.
+        draws: whether blocks draw their parts, for which the kernel takes a ticket.
+        partials: float64, room for the partial dot products.
+    """
+
+    name: str
+    grid: Triple
+    threads: int
+    shared: int
+    cut: Any
+    draws: bool
+    partials: Array
 
 
 @final
@@ -33,21 +70,13 @@ class CudaStencil:
         layout: the storage order, which is the lattice's.
         stencil: its numbers.
         argument: the same as `Stencil` in stencil.cuh.
-        name: the kernel of its products.
-        grid: of that.
-        planes: of a block of that.
-        shared: bytes of a block of that.
-        partials: float64, room for one partial dot product a block.
+        products: the launch of its products.
     """
 
     layout: Layout
     stencil: ConstantStencil
     argument: Any
-    name: str
-    grid: Triple
-    planes: Any
-    shared: int
-    partials: Array
+    products: Products
 
 
 @final
@@ -75,44 +104,89 @@ class StencilKernels:
     Args:
         dtype: the value type.
         add: adds partial sums: add(parts, how many, out).
+        ticket: a number on the device for the current stream, zero between kernels.
     """
 
-    def __init__(self, dtype: np.dtype[Any], add: Callable[[Array, int, Array], None]) -> None:
+    def __init__(
+        self, dtype: np.dtype[Any], add: Callable[[Array, int, Array], None], ticket: Callable[[], Array]
+    ) -> None:
         self._dtype = dtype
         self._add = add
-        self._kernels = {name: kernel("stencil.cu", name, dtype.name) for name in _KERNELS}
-        self._kernels |= {name: kernel("star.cu", name, dtype.name) for name in ("star_down", "star_up")}
+        self._ticket = ticket
+        self._kernels = {name: kernel(file, name, dtype.name) for file, names in _KERNELS.items() for name in names}
 
     def make(self, stencil: ConstantStencil) -> CudaStencil:
         """A stencil's launches on the current device."""
+        products = self._marching(stencil) if self._marches(stencil) else self._walking(stencil)
+        self._kernels[products.name].max_dynamic_shared_size_bytes = products.shared
+        return CudaStencil(
+            layout=stencil.layout, stencil=stencil, argument=_argument(stencil, self._dtype), products=products
+        )
+
+    @property
+    def _width(self) -> int:
+        return VECTOR // self._dtype.itemsize
+
+    def _marches(self, stencil: ConstantStencil) -> bool:
+        """Whether march.cu is for this stencil on the current device."""
+        device, nx = cupy.cuda.Device(), stencil.shape[0]
+        room = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
+        able = int(device.compute_capability) >= BULK_COPIES and room >= _RING_BYTES
+        fast = stencil.star or self._dtype == np.float64  # 27 points of float32 wait for arithmetic
+        return able and fast and nx % self._width == 0 and nx * self._dtype.itemsize >= LEAST_LINE
+
+    def _marching(self, stencil: ConstantStencil) -> Products:
+        """march.cu: one block a multiprocessor, which draws parts of the grid."""
         nx, ny, nz = stencil.shape
-        width = VECTOR // self._dtype.itemsize
-        wide = nx % width == 0
-        width = width if wide else 1
-        name = ("star" if stencil.star else "box") + ("_wide" if wide else "_narrow")
-        shared = SLOTS * (BX + 2) * (BY * ROWS + 2) * width * self._dtype.itemsize
-        self._kernels[name].max_dynamic_shared_size_bytes = shared
+        device = cupy.cuda.Device().attributes
+        tiles = -(-nx // (LANES * self._width))
+        unit = GAP // self._dtype.itemsize
+        width = -(-nx // (tiles * unit)) * unit
+        cut = np.zeros(1, [(name, np.int32) for name in ("width", "walk", "across", "along")])
+        across, along = -(-nx // width), -(-ny // LINES)
+        walk = next((planes for points, planes in WALKS if nx * ny < points), LONG_WALK) if stencil.star else BOX_WALK
+        cut[0] = width, walk, across, along
+        parts = across * along * -(-nz // walk)
+        kind = "star" if stencil.star else "box"
+        adding = LANES * LINES // MARCH_ROWS[kind]
+        return Products(
+            name=f"{kind}_march",
+            grid=(min(parts, device["MultiProcessorCount"]), 1, 1),
+            threads=adding + SLICE,
+            # More than half of a multiprocessor's, so that no two blocks share one while the launch before still runs.
+            shared=max(_RING_BYTES, device["MaxSharedMemoryPerMultiprocessor"] // 2),
+            cut=cut,
+            draws=True,
+            partials=cupy.zeros(parts * (adding // SLICE)),
+        )
+
+    def _walking(self, stencil: ConstantStencil) -> Products:
+        """stencil.cu: a block for each of some tiles."""
+        nx, ny, nz = stencil.shape
+        wide = nx % self._width == 0
+        width = self._width if wide else 1
         across, along = -(-nx // (BX * width)), -(-ny // (BY * ROWS))
         planes = _planes(across * along, nz, cupy.cuda.Device().attributes["MultiProcessorCount"])
         grid = (across, along, -(-nz // planes))
-        return CudaStencil(
-            layout=stencil.layout,
-            stencil=stencil,
-            argument=_argument(stencil, self._dtype),
-            name=name,
+        return Products(
+            name=("star" if stencil.star else "box") + ("_wide" if wide else "_narrow"),
             grid=grid,
-            planes=np.int32(planes),
-            shared=shared,
+            threads=BX * BY,
+            shared=SLOTS * (BX + 2) * (BY * ROWS + 2) * width * self._dtype.itemsize,
+            cut=np.int32(planes),
+            draws=False,
             partials=cupy.zeros(grid[0] * grid[1] * grid[2]),
         )
 
     def spmv(self, a: CudaStencil, x: Array, y: Array, dot: Array | None = None) -> None:
         """y = A x and, if wanted, dot = x . y."""
-        partials = np.uint64(0) if dot is None else a.partials
-        arguments = (a.argument, x[SLICE:], y[SLICE:], a.planes, partials)
-        follow(self._kernels[a.name], a.grid, (BX * BY,), arguments, a.shared)
+        p = a.products
+        partials = np.uint64(0) if dot is None else p.partials
+        drawing = (self._ticket(),) if p.draws else ()
+        arguments = (a.argument, p.cut, x[SLICE:], y[SLICE:], *drawing, partials)
+        follow(self._kernels[p.name], p.grid, (p.threads,), arguments, p.shared)
         if dot is not None:
-            self._add(a.partials, len(a.partials), dot)
+            self._add(p.partials, len(p.partials), dot)
 
     def make_transfer(self, t: StarTransfer) -> CudaTransfer:
         """A transfer's launches on the current device."""
@@ -186,7 +260,13 @@ class StencilKernels:
             follow(function, grid, THREADS, (a.argument, part, np.float64(scale), np.int32(solve), *places))
 
 
-_KERNELS = ("star_wide", "star_narrow", "box_wide", "box_narrow", "star_color", "box_color")
+_KERNELS = {
+    "stencil.cu": ("star_wide", "star_narrow", "box_wide", "box_narrow", "star_color", "box_color"),
+    "march.cu": ("star_march", "box_march"),
+    "star.cu": ("star_down", "star_up"),
+}
+_RING_BYTES = RING * (LINES + 2) * (LANES * VECTOR + GAP) + GAP
+"""The planes, and the vector after the last line."""
 
 
 def _planes(tiles: int, nz: int, processors: int, frame: int = 2) -> int:

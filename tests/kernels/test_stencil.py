@@ -13,6 +13,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.backend import StencilRows
 from dsolver.kernels.coarsening import Coarsening
 from dsolver.kernels.galerkin import interpolation
+from dsolver.kernels.layout import SLICE
 from dsolver.kernels.stencil import (
     CENTER,
     CLASSES,
@@ -58,6 +59,8 @@ CASES = [
     Case(shape=(130, 37, 19), points=7),
     Case(shape=(131, 20, 18), points=27, wraps=(False, True, False)),
     Case(shape=(264, 34, 20), points=7, wraps=(True, False, True), faces=False),
+    Case(shape=(520, 26, 7), points=7, wraps=(False, True, False)),
+    Case(shape=(260, 25, 8), points=27, wraps=(True, False, False)),
 ]
 
 
@@ -191,6 +194,42 @@ def test_half_sweeps(case: Case, backend: Backend) -> None:
     book("backward")(box.stored, w, z)
     real("backward")(box.constant, w2, z2)
     close(box.block(z2), z)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        *((c, "float64") for c in CASES if c.shape[0] % 2 == 0),
+        *((c, "float32") for c in CASES if c.shape[0] % 4 == 0 and c.points == 7),
+    ],
+    ids=str,
+)
+def test_both_ways_through_a_grid_give_the_same_bits(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    launches = pytest.importorskip("dsolver.kernels.cuda.stencil")
+    backend = load("cuda", dtype=dtype)
+    box = Box(case, load("numpy"))
+    layout = backend.layout(backend.asarray(np.zeros(int(np.prod(case.shape)), dtype=np.int32)), 1, case.shape)
+    values = np.random.default_rng(1).standard_normal(layout.rows).astype(dtype)
+    x = backend.zeros(layout.size)
+    x[SLICE : SLICE + layout.rows] = backend.asarray(values)
+    names, results = [], []
+    for least in (1, 1 << 30):
+        monkeypatch.setattr(launches, "LEAST_LINE", least)
+        a = backend.constant_matrix(replace(box.stencil, layout=layout))
+        names.append(a.products.name)
+        for _ in range(2):  # the second one finds what the first one left of its tickets
+            y, dot = backend.zeros(layout.size), backend.sums(1)
+            backend.kernel("spmv_dot")(a, x, y, dot)
+            results.append((backend.to_host(y), float(backend.to_host(dot)[0])))
+    if names[0] == names[1]:
+        pytest.skip("this device knows one way only")
+    for y, dot in results[1:]:
+        assert (y == results[0][0]).all()
+        assert abs(dot - results[0][1]) <= 1e-12 * float(
+            np.abs(values).astype(np.float64) @ np.abs(y[SLICE : SLICE + layout.rows])
+        )
+    assert results[0][1] == results[1][1]
 
 
 def test_bits_do_not_depend_on_threads() -> None:

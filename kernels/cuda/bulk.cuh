@@ -1,0 +1,52 @@
+// Copies from global to shared memory that one thread asks for and a barrier in shared memory counts: devices of 9.0 and later.
+#ifndef DSOLVER_BULK_CUH
+#define DSOLVER_BULK_CUH
+
+__device__ __forceinline__ unsigned shared_address(const void* where) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(where));
+}
+
+// A barrier's phase is over when `arrivals` threads have arrived and the bytes that they announced are there. Phases have
+// parities 0, 1, 0, ...; waiting for parity 1 of a new barrier does not wait.
+struct Barrier {
+    unsigned long long state;
+
+    __device__ __forceinline__ void begin(int arrivals) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state)), "r"(arrivals) : "memory");
+    }
+
+    __device__ __forceinline__ void arrive() {
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
+    }
+
+    __device__ __forceinline__ void arrive_and_expect(int bytes) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)), "r"(bytes)
+                     : "memory");
+    }
+
+    __device__ __forceinline__ void await(int parity) {
+        int over = 0;
+        while (!over)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+                         : "=r"(over)
+                         : "r"(shared_address(&state)), "r"(parity)
+                         : "memory");
+    }
+};
+
+// What one thread does after `begin`, before a __syncthreads that lets others use the barriers.
+__device__ __forceinline__ void barriers_begun() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Places and sizes are multiples of 16 bytes.
+__device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, Barrier& arrived) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"(shared_address(&arrived.state))
+                 : "memory");
+}
+
+// What a thread has read from shared memory was read before a copy that starts after this.
+__device__ __forceinline__ void reads_before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+#endif
