@@ -3,9 +3,10 @@
     python bench/convergence.py --sizes 64 128
     python bench/convergence.py --sizes 256 --rows poisson27 dirichlet --device cuda
     python bench/convergence.py --sizes 64 --chunks 1 1 1 --chunks 2 1 1 --chunks 2 2 2
+    python bench/convergence.py --sizes 64 128 --x0 fmg --b smooth
 
-One row for each problem, size and cut: iterations for a rough right-hand side (uniform random), the true residual, and
-seconds of set-up and solve. Coefficients are made on each chunk's owner. Sizes are
+One row for each problem, size and cut: iterations for a rough right-hand side (uniform random) or a smooth one,
+the true residual, and seconds of set-up and solve. Coefficients are made on each chunk's owner. Sizes are
 edges of a cube; --odd adds one to each, so that no two levels have even extents.
 """
 
@@ -70,6 +71,8 @@ def main() -> None:
     options.add_argument("--precond-dtype", default="float64", choices=("float64", "float32"))
     options.add_argument("--sweeps", type=int, help="of dsolver.preconditioners.Multigrid")
     options.add_argument("--visits", type=int, help="likewise")
+    options.add_argument("--b", default="rough", choices=("rough", "smooth"))
+    options.add_argument("--x0", choices=("fmg",), help="the first guess; zero by default")
     options.add_argument("--rtol", type=float, default=1e-9)
     arguments = options.parse_args()
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
@@ -79,15 +82,23 @@ def main() -> None:
                 print(row(name, size + arguments.odd, tuple(chunks), arguments), flush=True)
 
 
+def smooth(n: int) -> Any:
+    """A few waves across the unit cube."""
+    t = (np.arange(n) + 0.5) / n
+    x, y, z = np.meshgrid(t, t, t, indexing="ij", sparse=True)
+    return np.cos(np.pi * x) * np.sin(2.0 * np.pi * y) * np.cos(2.0 * np.pi * z) + (x - 0.5) ** 3
+
+
 def row(name: str, n: int, chunks: tuple[int, int, int], arguments: argparse.Namespace) -> str:
     """A line of the table."""
     problem = replace(ROWS[name](n), chunks=chunks)
-    b: Any = np.random.default_rng(1).random(problem.grid) - 0.5
+    b: Any = smooth(n) if arguments.b == "smooth" else np.random.default_rng(1).random(problem.grid) - 0.5
     if problem.singular:
         b -= b.mean()
     solution = dsolver.solve(
         problem,
         b,
+        x0=arguments.x0,
         rtol=arguments.rtol,
         maxiter=200,
         device=arguments.device,

@@ -58,7 +58,7 @@ def solve(
         maxiter: iterations at most; 1000 by default.
         M: the preconditioner: "mg" (the default), "hpcg", "jacobi", "chebyshev", None, an object of
             `dsolver.preconditioners`, or your own function or operator; see `dsolver.Solver`.
-        x0: first guess, like b; zero by default.
+        x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `Solver.solve`.
         callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
             one by one, which costs speed on small systems.
         progress: called with the newest `State` about twice a second; the solve takes no notice of it.
@@ -123,7 +123,7 @@ def cg(
     Args:
         A: a `dsolver.Problem`. SciPy's matrices and operators are not supported.
         b: right-hand side: a NumPy, CuPy, Dask or xarray array of shape ``A.grid``, or such an array raveled, (n,).
-        x0: first guess, like b; zero by default.
+        x0: first guess, like b; zero by default, and "fmg" as in `dsolver.solve`.
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 10 n by default.

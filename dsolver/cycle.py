@@ -46,7 +46,7 @@ class MultigridCycle:
     """
 
     def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
-        self._coarsest = levels[-1]
+        self._levels, self._coarsest = levels, levels[-1]
         self._steps = [
             _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, 1 if depth else sweeps)
             for depth, (fine, coarse) in enumerate(pairwise(levels))
@@ -55,10 +55,34 @@ class MultigridCycle:
             _Again(level, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None
             for depth, (level, step) in enumerate(zip(levels, self._steps, strict=False))
         ]
+        self._again_in_guess = list(self._again)
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""
         self._cycle(0, r, z)
+
+    def guess(self, b: Field, x: Field) -> None:
+        """x = what full multigrid makes of b: the coarsest level is solved, and on each finer one a V-cycle follows.
+
+        On the way down levels are smoothed before they are restricted (Trottenberg, Oosterlee, Schüller, Multigrid, 2.4
+        and 2.6: an F-cycle), so that the coarse levels see what the finest one leaves and not b. It takes about as long
+        as `apply`: what it does twice and more lies on coarse levels.
+        """
+        self._full(0, b, x)
+
+    def _full(self, depth: int, r: Field, x: Field) -> None:
+        if depth == len(self._steps):
+            self._cycle(depth, r, x)
+            return
+        step = self._steps[depth]
+        step.descend(r, x)
+        self._full(depth + 1, step.rc, step.xc)
+        step.ascend(r, x)
+        if depth > 0:
+            assert isinstance(step, _Step)  # only of the finest level nothing may be stored
+            again = self._again_in_guess[depth] or _Again(self._levels[depth], step)
+            self._again_in_guess[depth] = again  # made when it is needed, which in most solves it never is
+            self._once_more(depth, again, r, x)
 
     def _cycle(self, depth: int, r: Field, x: Field) -> None:
         if depth == len(self._steps):
@@ -71,11 +95,15 @@ class MultigridCycle:
         step.ascend(r, x)
         again = self._again[depth]
         if again is not None:
-            again.residual(r, x)
-            again.step.descend(again.r, again.x)
-            self._cycle(depth + 1, step.rc, step.xc)
-            again.step.ascend(again.r, again.x)
-            again.add(x)
+            self._once_more(depth, again, r, x)
+
+    def _once_more(self, depth: int, again: _Again, r: Field, x: Field) -> None:
+        """x += a cycle from this level down for what x leaves of r."""
+        again.residual(r, x)
+        again.step.descend(again.r, again.x)
+        self._cycle(depth + 1, again.step.rc, again.step.xc)
+        again.step.ascend(again.r, again.x)
+        again.add(x)
 
 
 @final

@@ -21,6 +21,13 @@ class Preconditioner(Protocol):
         """z = M r."""
 
 
+class Guesser(Protocol):
+    """A preconditioner that makes first guesses, too."""
+
+    def guess(self, b: Field, x: Field) -> None:
+        """x = something nearer to A⁻¹ b than zero."""
+
+
 @final
 class ConjugateGradient:
     """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).

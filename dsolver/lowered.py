@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
 from dsolver.kernels.contract import DOT_NARROWED, NARROW, UPDATE_P_NARROWED, WIDEN
 
 if TYPE_CHECKING:
-    from dsolver.krylov import Preconditioner
+    from dsolver.krylov import Guesser, Preconditioner
 
 
 @final
@@ -36,6 +36,13 @@ class Lowered:
         self._engine.dot(r, r, self._parts, self._rr)
         self._solve(r, self._rr)
         self._view.run(WIDEN, self._z, self._rr, z)
+
+    def guess(self, b: Field, x: Field) -> None:
+        """x = what M guesses for b, both in float64, where M does guess."""
+        self._engine.dot(b, b, self._parts, self._rr)
+        self._view.run(NARROW, b, self._rr, self._r)
+        cast("Guesser", self.inner).guess(self._r, self._z)
+        self._view.run(WIDEN, self._z, self._rr, x)
 
     def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts) -> None:
         """rz = r . z and p = z + (rz/rz_old) p, with z = s M r in the smaller type and the scale s left in it.

@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from dsolver import hierarchy
+from dsolver.cycle import MultigridCycle
 from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.hierarchy import Level, Rows
@@ -237,6 +238,11 @@ class Solve:
     def fill(self, name: str, value: float) -> None:
         """Set every row of b or x to a value."""
         self._engine.fill(self.layout, value, self._field(name))
+
+    def guess(self) -> None:
+        """x = what full multigrid makes of b, for a preconditioner that is multigrid of `dsolver.cycle`."""
+        assert isinstance(self.preconditioner, MultigridCycle | Lowered)
+        self.preconditioner.guess(self.cg.b, self.cg.x)
 
     def b_from_x(self) -> None:
         """b = A x."""

@@ -26,7 +26,7 @@ from dsolver.levels import Hierarchy
 from dsolver.monitor.watch import Sink, Watch, check_sink
 from dsolver.ordering import Order
 from dsolver.partition import Partition
-from dsolver.preconditioners import Function, Identity, Recipe, recipe_of
+from dsolver.preconditioners import Function, Identity, Multigrid, Recipe, recipe_of
 from dsolver.problems import Problem, changed
 from dsolver.programs import Solve, SolveSpec
 from dsolver.recovery import ATTEMPTS, Keeper, without_the_lost
@@ -42,6 +42,11 @@ CONSISTENT: Final = 1e-10
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
 """Ends of a solve for which a preconditioner in float32 may be the reason."""
 
+
+FMG: Final = "fmg"
+"""The x0 that stands for a guess of full multigrid."""
+Guess = Container | str | None
+"""Where a solve begins: values, `FMG`, or zero."""
 
 PrecondDtype = Literal["float64", "float32"]
 
@@ -235,7 +240,8 @@ class Solver:
             b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
                 list of such, or one array of shape (m, nx, ny, nz). They are solved one after the other on the same
                 set-up.
-            x0: first guess, like b; zero by default.
+            x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is "mg": it
+                takes about as long as an iteration and saves one or two.
             rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
             atol: the same limit as an absolute number, in the units of b.
             maxiter: iterations at most; 1000 by default.
@@ -269,14 +275,18 @@ class Solver:
             resume=checkpoint_of(resume),
         )
         if not _several(b):
-            check_shapes(self.problem, b, x0)
+            self._check(b, x0)
             return self.run(b, x0, options)
         pairs = list(zip(b, _guesses(x0, b), strict=True))
         for values, guess in pairs:
-            check_shapes(self.problem, values, guess)
+            self._check(values, guess)
         solutions = [self.run(values, guess, options) for values, guess in pairs]
         x = [solution.x for solution in solutions]
         return Solutions(solutions, x if isinstance(b, list | tuple) else stacked(x, b))
+
+    def _check(self, b: Any, x0: Any) -> None:
+        check_guess(self._recipe, x0)
+        check_shapes(self.problem, b, None if isinstance(x0, str) else x0)
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.
@@ -375,16 +385,14 @@ class Solver:
         began, setup = time.perf_counter(), self._setup
         job, client = self._opened(), self._runtime.client
         right = container_of("b", b, self._partition, client)
-        guess = None if x0 is None else container_of("x0", x0, self._partition, client)
+        guess: Guess = x0 if x0 is None or isinstance(x0, str) else container_of("x0", x0, self._partition, client)
         if isinstance(self._recipe, Function):
             self._recipe.host = right.host
         job.load("b", right.blocks())
         inconsistency = 0.0 if self.problem.singular is False else float(job.call("inconsistency"))
         _warn_inconsistent(inconsistency)
-        if guess is not None:
-            job.load("x", guess.blocks())
-        elif not self._fresh:
-            job.call("fill", "x", 0.0)
+        if guess is not None or not self._fresh:
+            _begin_at(job, guess)
         self._fresh, self._setup = False, 0.0
         b_norm, x_norm = job.call("norms")
         _check_norms(b_norm, x_norm)
@@ -440,7 +448,7 @@ class Solver:
         if problem.coefficients:
             job.call("set_up")
 
-    def _fall_back(self, drive: Drive, guess: Container | None, status: Status) -> str:
+    def _fall_back(self, drive: Drive, guess: Guess, status: Status) -> str:
         """Change to a preconditioner in float64, for this solve and those to come; says so, and returns that."""
         note = (
             f"with precond_dtype={self._spec.precond_dtype!r} the solve ended as {status} after "
@@ -453,10 +461,7 @@ class Solver:
         job.call("precondition", self._spec)
         self._load_coefficients(self._given)
         if not drive.true_residual <= drive.residuals[0]:  # x is no better than what it began with, or NaN
-            if guess is None:
-                job.call("fill", "x", 0.0)
-            else:
-                job.load("x", guess.blocks())
+            _begin_at(job, guess)
         return note
 
     def _planned(self, problem: Problem) -> SolveSpec:
@@ -539,6 +544,16 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
                 container.check()
 
 
+def check_guess(recipe: Recipe, x0: Any) -> None:
+    """Refuse a name of a first guess that is none, or that this preconditioner cannot make."""
+    if not isinstance(x0, str):
+        return
+    if x0 != FMG:
+        raise InputError(f"x0 must be an array like b or {FMG!r}, for a guess of full multigrid, not {x0!r}")
+    if not isinstance(recipe, Multigrid):
+        raise InputError(f"x0={FMG!r} is a guess of full multigrid, which needs M='mg', not {recipe}")
+
+
 def check_precond(recipe: Recipe, dtype: Any) -> str:
     """The value type of a preconditioner.
 
@@ -550,6 +565,16 @@ def check_precond(recipe: Recipe, dtype: Any) -> str:
     if dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
         raise InputError(f"precond_dtype={dtype!r} is for multigrid: {recipe} works in float64 alone")
     return str(dtype)
+
+
+def _begin_at(job: Job, guess: Guess) -> None:
+    """x = the first guess."""
+    if guess is None:
+        job.call("fill", "x", 0.0)
+    elif isinstance(guess, str):
+        job.call("guess")
+    else:
+        job.load("x", guess.blocks())
 
 
 def _check_problem(problem: Any) -> None:
@@ -604,8 +629,8 @@ def _several(b: Any) -> bool:
 
 
 def _guesses(x0: Any, b: Any) -> list[Any]:
-    if x0 is None:
-        return [None] * len(b)
+    if x0 is None or isinstance(x0, str):
+        return [x0] * len(b)
     if not _several(x0) or len(x0) != len(b):
         raise InputError(f"x0 must be {len(b)} guesses like b, a list or an array with one more dimension in front")
     return list(x0)
@@ -616,6 +641,7 @@ def prepared(problem: Any, b: Any, x0: Any, m: Any, order: str, precond_dtype: A
     _check_problem(problem)
     recipe = recipe_of(m, problem.grid)
     check_precond(recipe, precond_dtype)
+    check_guess(recipe, x0)
     Order.parse(order)
-    check_shapes(problem, b, x0)
+    check_shapes(problem, b, None if isinstance(x0, str) else x0)
     return recipe

@@ -310,3 +310,51 @@ def test_chunks_thinner_than_a_halo() -> None:
     assert cut.converged
     assert abs(cut.iterations - whole.iterations) <= 3, (cut.iterations, whole.iterations)
     np.testing.assert_allclose(cut.x, whole.x, atol=1e-7 * np.abs(whole.x).max())
+
+
+# -- full multigrid ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", CUTS[:3])
+@pytest.mark.parametrize("kind", ["constant", "variable"])
+def test_a_guess_of_full_multigrid_is_better_than_a_cycle_and_saves_iterations(chunks: Triple, kind: str) -> None:
+    grid = (33, 30, 34)
+    kappa = 1.0 if kind == "constant" else np.exp(np.random.default_rng(3).standard_normal(grid))
+    problem = replace(problems.diffusion(grid, kappa), chunks=chunks)
+    b = np.cos(np.arange(33) / 12.0)[:, None, None] * np.ones(grid)  # smooth, so that much of it is seen by all levels
+    with dsolver.Solver(problem, device="cpu") as solver:
+        exact = solver.solve(b, rtol=1e-12).x
+        without = solver.solve(b)
+        guess = solver.solve(b, x0="fmg", maxiter=0)
+        cycle = solver.solve(b, maxiter=1)
+        several = solver.solve([b, 2.0 * b], x0="fmg")
+        assert solver.solve(b).residuals == without.residuals  # the preconditioner is what it was
+
+    # Conjugate gradients scale a cycle so that its error is smallest, which a guess has nobody to do for it.
+    assert kind == "variable" or np.linalg.norm(guess.x - exact) < np.linalg.norm(cycle.x - exact)
+    assert several.converged
+    assert several[0].iterations < without.iterations
+    assert several[0].iterations == several[1].iterations
+
+
+def test_a_guess_of_full_multigrid_in_float32_begins_as_well_as_one_in_float64() -> None:
+    problem = problems.poisson27((33, 30, 34))
+    b = 1e-30 * np.random.default_rng(4).standard_normal(problem.grid)
+
+    double, single = (
+        dsolver.solve(problem, b, x0="fmg", device="cpu", precond_dtype=dtype) for dtype in ("float64", "float32")
+    )
+
+    assert single.residuals[0] == pytest.approx(double.residuals[0], rel=1e-3)
+    assert single.iterations == double.iterations
+
+
+def test_a_name_that_is_no_guess_is_refused() -> None:
+    problem = problems.poisson7((4, 4, 4))
+    b = np.ones(problem.grid)
+    with pytest.raises(InputError, match="must be an array like b or 'fmg'"):
+        dsolver.solve(problem, b, x0="zero")
+    with pytest.raises(InputError, match="needs M='mg'"):
+        dsolver.solve(problem, b, x0="fmg", M="jacobi")
+    with dsolver.Solver(problem, M=None) as solver, pytest.raises(InputError, match="needs M='mg'"):
+        solver.solve([b, b], x0="fmg")

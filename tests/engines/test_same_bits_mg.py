@@ -31,13 +31,14 @@ def spread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 
 def run(runtime: Runtime, problem: Problem, dtype: str = "float64") -> Result:
-    """Residuals of some iterations on a rough b, and the blocks of x after them."""
+    """Residuals of some iterations on a rough b from a guess of full multigrid, and the blocks of x after them."""
     hierarchy = Hierarchy.plan(problem, (2, 2, 2), Order.parse("color8"), 1)
     partition = hierarchy.partitions[0]
     spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype=dtype)
     with runtime.launch(Solve, spec, partition, problem.offsets) as job:
         b = np.random.default_rng(3).standard_normal(GRID)
         job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition})
+        job.call("guess")
         job.call("start")
         samples = job.call("advance", STEPS)
         blocks = job.unload("x", host=True)
