@@ -34,8 +34,9 @@ HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
 STAR_BYTES: Final = 110
 """The same where the finest level is a constant star on one chunk: coarse rows, and the next level's way down."""
-COARSENING_BYTES: Final = 340
-"""Of each row, while interpolation and the coarser level are made: P on the lattice, its entries twice, coarse rows."""
+COARSENING_BYTES: Final = 260
+"""Of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows, what R
+and P are stored as."""
 CORNERS: Final = 8
 CPU_BATCH: Final = 8192 * SLICE
 """Rows whose entries the CPU's set-up holds at a time, twice."""
@@ -220,8 +221,10 @@ class _Level:
             self.matrix = I32 * (2 * self.rows + self.size)
         else:
             self.matrix = self._stored(padded, share, of_slice, value)
-        read = (1 if star else 9) * HALO_MIX
-        self.halo_matrix = int(self.boundary * (I32 + read * (value + I32) + of_slice / SLICE)) if slots else 0
+        read, column = (1 if star else 9) * HALO_MIX, float(I32)
+        if colors is Colors.LATTICE and all(n % SLICE == 0 for n in shape if n > 1):  # slices end with lines
+            read, column = read / HALO_MIX, I32 / SLICE
+        self.halo_matrix = int(self.boundary * (I32 + read * (value + column) + of_slice / SLICE)) if slots else 0
         self.halo = (value + value + I32) * slots
         self.way = 0
 

@@ -27,21 +27,28 @@ def restriction(xp: Any, made: Coarsening, p: Array, around: Array) -> tuple[Arr
     Returns:
         The columns, int32, -1 for none, and the values, float64: of steps (z, y, x) in ascending order, (steps, rows).
     """
-    columns, values = [], []
-    for step in product(*(range(-axis.reach, axis.reach + 1) for axis in reversed(made.axes))):
+    steps = list(product(*(range(-axis.reach, axis.reach + 1) for axis in reversed(made.axes))))
+    columns, values = _room(xp, len(steps), made.coarse_shape)
+    for place, step in enumerate(steps):
         along = zip(made.axes, made.coarse_shape, made.factors, step[::-1], strict=True)
         picks = [_pick(axis, n, factor, d) for axis, n, factor, d in along]
         corner = sum(2**i * pick.corner for i, pick in enumerate(picks))
         z, y, x = (pick.places for pick in reversed(picks))
-        value = p[corner].reshape(made.ghosted)[z, y, x].copy()
+        value = values[place].reshape(made.coarse_shape[::-1])
+        value[...] = p[corner].reshape(made.ghosted)[z, y, x]
         for i, pick in enumerate(picks):
             if not pick.valid.all():
                 value[(slice(None),) * (2 - i) + (xp.asarray(np.flatnonzero(~pick.valid)),)] = 0.0
         z, y, x = (pick.neighbors for pick in reversed(picks))
         found = around[xp.asarray(z)[:, None, None], xp.asarray(y)[None, :, None], xp.asarray(x)[None, None, :]]
-        columns.append(xp.where(value != 0.0, found, -1).astype(np.int32).reshape(-1))
-        values.append(value.reshape(-1))
-    return xp.stack(columns), xp.stack(values)
+        columns[place] = xp.where(value != 0.0, found, np.int32(-1)).reshape(-1)
+    return columns, values
+
+
+def _room(xp: Any, count: int, shape: Triple) -> tuple[Array, Array]:
+    """Room for so many entries of every row."""
+    rows = shape[0] * shape[1] * shape[2]
+    return xp.empty((count, rows), dtype=np.int32), xp.empty((count, rows))
 
 
 class _Pick(NamedTuple):
@@ -85,20 +92,20 @@ def prolongation(xp: Any, made: Coarsening, p: Array, around: Array, base: Tripl
     Returns:
         As `restriction`, of corners (z, y, x) in ascending order.
     """
-    columns, values = [], []
+    corners = list(product(*(range(1 + axis.reach) for axis in reversed(made.axes))))
+    columns, values = _room(xp, len(corners), made.shape)
     own = slice(GHOST, -GHOST)
-    for corner in product(*(range(1 + axis.reach) for axis in reversed(made.axes))):
+    for place, corner in enumerate(corners):
         number = sum(2**i * bit for i, bit in enumerate(reversed(corner)))
-        value = p[number].reshape(made.ghosted)[own, own, own].reshape(-1)
+        values[place] = p[number].reshape(made.ghosted)[own, own, own].reshape(-1)
         x, y, z = (
             # A single coarse point along a periodic axis is found on both sides, but not as a neighbor of itself.
             xp.asarray(np.ones_like(axis.base[own]) if axis.folded else axis.base[own] + bit + 1 + first)
             for axis, bit, first in zip(made.axes, reversed(corner), base, strict=True)
         )
         found = around[z[:, None, None], y[None, :, None], x[None, None, :]].reshape(-1)
-        columns.append(xp.where(value != 0.0, found, np.int32(-1)))
-        values.append(value)
-    return xp.stack(columns), xp.stack(values)
+        columns[place] = xp.where(values[place] != 0.0, found, np.int32(-1))
+    return columns, values
 
 
 def framed(xp: Any, values: Array, width: int) -> Array:
