@@ -46,14 +46,16 @@ class MultigridCycle:
     """
 
     def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
-        self._levels, self._coarsest = levels, levels[-1]
+        self._coarsest_engine, self._inverse = levels[-1].engine, levels[-1].inverse
         self._steps = [
             _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, 1 if depth else sweeps)
             for depth, (fine, coarse) in enumerate(pairwise(levels))
         ]
+        # No level is kept: its descent has the coarser matrix's rows, which nobody needs any more.
+        self._places = [(level.engine, level.chunks.at("layout")) for level in levels]
         self._again = [
-            _Again(level, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None
-            for depth, (level, step) in enumerate(zip(levels, self._steps, strict=False))
+            _Again(*place, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None
+            for depth, (place, step) in enumerate(zip(self._places, self._steps, strict=False))
         ]
         self._again_in_guess = list(self._again)
 
@@ -80,14 +82,14 @@ class MultigridCycle:
         step.ascend(r, x)
         if depth > 0:
             assert isinstance(step, _Step)  # only of the finest level nothing may be stored
-            again = self._again_in_guess[depth] or _Again(self._levels[depth], step)
+            again = self._again_in_guess[depth] or _Again(*self._places[depth], step)
             self._again_in_guess[depth] = again  # made when it is needed, which in most solves it never is
             self._once_more(depth, again, r, x)
 
     def _cycle(self, depth: int, r: Field, x: Field) -> None:
         if depth == len(self._steps):
-            assert self._coarsest.inverse is not None
-            self._coarsest.engine.run(DENSE_SOLVE, self._coarsest.inverse, r, x)
+            assert self._inverse is not None
+            self._coarsest_engine.run(DENSE_SOLVE, self._inverse, r, x)
             return
         step = self._steps[depth]
         step.descend(r, x)
@@ -258,12 +260,17 @@ class _Again:
         step: of the level.
         r: what the first visit left.
         x: what the second one adds.
+
+    Args:
+        engine: of the level.
+        layout: of the level's rows.
+        step: of the level.
     """
 
-    def __init__(self, level: Level, step: _Step) -> None:
+    def __init__(self, engine: Engine, layout: PerChunk, step: _Step) -> None:
         self.step = step
-        self._engine = level.engine
-        self.r, self.x, self._sum = (level.engine.field(level.chunks.at("layout")) for _ in range(3))
+        self._engine = engine
+        self.r, self.x, self._sum = (engine.field(layout) for _ in range(3))
 
     def residual(self, r: Field, x: Field) -> None:
         """The residual that is left."""
