@@ -173,8 +173,8 @@ def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str])
         ) from error
     if silent:
         raise ClusterError(
-            f"worker {', '.join(silent)} does not answer within {rollcall.SECONDS:g} s: it hangs, or its host is cut "
-            f"off; end it, or wait until the scheduler has dropped it"
+            f"worker {', '.join(silent)} does not answer within {rollcall.SECONDS:g} s: it died, it hangs, or its host "
+            f"is cut off; end it, or wait until the scheduler has dropped it"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Asks every worker of a cluster the same question, and bears with those that do not answer."""
+"""Asks every worker of a cluster the same question, and bears with those that do not answer, or die meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS: Final = 15.0
 def ask(
     client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = SECONDS
 ) -> tuple[dict[str, Any], list[str]]:
-    """What each worker answers, by address, and the workers that did not answer in time.
+    """What each worker answers, by address, and the workers that did not answer in time, or were lost meanwhile.
 
     Raises:
         Exception: what the question raised on a worker, or what the connection to the scheduler did.
@@ -33,14 +33,14 @@ async def _asked(
     if not calls:
         return {}, []
     await asyncio.wait(calls.values(), timeout=seconds)
-    silent = [worker for worker, call in calls.items() if not call.done()]
-    for worker in silent:
-        calls[worker].cancel()
-    answers = {worker: call.result() for worker, call in calls.items() if worker not in silent}
+    for call in calls.values():
+        call.cancel()  # does nothing to those that are done
+    answers = {worker: call.result() for worker, call in calls.items() if call.done() and not call.cancelled()}
     for answer in answers.values():
         if isinstance(answer, _Problem):
             raise answer.error
-    return answers, silent
+    heard = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
+    return heard, [worker for worker in workers if worker not in heard]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class _Problem:
 
 async def _one(client: Client, question: Callable[[], Any], worker: str) -> Any:
     try:
-        return (await client.run(question, workers=[worker]))[worker]
-    except Exception as error:  # each way to fail is the caller's
+        answer = (await client.run(question, workers=[worker], on_error="return"))[worker]
+    except Exception as error:  # of the connection to the scheduler
         return _Problem(error)
+    lost = isinstance(answer, OSError)  # of the scheduler's connection to the worker
+    return _Problem(answer) if isinstance(answer, Exception) and not lost else answer

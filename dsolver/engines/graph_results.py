@@ -181,7 +181,8 @@ class Results:
         except CancelledError as error:
             self._check_owners()
             self.close()
-            raise ClusterError(f"the cluster has lost data of this solve ({error}): start it again") from error
+            why = ", ".join(sorted({str(group.reason) for group in getattr(error, "error_groups", ())})) or error
+            raise ClusterError(f"the cluster has lost data of this solve ({why}): start it again") from error
         for future in futures:
             if future.status == "error":
                 self._raise(future)
