@@ -5,7 +5,7 @@
     DsolverError
     ├── InputError (ValueError)        an argument cannot be right; nothing was started
     ├── DeviceError (RuntimeError)     a device or its software is missing
-    │   └── DeviceMemoryError          a GPU's memory will not suffice; nothing was started
+    │   └── DeviceMemoryError          a GPU's memory will not suffice, or has run out
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
     │   └── RankError                  a rank of a running solve failed; every rank has stopped
     │       └── WorkerLostError        because its worker died, left or hangs
@@ -30,7 +30,7 @@ class DeviceError(DsolverError, RuntimeError):
 
 
 class DeviceMemoryError(DeviceError):
-    """The memory of a GPU will not suffice for its part of the system. Nothing was started."""
+    """The memory of a GPU will not suffice for its part of the system; nothing was started. Or it ran out."""
 
 
 class ClusterError(DsolverError, RuntimeError):

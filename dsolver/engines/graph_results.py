@@ -16,6 +16,7 @@ from dsolver.engines.adoption import adopted
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
 from dsolver.engines.pulse import DEAF, Pulses, pulse
+from dsolver.engines.shortage import is_shortage, shortage
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
 POLL: Final = 0.5
@@ -79,7 +80,11 @@ class Results:
             future: Future[Any] = Future(block.key, self._client)
         else:
             # A copy, because workers in this process would get the caller's own array and read it later.
-            (future,) = self._client.scatter([block.copy()], workers=[self.owners[chunk]], hash=False)
+            try:
+                (future,) = self._client.scatter([block.copy()], workers=[self.owners[chunk]], hash=False)
+            except (KeyError, OSError) as error:
+                self._check_owners()
+                raise ClusterError(f"the cluster takes no data: {type(error).__name__}: {error}") from error
         self._retired.append(future)
         return future.key
 
@@ -196,6 +201,8 @@ class Results:
         if isinstance(error, DsolverError):
             raise error
         where = next(iter(getattr(error, "__notes__", ())), "a task")
+        if is_shortage(error):
+            raise shortage(error, f"{where}: ") from None
         raise RankError(f"{where} failed: {type(error).__name__}: {error}") from error
 
     def _check_owners(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self, final
 
 from dsolver.engines.base import Engine
+from dsolver.engines.shortage import give_back, shortages_told
+from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.monitor.spans import Span
 
 
@@ -55,11 +58,14 @@ class LocalJob(Job):
 
     def __init__(self, engine: Engine, program: Callable[[Engine, Any], Any], spec: Any) -> None:
         self._engine = engine
-        with engine.scope():
+        self._program: Any = None
+        with self._or_end(), engine.scope():
             self._program = program(engine, spec)
 
     def call(self, method: str, *args: Any) -> Any:
-        with self._engine.scope():
+        if self._program is None:
+            raise RankError("this job has ended: start a new one")
+        with self._or_end(), self._engine.scope():
             return getattr(self._program, method)(*args)
 
     def spans(self) -> list[Span]:
@@ -75,6 +81,17 @@ class LocalJob(Job):
     def close(self) -> None:
         self._program = None
         self._engine.close()
+
+    @contextmanager
+    def _or_end(self) -> Iterator[None]:
+        """A GPU that is short of memory ends the program: the next one needs what it holds."""
+        try:
+            with shortages_told():
+                yield
+        except DeviceMemoryError:
+            self.close()
+            give_back()
+            raise
 
 
 def on_host(block: Any) -> Any:

@@ -20,6 +20,7 @@ from dsolver.engines.job import on_host
 from dsolver.engines.links import Address, Encryption
 from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.resident import ResidentEngine
+from dsolver.engines.shortage import give_back, is_shortage, shortage
 from dsolver.engines.transport import Alone, SocketTransport, Transport
 from dsolver.errors import DsolverError, RankError
 from dsolver.partition import Partition
@@ -107,6 +108,7 @@ class Rank:
         self._engine: Engine | None = None
         self._program: Any = None
         self._reason: str | None = None
+        self._short = False
 
     async def within(self, function: Callable[..., Any], *args: Any) -> Any:
         """What the function returns in the rank's thread, or a `Failure`; then every rank is told."""
@@ -200,6 +202,9 @@ class Rank:
             return Failure(error=RankError(self._reason or str(error)), secondary=True)
         where = f"rank {self.number} on worker {self._worker}"
         logger.error("%s of job %s failed: %r", where, self.spec.job, error)
+        if is_shortage(error):
+            self._short = True
+            return Failure(error=shortage(error, f"{where}: "))
         if isinstance(error, DsolverError) and _survives_pickling(error):
             error.add_note(f"raised by {where}")
             return Failure(error=error)
@@ -224,6 +229,9 @@ class Rank:
             last_first.callback(self.mesh.close)
             if (top := self._engine or self._transport) is not None:
                 last_first.callback(top.close)
+        self._engine = self._transport = None
+        if self._short:
+            give_back()
 
 
 def _encryption_of(worker: Worker) -> Encryption | None:
