@@ -88,7 +88,7 @@ class Checkpoint:
     def save(
         self, partition: Partition, blocks: Mapping[int, Any], iteration: int, residual: float, b_norm: float
     ) -> None:
-        """Save an iterate, given as NumPy blocks (or Dask futures of such) by chunk number.
+        """Save an iterate, given as NumPy blocks by chunk number, each asked for once.
 
         A save that fails, as on a full disk, leaves the ones before it as they were.
 
@@ -153,8 +153,7 @@ class Checkpoint:
             compressors=[codecs.Crc32cCodec()],  # iterates hardly compress; what matters is to notice damage
         )
         for chunk in partition:
-            block = blocks[chunk.number]
-            target[chunk.box.slices] = block.result() if hasattr(block, "key") else block
+            target[chunk.box.slices] = blocks[chunk.number]
 
     def _commit(self, saves: list[Saved]) -> None:
         new = self.path / f".{_INDEX}.new"

@@ -62,9 +62,14 @@ class Container(ABC):
         """Whether every value is zero."""
         return not bool((self._values != 0).any())
 
+    @property
+    def here(self) -> bool:
+        """Whether `like` wants arrays of this process, not futures of such."""
+        return True
+
     @abstractmethod
     def like(self, blocks: Mapping[int, Any]) -> Any:
-        """An array of this kind from blocks (arrays, or futures of arrays) by chunk number."""
+        """An array of this kind from blocks by chunk number."""
 
 
 @final
@@ -89,8 +94,6 @@ class InMemory(Container):
         return self._xp is np or self._client is not None  # blocks of a cluster travel by way of the host
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
-        if self._client is not None:
-            blocks = self._client.gather(blocks) if _has_futures(blocks) else blocks
         return _assembled(self._xp, self._partition, blocks)
 
 
@@ -105,6 +108,10 @@ class InDask(Container):
     @property
     def host(self) -> bool:
         return isinstance(self._values._meta, np.ndarray)
+
+    @property
+    def here(self) -> bool:
+        return False
 
     def blocks(self) -> Mapping[int, Any]:
         persisted = self._client.persist(self._values.rechunk(self._partition.sizes))
@@ -161,6 +168,10 @@ class InXarray(Container):
     @property
     def host(self) -> bool:
         return self._inner.host
+
+    @property
+    def here(self) -> bool:
+        return self._inner.here
 
     def is_zero(self) -> bool:
         return self._inner.is_zero()

@@ -21,6 +21,7 @@ from dsolver.checkpoint import EVERY, Checkpoint
 from dsolver.engines.job import Job
 from dsolver.engines.pulse import pulse
 from dsolver.errors import ClusterError, DeviceError
+from dsolver.fetching import Fetched, fetched
 from dsolver.iteration import Progress, State
 from dsolver.partition import Partition, Triple
 from dsolver.runtime import Runtime
@@ -53,11 +54,10 @@ class Recent:
         return time.monotonic() - self._last >= self._every
 
     def save(self, partition: Partition, blocks: Mapping[int, Any]) -> None:
-        """Keep an iterate given as blocks by chunk number."""
+        """Keep an iterate given as arrays by chunk number."""
         x = np.empty(partition.grid)
         for chunk in partition:
-            block = blocks[chunk.number]
-            x[chunk.box.slices] = block.result() if hasattr(block, "key") else block
+            x[chunk.box.slices] = blocks[chunk.number]
         self._x, self._last = x, time.monotonic()
 
     def newest(self) -> Any:
@@ -104,23 +104,25 @@ class Keeper:
             return self._recent.newest()
         return x0 if self._resumed is None else self._resumed
 
-    def watching(self, job: Job, partition: Partition, b_norm: float, progress: Progress | None) -> Progress:
+    def watching(
+        self, job: Job, runtime: Runtime, partition: Partition, b_norm: float, progress: Progress | None
+    ) -> Progress:
         """The progress function of a solve on this job: saves when it is time, then calls the one that is given."""
 
         def tell(state: State) -> None:
             if math.isfinite(state.residual):
-                self._save(job, partition, b_norm, state)
+                self._save(job, runtime, partition, b_norm, state)
             if progress is not None:
                 progress(state)
 
         return tell
 
-    def _save(self, job: Job, partition: Partition, b_norm: float, state: State) -> None:
+    def _save(self, job: Job, runtime: Runtime, partition: Partition, b_norm: float, state: State) -> None:
         if self._recent is not None and self._recent.due:
-            self._recent.save(partition, job.unload("x", host=True))
+            self._recent.save(partition, fetched(runtime.client, job.unload("x", host=True), runtime.workers))
         if self._checkpoint is None or not self._checkpoint.due:
             return
-        blocks = job.unload("x", host=True)
+        blocks = Fetched(runtime.client, job.unload("x", host=True), runtime.workers)  # one at a time
         try:
             self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm)
             self._saved = True

@@ -22,13 +22,14 @@ def ask(
     Raises:
         Exception: what the question raised on a worker, or what the connection to the scheduler did.
     """
-    answers, silent = client.sync(_asked, client, question, tuple(workers), seconds)
+    answers, silent = client.sync(asked, client, question, tuple(workers), seconds)
     return answers, silent
 
 
-async def _asked(
+async def asked(
     client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
 ) -> tuple[dict[str, Any], list[str]]:
+    """`ask`, in the client's event loop."""
     calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
     if not calls:
         return {}, []

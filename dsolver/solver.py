@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from dsolver.devices import free_memory_of
 from dsolver.engines.job import Job
 from dsolver.errors import ClusterError, DeviceMemoryError, InconsistentWarning, InputError
 from dsolver.estimation import Estimate, planned
+from dsolver.fetching import fetched
 from dsolver.iteration import PATIENCE, Callback, Drive, Progress, Tolerances
 from dsolver.kernels import DTYPES
 from dsolver.levels import Hierarchy
@@ -296,7 +298,7 @@ class Solver:
         """
         if self._solving is None:
             raise InputError("no solve is running: call this in a callback")
-        return self._solving.like(self._opened().unload("x", host=self._solving.host))
+        return self._x_like(self._solving)
 
     def update(self, problem: Problem | None = None, *, kappa: Any = None, sigma: Any = None) -> None:
         """Set up another matrix of the same structure in place of this one.
@@ -378,6 +380,7 @@ class Solver:
         if self._losses > ATTEMPTS:
             raise error
         self._runtime = without_the_lost(self._runtime, error)
+        _let_go(error)
         self._held = self._claimed()
         self._launch()
 
@@ -405,7 +408,7 @@ class Solver:
         patience = max(PATIENCE, sum(self.problem.grid))
         watch = Watch(client, options.spans)
         watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._partition))
-        progress = keeper.watching(job, self._partition, b_norm, options.progress)
+        progress = keeper.watching(job, self._runtime, self._partition, b_norm, options.progress)
         drive = Drive(job, options.tolerances(), b_norm, options.callback, progress, patience, watch)
         self._solving = right
         try:
@@ -420,7 +423,7 @@ class Solver:
         finally:
             self._solving = None
         solved = time.perf_counter()
-        x = right.like(job.unload("x", host=right.host))
+        x = self._x_like(right)
         return Solution(
             x=x,
             status=status,
@@ -439,6 +442,11 @@ class Solver:
             exposure=watch.exposure,
             notes=notes,
         )
+
+    def _x_like(self, right: Container) -> Any:
+        """x, in the kind of array that a right-hand side came in."""
+        blocks = self._opened().unload("x", host=right.host)
+        return right.like(fetched(self._runtime.client, blocks, self._runtime.workers) if right.here else blocks)
 
     def _load_coefficients(self, problem: Problem) -> None:
         """Bring the arrays that the matrix is made from to their owners, and have it made."""
@@ -613,6 +621,13 @@ def _warn_inconsistent(inconsistency: float) -> None:
             InconsistentWarning,
             stacklevel=5,
         )
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Empty the frames of an error that was dealt with: they hold data of the cluster, and Dask's hold the error."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _check_norms(b_norm: float, x_norm: float) -> None:

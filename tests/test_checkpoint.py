@@ -103,17 +103,15 @@ def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
 
 def test_a_full_disk_leaves_nothing_behind(store: Checkpoint) -> None:
     save(store, 1)
-    bad = blocks(iterate(2))
 
-    class Unreadable:
-        key = "block"
+    class Full(dict[int, Any]):
+        def __getitem__(self, number: int) -> Any:
+            if number == 3:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().__getitem__(number)
 
-        def result(self) -> Any:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    bad[3] = Unreadable()
     with pytest.raises(OSError, match="No space left"):
-        store.save(PARTITION, bad, iteration=2, residual=0.5, b_norm=2.0)
+        store.save(PARTITION, Full(blocks(iterate(2))), iteration=2, residual=0.5, b_norm=2.0)
     assert not (store.path / "x-2").exists()
     found = store.newest(GRID)
     assert found is not None

@@ -1,9 +1,8 @@
-"""Solves that lose a worker: they go on by themselves, or end with one error, and leave a usable cluster."""
+"""Solves that lose a worker: they go on by themselves, or end with one error. Faults at any moment: test_faults.py."""
 
 from __future__ import annotations
 
 import os
-import random
 import signal
 import threading
 import time
@@ -126,51 +125,6 @@ def test_coefficients_are_brought_to_the_new_owners() -> None:
     with cluster(2) as client:
         solution = dsolver.solve(problem, b, client=client, M=None, callback=Killer(client, 5, 0))
     check(solution, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("engine", ["resident", "graph"])
-@pytest.mark.parametrize("seed", range(20))
-def test_kill_9_at_any_moment(engine: Any, seed: int, truth: Any, tmp_path: Path) -> None:
-    choose = random.Random(seed)
-    with cluster(choose.choice([2, 3])) as client:
-        pids = client.run(os.getpid)
-        pid = pids[choose.choice(sorted(pids))]
-        alarm = threading.Timer(choose.uniform(0.0, 1.5), os.kill, (pid, signal.SIGKILL))
-        alarm.start()
-        store = Checkpoint(tmp_path / "store", every=choose.choice([0.0, 0.3])) if choose.random() < 0.7 else None
-        began = time.monotonic()
-        solution: dsolver.Solution | None
-        try:
-            solution = dsolver.solve(
-                PROBLEM, B, client=client, engine=engine, M=None, callback=lambda _: time.sleep(0.01), checkpoint=store
-            )
-        except ClusterError:  # lost before there was anything to go on with
-            solution = None
-        if solution is not None:
-            check(solution, truth)
-        assert time.monotonic() - began < BOUND + 10.0
-        alarm.join()
-        time.sleep(0.5)
-        client.wait_for_workers(1, timeout=30)
-        check(dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None), truth)
-        assert left(client) == [(0, [])] * len(client.nthreads())
-
-
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("engine", ["resident", pytest.param("graph", marks=pytest.mark.slow)])
-def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any) -> None:
-    with cluster() as client:
-        killer = Killer(client, 5, 2, signal.SIGSTOP)
-        try:
-            solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer)
-            check(solution, truth)
-            assert killer.seconds < BOUND
-            assert "2 workers" in solution.engine
-        finally:
-            os.kill(killer.pid, signal.SIGCONT)
-        assert left(client) == [(0, [])] * 3
 
 
 def test_no_worker_left_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

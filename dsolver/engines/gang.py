@@ -319,9 +319,11 @@ class GangJob(Job):
 
 @contextmanager
 def _answered() -> Iterator[None]:
-    """What connections raise, as an error of this package."""
+    """What connections raise, and the scheduler of a worker that it knows no more, as an error of this package."""
     try:
         yield
+    except KeyError as error:
+        raise WorkerLostError(f"worker {error} left the cluster before it got its data") from error
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
