@@ -1,4 +1,5 @@
-// Copies from global to shared memory that one thread asks for and a barrier in shared memory counts: devices of 9.0 and later.
+// Copies of boxes from global to shared memory that one thread asks for and a barrier in shared memory counts: devices of 9.0
+// and later.
 #ifndef DSOLVER_BULK_CUH
 #define DSOLVER_BULK_CUH
 
@@ -39,11 +40,19 @@ __device__ __forceinline__ void barriers_begun() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Places and sizes are multiples of 16 bytes.
-__device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, Barrier& arrived) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
-                 "r"(bytes), "r"(shared_address(&arrived.state))
-                 : "memory");
+// An array in global memory and the box that a copy takes of it, as the driver has encoded them
+// (dsolver/kernels/cuda/tensors.py).
+struct alignas(64) TensorMap { char encoded[128]; };
+
+// The box that begins at (x, y, z), which may lie outside of the array: zeros come from there. All of its bytes count as
+// arrived either way. `to` is a multiple of 128 bytes.
+__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int x, int y, int z, Barrier& arrived) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            shared_address(to)
+        ),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(&arrived.state))
+        : "memory");
 }
 
 // What a thread has read from shared memory was read before a copy that starts after this.

@@ -33,14 +33,22 @@ class _Config(ctypes.Structure):
 
 
 @cache
-def _driver() -> Any:
-    """The driver's launch with attributes, which CuPy does not offer; None where it is missing."""
+def driver_function(name: str) -> Any:
+    """A function of the driver that CuPy does not offer; None where it is missing."""
     try:
-        function = ctypes.CDLL(_LIBRARY).cuLaunchKernelEx
-    except (OSError, AttributeError):  # no such library; a driver older than CUDA 11.8
+        function = getattr(ctypes.CDLL(_LIBRARY), name)
+    except (OSError, AttributeError):  # no such library; an older driver
         return None
-    function.argtypes = (ctypes.POINTER(_Config), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     function.restype = ctypes.c_int
+    return function
+
+
+@cache
+def _driver() -> Any:
+    """The driver's launch with attributes: CUDA 11.8 and later."""
+    function = driver_function("cuLaunchKernelEx")
+    if function is not None:
+        function.argtypes = (ctypes.POINTER(_Config), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return function
 
 

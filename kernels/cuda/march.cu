@@ -1,10 +1,10 @@
-// SpMV with constant stencils where the device copies whole lines into shared memory by itself (9.0 and later): x is read and
-// y written once, 16 bytes a row, at 94 % of the pace of a copy for 7 points.
+// SpMV with constant stencils where the device copies boxes into shared memory by itself (9.0 and later): x is read and y
+// written once, 16 bytes a row.
 //
 // A block stays on its multiprocessor and takes one part of the grid after another: a tile of `width` points along x and LINES
-// lines along y, through `walk` planes along z. One warp asks for a tile's planes, line by line with a frame of one vector and
-// one line around it, SLOTS planes ahead and on into the next part; the others add them up, hand the slot back and write.
-// Nothing waits for a whole block.
+// lines along y, through `walk` planes along z. One thread asks for a tile's planes with a frame of one vector and one line
+// around them, SLOTS planes ahead and on into the next part; the others add them up, hand the slot back and write. Nothing waits
+// for a whole block. What lies outside the grid arrives as zeros.
 //
 // Which block takes which part does not matter to the result. Parts are drawn in order, x fastest, then y, then z, so that what
 // blocks read at the same time lies close together, and a fast multiprocessor takes more of them. Walks are short although
@@ -18,23 +18,23 @@
 
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
 
-// As in dsolver/kernels/cuda/stencil.py.
-constexpr int LANES = 128, LINES = 12, SLOTS = 3;   // vectors along x and lines of a tile; planes in shared memory
-constexpr int STAR_ROWS = 4, BOX_ROWS = 3;          // lines of a thread
-constexpr int VECTOR = 16;                          // bytes of a thread's values in a line
-constexpr int WIDE = VECTOR / sizeof(real);
-// Lines lie in shared memory as in global memory: where `width` is a multiple of GAP bytes, both begin at its multiples. The
-// vector before a line is the end of its gap, the one after it the beginning of the next line's.
-constexpr int GAP = 128, PITCH = LANES * VECTOR + GAP, FRAMED = LINES + 2;
+// As in dsolver/kernels/cuda/stencil.py. A box has at most 256 values along an axis.
+constexpr int VECTOR = 16, WIDE = VECTOR / sizeof(real);         // bytes and number of a thread's values in a line
+constexpr int LANES = 256 / WIDE, LINES = 6 * WIDE;               // vectors along x and lines of a tile
+constexpr int SLOTS = 3;                                         // planes in shared memory
+constexpr int STAR_ROWS = 4, BOX_ROWS = 3;                       // lines of a thread
+constexpr int FRAMED = LINES + 2, UNIT = 128;                    // boxes in shared memory begin at multiples of UNIT
+constexpr int ENDS = (FRAMED * VECTOR + UNIT - 1) / UNIT * UNIT; // bytes of the vectors at one end of lines
 
 // How the grid is cut into parts.
 struct Cut {
-    int width, walk;     // points along x and planes of a part
+    int width, walk;     // points along x, of UNIT bytes, and planes of a part
     int across, along;   // parts along x and y
 };
 
 struct Part {
     int i, j, first, last;   // the tile's first point; planes first .. last - 1
+    int valid;               // points along x
 
     __device__ __forceinline__ Part(const Stencil& a, const Cut& cut, int number) {
         const int layer = number / (cut.across * cut.along);
@@ -42,14 +42,17 @@ struct Part {
         j = number / cut.across % cut.along * LINES;
         first = layer * cut.walk;
         last = min(first + cut.walk, a.nz);
+        valid = min(cut.width, a.nx - i);
     }
 };
 
-// The ring of planes in shared memory.
+// The ring of planes in shared memory. In a slot: the framed lines, then the vectors before and those after them.
 struct Ring {
     Barrier full[SLOTS], empty[SLOTS];
     int part[SLOTS];   // what a slot's plane belongs to; -1: there is no more
 };
+
+__device__ __forceinline__ int bytes_of_lines(const Cut& cut) { return cut.width * static_cast<int>(sizeof(real)) * FRAMED; }
 
 // A place in the ring.
 struct Turn {
@@ -62,48 +65,37 @@ struct Turn {
     }
 };
 
-// The warp that asks for planes: a lane a line. A ticket is drawn for the part after the present one while planes of this one
-// travel; every part draws one, so whoever draws the last puts the counter back to zero.
+// The thread that asks for planes. A ticket is drawn for the part after the present one while planes of this one travel; every
+// part draws one, so whoever draws the last puts the counter back to zero.
 __device__ __forceinline__ void fetch(
-    const Stencil& a, const Cut& cut, const real* x, int parts, unsigned* ticket, Ring& ring, unsigned planes
+    const Stencil& a, const Cut& cut, const TensorMap& lines, const TensorMap& ends, unsigned* ticket, Ring& ring, char* planes
 ) {
-    const int lane = lane_number();
-    const bool wraps_x = a.wraps & 1;
+    const int parts = cut.across * cut.along * ((a.nz + cut.walk - 1) / cut.walk);
+    const int bytes = bytes_of_lines(cut);
     Turn turn;
     for (int number = blockIdx.x; number < parts;) {
-        unsigned drawn = 0;
-        if (lane == 0) drawn = atomicAdd(ticket, 1u);
+        const unsigned drawn = atomicAdd(ticket, 1u);
         const Part part(a, cut, number);
-        const int j = part.j + lane - 1;
-        const int line = lane < FRAMED && j <= a.ny ? inside(j, a.ny, a.wraps & 2) : -1;
-        const int begin = max(part.i - WIDE, 0), end = min(part.i + cut.width + WIDE, a.nx);
-        const bool before = wraps_x && part.i == 0, after = wraps_x && part.i + cut.width >= a.nx;
-        const int bytes = (end - begin) * static_cast<int>(sizeof(real));
-        const int lines = __popc(__ballot_sync(ALL_LANES, line >= 0));
-        const unsigned place = planes + lane * PITCH + GAP;
+        int before = part.i - WIDE, after = part.i + part.valid;
+        if (a.wraps & 1) {
+            if (before < 0) before += a.nx;
+            if (after == a.nx) after = 0;
+        }
         for (int k = part.first - 1; k <= part.last; ++k) {
-            const int plane = inside(k, a.nz, a.wraps & 4);
+            const int plane = a.wraps & 4 ? inside(k, a.nz, true) : k;
             Barrier& full = ring.full[turn.slot];
-            if (lane == 0) {   // and no other lane: one that looked late could miss a phase
-                ring.empty[turn.slot].await(turn.parity ^ 1);
-                ring.part[turn.slot] = number;
-                if (plane >= 0) full.arrive_and_expect(lines * (bytes + (before + after) * VECTOR));
-                else full.arrive();
-            }
-            __syncwarp();
-            if (plane >= 0 && line >= 0) {
-                const real* const from = x + (static_cast<long long>(plane) * a.ny + line) * a.nx;
-                const unsigned to = place + turn.slot * FRAMED * PITCH;
-                copy_bulk(to + (begin - part.i) * static_cast<int>(sizeof(real)), from + begin, bytes, full);
-                if (before) copy_bulk(to - VECTOR, from + a.nx - WIDE, VECTOR, full);
-                if (after) copy_bulk(to + (a.nx - part.i) * static_cast<int>(sizeof(real)), from, VECTOR, full);
-            }
+            char* const to = planes + turn.slot * (bytes + 2 * ENDS);
+            ring.empty[turn.slot].await(turn.parity ^ 1);
+            ring.part[turn.slot] = number;
+            full.arrive_and_expect(bytes + 2 * FRAMED * VECTOR);
+            copy_box(to, lines, part.i, part.j - 1, plane, full);
+            copy_box(to + bytes, ends, before, part.j - 1, plane, full);
+            copy_box(to + bytes + ENDS, ends, after, part.j - 1, plane, full);
             turn.next();
         }
-        number = static_cast<int>(gridDim.x + __shfl_sync(ALL_LANES, drawn, 0));
-        if (lane == 0 && drawn == parts - 1u) atomicExch(ticket, 0u);
+        number = static_cast<int>(gridDim.x + drawn);
+        if (drawn == parts - 1u) atomicExch(ticket, 0u);
     }
-    if (lane != 0) return;
     ring.empty[turn.slot].await(turn.parity ^ 1);
     ring.part[turn.slot] = -1;
     ring.full[turn.slot].arrive();
@@ -112,47 +104,43 @@ __device__ __forceinline__ void fetch(
 // A thread's points in a part.
 template <int R> struct Points {
     const Stencil& a;
-    const char* const planes;
     int i, j;
-    bool holds;                     // whether any of them is a point of the box
-    unsigned outside;               // bit l + 1: line l is not there
-    unsigned gone, left_gone, right_gone;   // the same of the present plane; of the values before and after lines
-    real gain_x[WIDE], gain_y[R];   // what the diagonal gains at the faces along x and y
+    bool holds;                              // whether any of them is a point of the box
+    int pitch, slots;                        // bytes of a line and of a slot
+    const char *lines, *before, *after;      // in slot 0: its first line; the values before and after that,
+    int before_pitch, after_pitch;           // and how far apart those of two lines are
+    real gain_x[WIDE], gain_y[R];            // what the diagonal gains at the faces along x and y
 
-    __device__ __forceinline__ Points(const Stencil& stencil, const Cut& cut, const Part& part, const char* memory)
-        : a(stencil), planes(memory + (threadIdx.x / LANES * R + 1) * PITCH + GAP + threadIdx.x % LANES * VECTOR) {
-        i = part.i + threadIdx.x % LANES * WIDE;
-        j = part.j + threadIdx.x / LANES * R;
-        holds = threadIdx.x % LANES * WIDE < cut.width && i < a.nx;
-        outside = 0;
-#pragma unroll
-        for (int l = -1; l <= R; ++l)
-            if (j + l > a.ny || inside(j + l, a.ny, a.wraps & 2) < 0) outside |= 1u << (l + 1);
+    __device__ __forceinline__ Points(const Stencil& stencil, const Cut& cut, const Part& part, const char* planes) : a(stencil) {
+        const int column = threadIdx.x % LANES, line = threadIdx.x / LANES * R + 1;
+        i = part.i + column * WIDE;
+        j = part.j + line - 1;
+        holds = column * WIDE < part.valid;
+        const int bytes = bytes_of_lines(cut);
+        pitch = bytes / FRAMED;
+        slots = bytes + 2 * ENDS;
+        lines = planes + line * pitch + column * VECTOR;
+        const bool first = column == 0, last = (column + 1) * WIDE == part.valid;
+        before_pitch = first ? VECTOR : pitch;
+        after_pitch = last ? VECTOR : pitch;
+        before = (first ? planes + bytes + (line + 1) * VECTOR : lines) - sizeof(real);
+        after = last ? planes + bytes + ENDS + line * VECTOR : lines + VECTOR;
 #pragma unroll
         for (int v = 0; v < WIDE; ++v) gain_x[v] = (i + v == 0 ? a.faces[0] : 0) + (i + v == a.nx - 1 ? a.faces[1] : 0);
 #pragma unroll
         for (int l = 0; l < R; ++l) gain_y[l] = (j + l == 0 ? a.faces[2] : 0) + (j + l == a.ny - 1 ? a.faces[3] : 0);
     }
 
-    __device__ __forceinline__ void at_plane(int k) {
-        gone = inside(k, a.nz, a.wraps & 4) < 0 ? ~0u : outside;
-        left_gone = i == 0 && !(a.wraps & 1) ? ~0u : gone;
-        right_gone = i + WIDE >= a.nx && !(a.wraps & 1) ? ~0u : gone;
-    }
-
-    __device__ __forceinline__ const char* at(int slot, int l) const { return planes + (slot * FRAMED + l) * PITCH; }
-
-    __device__ __forceinline__ Values<WIDE> here(int slot, int l) const {
-        if (gone >> (l + 1) & 1u) return zeros<WIDE>();
-        return *reinterpret_cast<const Values<WIDE>*>(at(slot, l));
+    __device__ __forceinline__ const Values<WIDE>& here(int slot, int l) const {
+        return *reinterpret_cast<const Values<WIDE>*>(lines + slot * slots + l * pitch);
     }
 
     __device__ __forceinline__ real left(int slot, int l) const {
-        return left_gone >> (l + 1) & 1u ? real(0) : reinterpret_cast<const real*>(at(slot, l))[-1];
+        return *reinterpret_cast<const real*>(before + slot * slots + l * before_pitch);
     }
 
     __device__ __forceinline__ real right(int slot, int l) const {
-        return right_gone >> (l + 1) & 1u ? real(0) : reinterpret_cast<const real*>(at(slot, l))[WIDE];
+        return *reinterpret_cast<const real*>(after + slot * slots + l * after_pitch);
     }
 
     __device__ __forceinline__ void store(real* y, int k, const Values<WIDE>* out, const Values<WIDE>* own, double& dot) const {
@@ -169,17 +157,17 @@ template <int R> struct Points {
 };
 
 template <int R> struct Threads {
-    static constexpr int ADD = LANES * LINES / R, ALL = ADD + SLICE;   // that add, and with the warp that fetches
-    static_assert(LINES % R == 0 && FRAMED <= SLICE, "a thread's lines are a tile's, and a lane fetches one line");
+    static constexpr int ADD = LANES * LINES / R, ALL = ADD + SLICE;   // that add, and with the warp of the one that fetches
+    static_assert(LINES % R == 0, "a thread's lines are a tile's");
 };
 
 // y = A x, and each warp's part of x . y in each part of the grid where there is room for it.
 template <typename Sums, int R>
 __device__ __forceinline__ void spmv(
-    const Stencil& a, const Cut& cut, const real* x, real* y, unsigned* ticket, double* partials
+    const Stencil& a, const Cut& cut, const TensorMap& lines, const TensorMap& ends, real* y, unsigned* ticket, double* partials
 ) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    extern __shared__ __align__(GAP) char memory[];
+    extern __shared__ __align__(UNIT) char memory[];
     __shared__ Ring ring;
     constexpr int WARPS = Threads<R>::ADD / SLICE;
     if (threadIdx.x == 0) {
@@ -191,8 +179,7 @@ __device__ __forceinline__ void spmv(
     }
     __syncthreads();
     if (threadIdx.x >= Threads<R>::ADD) {
-        const int parts = cut.across * cut.along * ((a.nz + cut.walk - 1) / cut.walk);
-        fetch(a, cut, x, parts, ticket, ring, shared_address(memory));
+        if (threadIdx.x == Threads<R>::ADD) fetch(a, cut, lines, ends, ticket, ring, memory);
         return;
     }
     Turn turn;
@@ -201,13 +188,12 @@ __device__ __forceinline__ void spmv(
         const int number = ring.part[turn.slot];
         if (number < 0) return;
         const Part part(a, cut, number);
-        Points<R> points(a, cut, part, memory);
+        const Points<R> points(a, cut, part, memory);
         Sums sums;
         double dot = 0.0;
         for (int k = part.first - 1; k <= part.last; ++k) {
             if (k >= part.first) ring.full[turn.slot].await(turn.parity);
             Values<WIDE> out[R], own[R];
-            points.at_plane(k);
             sums.add(points, k, turn.slot, out, own);
             reads_before_copies();
             __syncwarp();
@@ -224,11 +210,11 @@ __device__ __forceinline__ void spmv(
 
 #define KERNEL(name, Sums, R)                                                                                             \
     extern "C" __global__ void __launch_bounds__(Threads<R>::ALL, 1) name(                                                \
-        const __grid_constant__ Stencil a, const __grid_constant__ Cut cut, const real* __restrict__ x,                   \
-        real* __restrict__ y, unsigned* ticket, double* partials                                                          \
+        const __grid_constant__ Stencil a, const __grid_constant__ Cut cut, const __grid_constant__ TensorMap lines,      \
+        const __grid_constant__ TensorMap ends, real* __restrict__ y, unsigned* ticket, double* partials                  \
     ) {                                                                                                                   \
         FOLLOW_LAST()                                                                                                     \
-        spmv<Sums<WIDE, R>, R>(a, cut, x, y, ticket, partials);                                                           \
+        spmv<Sums<WIDE, R>, R>(a, cut, lines, ends, y, ticket, partials);                                                 \
     }
 
 KERNEL(star_march, Star, STAR_ROWS)

@@ -9,8 +9,10 @@ from typing import Any, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda import tensors
 from dsolver.kernels.cuda.launching import follow
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.tensors import MOST
 from dsolver.kernels.layout import SLICE, Array, Layout
 from dsolver.kernels.stencil import CENTER, ConstantStencil, StarTransfer, Triple
 
@@ -18,8 +20,8 @@ BX, BY, ROWS, SLOTS = 64, 8, 2, 3
 """A block's threads along x and along y, lines of a thread, planes in shared memory: as in stencil.cu."""
 VECTOR = 16
 """Bytes of a thread's values in a line, where lines begin at multiples of it."""
-LANES, LINES, RING, GAP = 128, 12, 3, 128
-"""A tile's vectors along x and its lines, planes in shared memory and bytes between lines there: as in march.cu."""
+MARCH_SLOTS, MARCH_UNIT = 3, 128
+"""Planes in shared memory, and what begins there does so at multiples of so many bytes: as in march.cu."""
 MARCH_ROWS = {"star": 4, "box": 3}
 """Lines of a thread: as in march.cu."""
 WALKS = ((192 << 10, 24), (512 << 10, 10))
@@ -48,7 +50,7 @@ class Products:
         threads: of a block.
         shared: bytes of a block.
         cut: how the grid of points is cut among blocks, as the kernel wants to know it.
-        draws: whether blocks draw their parts, for which the kernel takes a ticket.
+        boxes: what the kernel copies of x at a time: lines and their ends; none where it reads x itself.
         partials: float64, room for the partial dot products.
     """
 
@@ -57,7 +59,7 @@ class Products:
     threads: int
     shared: int
     cut: Any
-    draws: bool
+    boxes: tuple[Triple, ...]
     partials: Array
 
 
@@ -127,36 +129,48 @@ class StencilKernels:
     def _width(self) -> int:
         return VECTOR // self._dtype.itemsize
 
+    @property
+    def _lines(self) -> int:
+        """Lines of a tile of march.cu."""
+        return 6 * self._width
+
+    @property
+    def _ring_bytes(self) -> int:
+        """The planes of march.cu, with the vectors at both ends of their lines."""
+        framed = self._lines + 2
+        ends = -(-framed * VECTOR // MARCH_UNIT) * MARCH_UNIT
+        return MARCH_SLOTS * (framed * MOST * self._dtype.itemsize + 2 * ends)
+
     def _marches(self, stencil: ConstantStencil) -> bool:
         """Whether march.cu is for this stencil on the current device."""
         device, nx = cupy.cuda.Device(), stencil.shape[0]
         room = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
-        able = int(device.compute_capability) >= BULK_COPIES and room >= _RING_BYTES
+        able = int(device.compute_capability) >= BULK_COPIES and tensors.available() and room >= self._ring_bytes
+        fits = nx % self._width == 0 and not stencil.wraps[1]  # a copy cannot take a line from the other side
         fast = stencil.star or self._dtype == np.float64  # 27 points of float32 wait for arithmetic
-        return able and fast and nx % self._width == 0 and nx * self._dtype.itemsize >= LEAST_LINE
+        return able and fits and fast and nx * self._dtype.itemsize >= LEAST_LINE
 
     def _marching(self, stencil: ConstantStencil) -> Products:
         """march.cu: one block a multiprocessor, which draws parts of the grid."""
         nx, ny, nz = stencil.shape
         device = cupy.cuda.Device().attributes
-        tiles = -(-nx // (LANES * self._width))
-        unit = GAP // self._dtype.itemsize
-        width = -(-nx // (tiles * unit)) * unit
-        cut = np.zeros(1, [(name, np.int32) for name in ("width", "walk", "across", "along")])
-        across, along = -(-nx // width), -(-ny // LINES)
+        unit = MARCH_UNIT // self._dtype.itemsize
+        width = -(-nx // (-(-nx // MOST) * unit)) * unit
+        across, along = -(-nx // width), -(-ny // self._lines)
         walk = next((planes for points, planes in WALKS if nx * ny < points), LONG_WALK) if stencil.star else BOX_WALK
+        cut = np.zeros(1, [(name, np.int32) for name in ("width", "walk", "across", "along")])
         cut[0] = width, walk, across, along
         parts = across * along * -(-nz // walk)
         kind = "star" if stencil.star else "box"
-        adding = LANES * LINES // MARCH_ROWS[kind]
+        adding = MOST // self._width * self._lines // MARCH_ROWS[kind]
         return Products(
             name=f"{kind}_march",
             grid=(min(parts, device["MultiProcessorCount"]), 1, 1),
             threads=adding + SLICE,
             # More than half of a multiprocessor's, so that no two blocks share one while the launch before still runs.
-            shared=max(_RING_BYTES, device["MaxSharedMemoryPerMultiprocessor"] // 2),
+            shared=max(self._ring_bytes, device["MaxSharedMemoryPerMultiprocessor"] // 2),
             cut=cut,
-            draws=True,
+            boxes=((width, self._lines + 2, 1), (self._width, self._lines + 2, 1)),
             partials=cupy.zeros(parts * (adding // SLICE)),
         )
 
@@ -174,7 +188,7 @@ class StencilKernels:
             threads=BX * BY,
             shared=SLOTS * (BX + 2) * (BY * ROWS + 2) * width * self._dtype.itemsize,
             cut=np.int32(planes),
-            draws=False,
+            boxes=(),
             partials=cupy.zeros(grid[0] * grid[1] * grid[2]),
         )
 
@@ -182,8 +196,11 @@ class StencilKernels:
         """y = A x and, if wanted, dot = x . y."""
         p = a.products
         partials = np.uint64(0) if dot is None else p.partials
-        drawing = (self._ticket(),) if p.draws else ()
-        arguments = (a.argument, p.cut, x[SLICE:], y[SLICE:], *drawing, partials)
+        arguments: tuple[Any, ...] = (a.argument, p.cut, x[SLICE:], y[SLICE:], partials)
+        if p.boxes:
+            start = int(x[SLICE:].data.ptr)
+            maps = (tensors.tensor_map(start, self._dtype.name, a.stencil.shape, box) for box in p.boxes)
+            arguments = (a.argument, p.cut, *maps, y[SLICE:], self._ticket(), partials)
         follow(self._kernels[p.name], p.grid, (p.threads,), arguments, p.shared)
         if dot is not None:
             self._add(p.partials, len(p.partials), dot)
@@ -265,8 +282,6 @@ _KERNELS = {
     "march.cu": ("star_march", "box_march"),
     "star.cu": ("star_down", "star_up"),
 }
-_RING_BYTES = RING * (LINES + 2) * (LANES * VECTOR + GAP) + GAP
-"""The planes, and the vector after the last line."""
 
 
 def _planes(tiles: int, nz: int, processors: int, frame: int = 2) -> int:

@@ -61,6 +61,7 @@ CASES = [
     Case(shape=(264, 34, 20), points=7, wraps=(True, False, True), faces=False),
     Case(shape=(520, 26, 7), points=7, wraps=(False, True, False)),
     Case(shape=(260, 25, 8), points=27, wraps=(True, False, False)),
+    Case(shape=(516, 25, 8), points=7),
 ]
 
 
@@ -200,8 +201,8 @@ def test_half_sweeps(case: Case, backend: Backend) -> None:
 @pytest.mark.parametrize(
     ("case", "dtype"),
     [
-        *((c, "float64") for c in CASES if c.shape[0] % 2 == 0),
-        *((c, "float32") for c in CASES if c.shape[0] % 4 == 0 and c.points == 7),
+        *((c, "float64") for c in CASES if c.shape[0] % 2 == 0 and not c.wraps[1]),
+        *((c, "float32") for c in CASES if c.shape[0] % 4 == 0 and not c.wraps[1] and c.points == 7),
     ],
     ids=str,
 )
