@@ -22,7 +22,7 @@
 constexpr int VECTOR = 16, WIDE = VECTOR / sizeof(real);         // bytes and number of a thread's values in a line
 constexpr int LANES = 256 / WIDE, LINES = 6 * WIDE;               // vectors along x and lines of a tile
 constexpr int SLOTS = 3;                                         // planes in shared memory
-constexpr int STAR_ROWS = 4, BOX_ROWS = 3;                       // lines of a thread
+constexpr int STAR_ROWS = 4, BOX_ROWS = 6;                       // lines of a thread
 constexpr int FRAMED = LINES + 2, UNIT = 128;                    // boxes in shared memory begin at multiples of UNIT
 constexpr int ENDS = (FRAMED * VECTOR + UNIT - 1) / UNIT * UNIT; // bytes of the vectors at one end of lines
 

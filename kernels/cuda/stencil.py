@@ -22,14 +22,14 @@ VECTOR = 16
 """Bytes of a thread's values in a line, where lines begin at multiples of it."""
 MARCH_SLOTS, MARCH_UNIT = 3, 128
 """Planes in shared memory, and what begins there does so at multiples of so many bytes: as in march.cu."""
-MARCH_ROWS = {"star": 4, "box": 3}
+MARCH_ROWS = {"star": 4, "box": 6}
 """Lines of a thread: as in march.cu."""
-WALKS = ((192 << 10, 24), (512 << 10, 10))
-"""Planes of a part of the grid: with fewer points in a plane than the first, so many planes. What 192^3, 256^3, 384^3,
+WALKS = ((192 << 10, 24), (512 << 10, 6))
+"""Planes of a part of the grid at most: with fewer points in a plane than the first, so many planes. What 192^3, 384^3,
 512^3 and 1024^2 x 128 points are fastest with (docs/decisions.md)."""
-LONG_WALK, BOX_WALK = 24, 12
+LONG_WALK, BOX_WALK = 24, 16
 """The same with more points in a plane, and of 27 points."""
-LEAST_LINE = 1280
+LEAST_LINE = 1024
 """Bytes along x from which on march.cu is the faster one."""
 BULK_COPIES = 90
 """The compute capability, times ten, of the first devices that have them."""
@@ -147,8 +147,7 @@ class StencilKernels:
         room = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
         able = int(device.compute_capability) >= BULK_COPIES and tensors.available() and room >= self._ring_bytes
         fits = nx % self._width == 0 and not stencil.wraps[1]  # a copy cannot take a line from the other side
-        fast = stencil.star or self._dtype == np.float64  # 27 points of float32 wait for arithmetic
-        return able and fits and fast and nx * self._dtype.itemsize >= LEAST_LINE
+        return able and fits and nx * self._dtype.itemsize >= LEAST_LINE
 
     def _marching(self, stencil: ConstantStencil) -> Products:
         """march.cu: one block a multiprocessor, which draws parts of the grid."""
@@ -157,7 +156,8 @@ class StencilKernels:
         unit = MARCH_UNIT // self._dtype.itemsize
         width = -(-nx // (-(-nx // MOST) * unit)) * unit
         across, along = -(-nx // width), -(-ny // self._lines)
-        walk = next((planes for points, planes in WALKS if nx * ny < points), LONG_WALK) if stencil.star else BOX_WALK
+        most = next((planes for points, planes in WALKS if nx * ny < points), LONG_WALK) if stencil.star else BOX_WALK
+        walk = min(most, _planes(across * along, nz, device["MultiProcessorCount"]))
         cut = np.zeros(1, [(name, np.int32) for name in ("width", "walk", "across", "along")])
         cut[0] = width, walk, across, along
         parts = across * along * -(-nz // walk)

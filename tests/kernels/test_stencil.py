@@ -63,6 +63,8 @@ CASES = [
     Case(shape=(260, 25, 8), points=27, wraps=(True, False, False)),
     Case(shape=(516, 25, 8), points=7),
 ]
+# On a GPU's resident blocks: more parts of several planes than blocks.
+LONG = [Case(shape=(8, 1700, 12), points=7), Case(shape=(8, 1700, 12), points=27)]
 
 
 def numbering_of(case: Case) -> npt.NDArray[np.int32]:
@@ -201,8 +203,8 @@ def test_half_sweeps(case: Case, backend: Backend) -> None:
 @pytest.mark.parametrize(
     ("case", "dtype"),
     [
-        *((c, "float64") for c in CASES if c.shape[0] % 2 == 0 and not c.wraps[1]),
-        *((c, "float32") for c in CASES if c.shape[0] % 4 == 0 and not c.wraps[1] and c.points == 7),
+        *((c, "float64") for c in CASES + LONG if c.shape[0] % 2 == 0 and not c.wraps[1]),
+        *((c, "float32") for c in CASES + LONG if c.shape[0] % 4 == 0 and not c.wraps[1]),
     ],
     ids=str,
 )
