@@ -24,13 +24,15 @@ MARCH_SLOTS, MARCH_UNIT = 3, 128
 """Planes in shared memory, and what begins there does so at multiples of so many bytes: as in march.cu."""
 MARCH_ROWS = {"star": 4, "box": 6}
 """Lines of a thread: as in march.cu."""
-WALKS = ((192 << 10, 24), (512 << 10, 6))
-"""Planes of a part of the grid at most: with fewer points in a plane than the first, so many planes. What 192^3, 384^3,
-512^3 and 1024^2 x 128 points are fastest with (docs/decisions.md)."""
-LONG_WALK, BOX_WALK = 24, 16
-"""The same with more points in a plane, and of 27 points."""
-LEAST_LINE = 1024
-"""Bytes along x from which on march.cu is the faster one."""
+LONG_WALK = 24
+"""Planes of a part of the grid at most."""
+SHORT_WALKS = {("star", "float64"): 6, ("star", "float32"): 6, ("box", "float64"): 7}
+"""The same where tiles are as wide as can be and a part's planes stay in L2 until the next part reads two of them. 27
+points of float32 wait for arithmetic, of which long parts need less. Measured on several grids (docs/decisions.md)."""
+LARGE_PLANE = 512 << 10
+"""Points of a plane from which on they do not stay."""
+LEAST_LINE = 1040
+"""Bytes along x from which on march.cu was the faster one."""
 BULK_COPIES = 90
 """The compute capability, times ten, of the first devices that have them."""
 STAR_LANES, STAR_LINES, STAR_PLANES, STAR_THREADS = 32, 32, 6, 512
@@ -156,12 +158,13 @@ class StencilKernels:
         unit = MARCH_UNIT // self._dtype.itemsize
         width = -(-nx // (-(-nx // MOST) * unit)) * unit
         across, along = -(-nx // width), -(-ny // self._lines)
-        most = next((planes for points, planes in WALKS if nx * ny < points), LONG_WALK) if stencil.star else BOX_WALK
-        walk = min(most, _planes(across * along, nz, device["MultiProcessorCount"]))
+        kind = "star" if stencil.star else "box"
+        short = width == MOST and nx * ny < LARGE_PLANE
+        most = SHORT_WALKS.get((kind, self._dtype.name), LONG_WALK) if short else LONG_WALK
+        walk = min(most, _planes(across * along, nz, device["MultiProcessorCount"]))  # few parts: enough for all
         cut = np.zeros(1, [(name, np.int32) for name in ("width", "walk", "across", "along")])
         cut[0] = width, walk, across, along
         parts = across * along * -(-nz // walk)
-        kind = "star" if stencil.star else "box"
         adding = MOST // self._width * self._lines // MARCH_ROWS[kind]
         return Products(
             name=f"{kind}_march",
