@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, final
 
+from dsolver.algebraic import AlgebraicStep
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.hierarchy import Level
 from dsolver.kernels.contract import (
@@ -48,13 +49,12 @@ class MultigridCycle:
     def __init__(self, levels: Sequence[Level], sweeps: int = 1, visits: int = 1) -> None:
         self._coarsest_engine, self._inverse = levels[-1].engine, levels[-1].inverse
         self._steps = [
-            _StarStep(fine, coarse) if fine.star else _Step(fine, coarse, 1 if depth else sweeps)
-            for depth, (fine, coarse) in enumerate(pairwise(levels))
+            _step(fine, coarse, 1 if depth else sweeps) for depth, (fine, coarse) in enumerate(pairwise(levels))
         ]
         # No level is kept: its descent has the coarser matrix's rows, which nobody needs any more.
         self._places = [(level.engine, level.chunks.at("layout")) for level in levels]
         self._again = [
-            _Again(*place, step) if visits > 1 and 0 < depth <= VISITED and isinstance(step, _Step) else None
+            _Again(*place, step) if visits > 1 and 0 < depth <= VISITED and not isinstance(step, _StarStep) else None
             for depth, (place, step) in enumerate(zip(self._places, self._steps, strict=False))
         ]
         self._again_in_guess = list(self._again)
@@ -81,7 +81,7 @@ class MultigridCycle:
         self._full(depth + 1, step.rc, step.xc)
         step.ascend(r, x)
         if depth > 0:
-            assert isinstance(step, _Step)  # only of the finest level nothing may be stored
+            assert not isinstance(step, _StarStep)  # only of the finest level nothing may be stored
             again = self._again_in_guess[depth] or _Again(*self._places[depth], step)
             self._again_in_guess[depth] = again  # made when it is needed, which in most solves it never is
             self._once_more(depth, again, r, x)
@@ -267,7 +267,7 @@ class _Again:
         step: of the level.
     """
 
-    def __init__(self, engine: Engine, layout: PerChunk, step: _Step) -> None:
+    def __init__(self, engine: Engine, layout: PerChunk, step: _Step | AlgebraicStep) -> None:
         self.step = step
         self._engine = engine
         self.r, self.x, self._sum = (engine.field(layout) for _ in range(3))
@@ -280,6 +280,12 @@ class _Again:
         """x += what the second visit found."""
         self._engine.run(WAXPBY, 1.0, x, 1.0, self.x, self._sum)
         self._engine.copy(self._sum, x)
+
+
+def _step(level: Level, below: Level, sweeps: int) -> _StarStep | _Step | AlgebraicStep:
+    if level.star:
+        return _StarStep(level, below)
+    return AlgebraicStep(level.engine, level.chunks) if level.algebraic else _Step(level, below, sweeps)
 
 
 def _halo(engine: Engine, plan: PerChunk, partition: Partition, offsets: Offsets) -> Halo:

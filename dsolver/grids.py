@@ -57,8 +57,8 @@ class Coarse:
     gathered: bool
 
     @classmethod
-    def of(cls, fine: Partition, factors: Triple) -> Coarse:
-        """The level below a partition."""
+    def of(cls, fine: Partition, factors: Triple, *, early: bool = False) -> Coarse:
+        """The level below a partition; early: gathered as soon as it is small, however few chunks share it."""
         cuts = [_halved(*along) for along in zip(_cuts(fine), factors, fine.periodic, strict=True)]
         grid = three("grid", (c[-1] for c in cuts))
         boxes = []
@@ -66,7 +66,7 @@ class Coarse:
             along = list(zip(cuts, fine.place(number), strict=True))
             boxes.append(Box(lo=three("lo", (c[i] for c, i in along)), hi=three("hi", (c[i + 1] for c, i in along))))
         sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
-        gathered = len(fine) > 1 and _whole(grid, sizes)
+        gathered = len(fine) > 1 and _whole(grid, sizes, early)
         partition = partition_of(grid, (1, 1, 1) if gathered else tuple(sizes), fine.periodic)
         return cls(factors=factors, partition=partition, boxes=tuple(boxes), gathered=gathered)
 
@@ -85,11 +85,11 @@ def _halved(cuts: tuple[int, ...], factor: int, periodic: bool) -> list[int]:
     return halved
 
 
-def _whole(grid: Triple, sizes: list[tuple[int, ...]]) -> bool:
+def _whole(grid: Triple, sizes: list[tuple[int, ...]], early: bool) -> bool:
     """Whether a level should live whole on every owner."""
     thin = any(len(along) > 1 and min(along) < THIN for along in sizes)
     largest = max(sizes[0]) * max(sizes[1]) * max(sizes[2])
-    return thin or (largest <= SMALL_CHUNK and grid[0] * grid[1] * grid[2] <= SMALL_GRID)
+    return thin or ((early or largest <= SMALL_CHUNK) and grid[0] * grid[1] * grid[2] <= SMALL_GRID)
 
 
 # -- colors ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver import algebraic
 from dsolver.constant import MakeFinest, MakeStarDescent, way_down
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.grids import (
@@ -416,6 +417,7 @@ class Level:
         inverse: a `DenseInverse` on the coarsest level, else None.
         descent: the `Descent` of every chunk, None on the coarsest level.
         star: whether that is a `dsolver.constant.StarDescent` instead.
+        algebraic: whether the level has no lattice: `chunks` and `descent` are its `dsolver.algebraic.AlgebraicLevel`.
         gathering: where the next level lives whole on every owner while this one is distributed, else None.
         in_order: from the next level's storage order to the lattice's, on that level's engine.
         rough: on the finest level, whether its coefficients are; see `dsolver.roughness`.
@@ -429,6 +431,7 @@ class Level:
         self.inverse: PerChunk | None = None
         self.descent: PerChunk | None = None
         self.star = False
+        self.algebraic = False
         self.gathering: Gathering | None = None
         self.in_order: PerChunk | None = None
         self.rough = False
@@ -488,7 +491,11 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             invert = MakeInverse(depth=depth, singular=rows.singular, **where)
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
-        below = Coarse.of(partition, factors_of(engine, partition, offsets, weights))
+        if levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights):
+            make_rest = algebraic.MakeAlgebraic(depth=depth, last=LAST, singular=rows.singular, **where)
+            if rest := _algebraic(view, level, depth, view.per_chunk(make_rest, layout, weights)):
+                return levels + rest
+        below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)
         level.star = bool(what) and _known(engine, partition, below, *what)
         if level.star:
             made = view.per_chunk(MakeStarDescent(coarse=below), *what)
@@ -511,6 +518,19 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             engine, view = alone, narrow
         level.in_order = view.per_chunk(in_order, layout, descent.at("lattice"))
         partition, offsets, constant = below.partition, BOX_OFFSETS, False
+
+
+def _algebraic(engine: Engine, first: Level, depth: int, made: PerChunk) -> list[Level]:
+    """The levels below the first of those that `MakeAlgebraic` has made; none where that gave up."""
+    found = [made.at(depth + n) for n in range(algebraic.count_of(engine, made))]
+    levels = [Level(engine, first.partition, BOX_OFFSETS, chunks) for chunks in found[1:]]
+    for level, way in zip((first, *levels), found[:-1], strict=False):
+        level.descent, level.in_order = way, engine.per_chunk(in_order, way.at("lattice"), way.at("lattice"))
+    for level in levels:
+        level.algebraic = True
+    if levels:
+        levels[-1].inverse = found[-1].at("inverse")
+    return levels
 
 
 def _known(engine: Engine, partition: Partition, below: Coarse, stencil: PerChunk) -> bool:

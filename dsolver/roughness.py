@@ -19,7 +19,12 @@ AXES: Final[tuple[Triple, ...]] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether couplings jump from point to point in more than `PART` of the rows; the same on every rank.
+    """Whether couplings jump from point to point in more than `PART` of the rows: see `jumping`."""
+    return jumping(engine, offsets, weights) > PART
+
+
+def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+    """In which part of the rows, along each axis, couplings jump from point to point; the same on every rank.
 
     Anisotropy is not rough, for the two neighbors along one axis are compared; nor are boundaries and masked cells,
     where one of the couplings is zero.
@@ -36,7 +41,7 @@ def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
         engine.run(DOT, counts.at(place), one, parts)
         engine.total(parts, scalar)
     found, among = engine.read(jumps, pairs)
-    return found > PART * among
+    return found / among if among else 0.0
 
 
 @final

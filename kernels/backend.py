@@ -126,7 +126,7 @@ class Backend(ABC):
         """Storage order of rows whose colors (int32 (rows,), 0 .. colors - 1) are given in lattice order."""
 
     @abstractmethod
-    def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> Any:
+    def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> Any:
         """The local part of a chunk's matrix in this backend's own form.
 
         Args:

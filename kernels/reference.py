@@ -106,7 +106,9 @@ class NumpyBackend(Backend):
             shape=shape,
         )
 
-    def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> TextbookMatrix:
+    def matrix(
+        self, layout: Layout, rows: StencilRows | Entries, coarse: npt.NDArray[np.bool_] | None
+    ) -> TextbookMatrix:
         columns, values = _entries(rows)
         index = np.arange(layout.rows, dtype=np.int64)
         own = (columns >= 0) & (columns < layout.rows)
@@ -355,8 +357,10 @@ def _dot(x: Real, y: Real) -> float:
     return float(x.astype(np.float64, copy=False) @ y.astype(np.float64, copy=False))
 
 
-def _entries(rows: StencilRows) -> tuple[I64, F64]:
+def _entries(rows: StencilRows | Entries) -> tuple[I64, F64]:
     """Columns (or -1) and values (K, rows) of all rows."""
+    if isinstance(rows, Entries):
+        return rows.columns.astype(np.int64), rows.values
     nx, ny, _ = rows.shape
     index = np.arange(rows.rows, dtype=np.int64)
     center = index % nx + 1 + (nx + 2) * ((index // nx) % ny + 1 + (ny + 2) * (index // (nx * ny) + 1))

@@ -73,7 +73,7 @@ class CpuBackend(Backend):
             rows=len(color), size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
         )
 
-    def matrix(self, layout: Layout, rows: StencilRows, coarse: npt.NDArray[np.bool_] | None) -> Matrix:
+    def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: npt.NDArray[np.bool_] | None) -> Matrix:
         coarse = np.zeros(layout.rows, dtype=np.bool_) if coarse is None else coarse
         stored = layout.row[SLICE:-SLICE]
         diagonal = np.ones(layout.size)
@@ -120,7 +120,9 @@ class CpuBackend(Backend):
         touched = fine_of[coarse.position] // SLICE
         return Transfer(coarse_of=coarse_of, fine_of=fine_of, slices=(int(touched.min()), int(touched.max()) + 1))
 
-    def _entries(self, rows: StencilRows, wanted: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], F64]:
+    def _entries(self, rows: StencilRows | Entries, wanted: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], F64]:
+        if isinstance(rows, Entries):
+            return self._candidates(rows, wanted)
         columns = np.empty((len(rows.offsets), len(wanted)), dtype=np.int32)
         values = np.empty(columns.shape)
         weights = rows.weights.reshape(len(rows.offsets), -1)
@@ -149,7 +151,7 @@ class CpuBackend(Backend):
             out.append(np.flatnonzero(reads).astype(np.int32) + np.int32(batch.start))
         return np.concatenate(out)
 
-    def _diagonal(self, rows: StencilRows, stored: npt.NDArray[np.int32], diagonal: F64) -> None:
+    def _diagonal(self, rows: StencilRows | Entries, stored: npt.NDArray[np.int32], diagonal: F64) -> None:
         diagonal[stored >= 0] = 0.0
         for batch in _batches(stored):
             columns, values = self._entries(rows, stored[batch])

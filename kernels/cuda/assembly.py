@@ -53,7 +53,7 @@ def _in_order(color: Array, shape: tuple[int, int, int]) -> Layout:
 
 
 def matrix(
-    where: Layout, rows: StencilRows, coarse: Array | None, dtype: np.dtype[Any], *, runs: bool = True
+    where: Layout, rows: StencilRows | Entries, coarse: Array | None, dtype: np.dtype[Any], *, runs: bool = True
 ) -> CudaMatrix:
     """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
 
@@ -64,7 +64,7 @@ def matrix(
         dtype: of the values.
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
     """
-    stencil = _stencil_arguments(rows)
+    stencil = _table_arguments(rows.columns, rows.values) if isinstance(rows, Entries) else _stencil_arguments(rows)
     coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
     stored = where.row[SLICE:-SLICE]
     diagonal = cupy.ones(where.size, dtype)

@@ -75,7 +75,7 @@ class CudaBackend(Backend):
     def layout(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
         return assembly.layout(cupy.asarray(color, dtype=np.int32), colors, shape)
 
-    def matrix(self, layout: Layout, rows: StencilRows, coarse: Array | None) -> CudaMatrix:
+    def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse, self.dtype)
 
     def constant_matrix(self, stencil: ConstantStencil) -> CudaStencil:

@@ -1,0 +1,222 @@
+"""Small levels whose couplings jump from point to point: coarsened along strong couplings, wherever they lead.
+
+A coarse point of the lattice then stands for points that it is hardly coupled to, and clusters of strongly coupled
+points have none at all. `dsolver.kernels.algebraic` chooses coarse points by couplings instead. Such levels have no
+lattice and no colors: they are smoothed by polynomials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.grids import in_lattice_order, numbered
+from dsolver.kernels import Backend
+from dsolver.kernels import algebraic as rows_on_host
+from dsolver.kernels.algebraic import Rows
+from dsolver.kernels.contract import (
+    CHEBYSHEV,
+    COPY,
+    DOT,
+    JACOBI,
+    PROLONG_ADD,
+    RESTRICT_FULL,
+    SPMV,
+    WAXPBY,
+)
+from dsolver.kernels.layout import Layout
+from dsolver.partition import Offsets, Partition
+from dsolver.roughness import jumping
+
+BLOCKY: Final = 0.3
+"""Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
+blocks of one cell have a third to a half, of two cells a quarter, white noise a fifth."""
+MOST_ROWS: Final = 64**3
+"""Rows of the first level at most: its coarse points are chosen by one thread of the host, in 0.8 s."""
+WIDEST: Final = 1000
+"""Entries of a row at most; slices of the GPU count to 1023."""
+SAFETY: Final = 1.1
+"""What the largest eigenvalue that a few steps have found is multiplied by."""
+RATIO: Final = 4.0
+"""The smoother damps eigenvalues of D⁻¹A between the largest / RATIO and the largest."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class AlgebraicLevel:
+    """A level without lattice, on one chunk. Of the first one, which has a lattice, only the way down is here.
+
+    Attributes:
+        layout: the storage order of its rows, which is that of their numbers.
+        matrix: its rows, in the backend's form.
+        damped: the same with the diagonal multiplied by the largest eigenvalue of D⁻¹A.
+        inverse: a `DenseInverse` on the coarsest level, else None.
+        lattice: the storage order of the next coarser level.
+        restriction: R.
+        prolongation: P.
+        halo, halo_matrix, restriction_halo, prolongation_halo: None: there are no neighbors.
+    """
+
+    layout: Layout
+    matrix: Any = None
+    damped: Any = None
+    inverse: Any = None
+    lattice: Layout | None = None
+    restriction: Any = None
+    prolongation: Any = None
+    halo: None = None
+    halo_matrix: None = None
+    restriction_halo: None = None
+    prolongation_halo: None = None
+
+
+def wanted(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> bool:
+    """Whether a level of a rough problem is to be coarsened by couplings; the same on every rank.
+
+    Args:
+        engine: of the level.
+        partition: its chunks.
+        offsets: of its rows' columns.
+        weights: float64 (K rows,) of every chunk.
+    """
+    if len(partition) > 1 or partition.domain.points > MOST_ROWS:
+        return False
+    return jumping(engine, offsets, weights) > BLOCKY
+
+
+def count_of(engine: Engine, made: PerChunk) -> int:
+    """How many levels `MakeAlgebraic` has made, the first one included; 0 where rows became too long."""
+    counts, one, parts = engine.per_chunk(_count, made), engine.per_chunk(_one), engine.parts()
+    total = engine.scalar(0.0)
+    engine.run(DOT, counts, one, parts)
+    engine.total(parts, total)
+    return int(engine.read(total)[0])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeAlgebraic:
+    """Makes all levels from one on that is one chunk.
+
+    Attributes:
+        depth: of that level.
+        partition: its chunk.
+        offsets: of its rows' columns.
+        last: rows of the coarsest level at most.
+        singular: whether constants are in the null space.
+    """
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+    last: int
+    singular: bool
+
+    def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> tuple[Any, ...]:
+        """An `AlgebraicLevel` for each level, at its number."""
+        around = numbered(np, self.partition, 0, self.offsets)
+        values = np.ascontiguousarray(backend.to_host(weights), dtype=np.float64).reshape(len(self.offsets), -1)
+        a, here = rows_on_host.of_stencil(self.offsets, around, values), layout
+        made: list[AlgebraicLevel] = []
+        while a.size > self.last:
+            below = rows_on_host.coarser(a)
+            if max(below.matrix.width, below.restriction.width) > WIDEST:
+                return (None,) * self.depth
+            lattice = in_lattice_order(backend, (below.matrix.size, 1, 1))
+            level = AlgebraicLevel(
+                layout=here,
+                lattice=lattice,
+                restriction=backend.product(lattice, here, below.restriction.table(backend.xp), in_order=True),
+                prolongation=backend.product(here, lattice, below.prolongation.table(backend.xp), in_order=False),
+                **(_smoothed(backend, here, a) if made else {}),
+            )
+            made.append(level)
+            a, here = below.matrix, lattice
+        dense = a.dense()
+        inverse = backend.dense_inverse(here, (dense + dense.T) / 2, singular=self.singular)
+        made.append(AlgebraicLevel(layout=here, inverse=inverse))
+        backend.synchronize()
+        return (*(None,) * self.depth, *made)
+
+
+def _smoothed(backend: Backend, layout: Layout, a: Rows) -> dict[str, Any]:
+    """The matrix, and what its smoother divides by."""
+    matrix = backend.matrix(layout, a.table(backend.xp), None)
+    factors = backend.xp.full(layout.shape, SAFETY * rows_on_host.largest_eigenvalue(a))
+    return {"matrix": matrix, "damped": backend.scale_diagonal(matrix, factors)}
+
+
+def _count(backend: Backend, _: int, made: tuple[Any, ...]) -> Any:
+    """float64 (1,)."""
+    return backend.xp.full(1, float(sum(level is not None for level in made)))
+
+
+def _one(backend: Backend, _: int) -> Any:
+    """float64 (1,)."""
+    return backend.xp.ones(1)
+
+
+# -- in a cycle --------------------------------------------------------------------------------------------------------
+
+
+def polynomial(ratio: float) -> tuple[float, float, float]:
+    """Two steps of the Chebyshev iteration for eigenvalues in 1/ratio .. 1 (Saad, Iterative Methods, algorithm 12.1).
+
+    The first is x += first D⁻¹ r; the second goes on in that direction d: d = keep d + gain D⁻¹ (r - A x), x += d.
+
+    Returns:
+        first, keep and gain.
+    """
+    center, half = (1.0 + 1.0 / ratio) / 2.0, (1.0 - 1.0 / ratio) / 2.0
+    before = half / center
+    rho = 1.0 / (2.0 / before - before)
+    return 1.0 / center, rho * before, 2.0 * rho / half
+
+
+@final
+class AlgebraicStep:
+    """What a level without lattice does in a cycle: V(1,1) with a polynomial of degree two before and after.
+
+    Gauss-Seidel with the 20 to 30 colors that such rows need takes as many iterations and as many launches a sweep as
+    this takes in all.
+
+    Attributes:
+        rc: the coarser level's right-hand side.
+        xc: its solution.
+    """
+
+    def __init__(self, engine: Engine, level: PerChunk) -> None:
+        self._engine = engine
+        self._matrix, self._damped = level.at("matrix"), level.at("damped")
+        self._restriction, self._prolongation = level.at("restriction"), level.at("prolongation")
+        layout, coarse = level.at("layout"), level.at("lattice")
+        self._w, self._y, self._d = (engine.field(layout) for _ in range(3))
+        self.rc, self.xc = engine.field(coarse), engine.field(coarse)
+        self._first, self._keep, self._gain = polynomial(RATIO)
+
+    def descend(self, r: Field, x: Field) -> None:
+        """The pre-smoother from zero, and the residual restricted."""
+        run = self._engine.run
+        run(JACOBI, self._damped, r, self._first, x)
+        run(COPY, x, self._d)
+        self._step(r, x, self._keep, self._gain)
+        self.residual(r, x, self._y)
+        run(RESTRICT_FULL, self._restriction, self._y, self.rc)
+
+    def ascend(self, r: Field, x: Field) -> None:
+        """The correction, and the post-smoother."""
+        self._engine.run(PROLONG_ADD, self._prolongation, self.xc, x)
+        self._step(r, x, 0.0, self._first)
+        self._step(r, x, self._keep, self._gain)
+
+    def residual(self, r: Field, x: Field, out: Field) -> None:
+        """out = r - A x."""
+        self._engine.run(SPMV, self._matrix, x, self._w)
+        self._engine.run(WAXPBY, 1.0, r, -1.0, self._w, out)
+
+    def _step(self, r: Field, x: Field, keep: float, gain: float) -> None:
+        self._engine.run(SPMV, self._matrix, x, self._w)
+        self._engine.run(CHEBYSHEV, self._damped, r, self._w, keep, gain, self._d, x)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dsolver import kernels
+from dsolver.grids import in_lattice_order, numbered
+from dsolver.kernels import algebraic
+from dsolver.kernels.algebraic import Rows
+from dsolver.partition import Partition
+from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
+
+F64 = npt.NDArray[np.float64]
+GRID = (7, 6, 5)
+RNG = np.random.default_rng(5)
+
+
+def lattice(sigma: float = 0.0) -> tuple[Any, F64, F64]:
+    """Offsets, weights (27, rows) of links that jump by 10⁴, in lattice order, and the same matrix densely."""
+    points = GRID[0] * GRID[1] * GRID[2]
+    kappa = np.where(RNG.random(points) < 0.5, 1e4, 1.0)
+    around = numbered(np, Partition(GRID), 0, BOX_OFFSETS)
+    nx, ny, nz = GRID
+    weights, dense = np.zeros((27, points)), np.zeros((points, points))
+    for number, (i, j, k) in enumerate(BOX_OFFSETS):
+        columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
+        if (i, j, k) == (0, 0, 0):
+            continue
+        link = np.where(columns >= 0, 2.0 / (1.0 / kappa + 1.0 / kappa[columns]), 0.0)
+        weights[number] = -link
+        dense[np.flatnonzero(columns >= 0), columns[columns >= 0]] = -link[columns >= 0]
+    weights[13] = sigma - weights.sum(axis=0)
+    dense[np.diag_indices(points)] = weights[13]
+    return BOX_OFFSETS, weights, dense
+
+
+def sparse(dense: F64) -> Rows:
+    row, column = np.nonzero(dense)
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(dense)))]).astype(np.int64)
+    return Rows(start, column.astype(np.int32), dense[row, column])
+
+
+def rectangular(rows: Rows, columns: int) -> F64:
+    out = np.zeros((rows.size, columns))
+    out[np.repeat(np.arange(rows.size), np.diff(rows.start)), rows.columns] = rows.values
+    return out
+
+
+def test_rows_of_a_stencil_are_its_matrix() -> None:
+    offsets, weights, dense = lattice()
+    rows = algebraic.of_stencil(offsets, numbered(np, Partition(GRID), 0, offsets), weights)
+    assert np.array_equal(rows.dense(), dense)
+
+
+def test_an_entry_whose_mirror_image_was_rounded_to_zero_stays() -> None:
+    weights = np.zeros((7, 2))
+    weights[STAR_OFFSETS.index((0, 0, 0))] = 1.0
+    weights[STAR_OFFSETS.index((1, 0, 0)), 0] = -1e-17
+    rows = algebraic.of_stencil(STAR_OFFSETS, numbered(np, Partition((2, 1, 1)), 0, STAR_OFFSETS), weights)
+    assert np.diff(rows.start).tolist() == [2, 2]
+
+
+def test_interpolation_keeps_constants_and_the_coarse_matrix_is_galerkins() -> None:
+    _, _, dense = lattice()
+    below = algebraic.coarser(sparse(dense))
+    count = below.matrix.size
+    p = rectangular(below.prolongation, count)
+    assert 10 < count < len(dense) / 3
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-9)
+    assert {tuple(row) for row in np.eye(count)} <= {tuple(row) for row in p}  # coarse points take their own value
+    assert np.array_equal(rectangular(below.restriction, len(dense)), p.T)
+    np.testing.assert_allclose(rectangular(below.matrix, count), p.T @ dense @ p, atol=1e-9 * dense.max())
+
+
+def test_every_point_depends_strongly_on_a_coarse_one() -> None:
+    _, _, dense = lattice(sigma=0.1)
+    below = algebraic.coarser(sparse(dense))
+    p = rectangular(below.prolongation, below.matrix.size)
+    is_coarse = (p == 1.0).sum(axis=1) * (np.count_nonzero(p, axis=1) == 1) > 0
+    strong = -dense >= algebraic.STRONG * (-dense).max(axis=1, keepdims=True)
+    assert (strong[~is_coarse][:, is_coarse].any(axis=1)).all()
+
+
+def test_the_coarse_correction_sees_what_gauss_seidel_leaves() -> None:
+    _, _, dense = lattice(sigma=1e-3)
+    below = algebraic.coarser(sparse(dense))
+    p = rectangular(below.prolongation, below.matrix.size)
+    smooth = np.eye(len(dense)) - np.linalg.solve(np.tril(dense), dense)
+    correct = np.eye(len(dense)) - p @ np.linalg.solve(p.T @ dense @ p, p.T @ dense)
+    assert np.abs(np.linalg.eigvals(smooth)).max() > 0.99
+    assert np.abs(np.linalg.eigvals(correct @ smooth)).max() < 0.5
+
+
+def test_largest_eigenvalue_comes_from_below() -> None:
+    _, _, dense = lattice(sigma=0.1)
+    exact = np.linalg.eigvals(dense / dense.diagonal()[:, None]).real.max()
+    assert 0.9 * exact < algebraic.largest_eigenvalue(sparse(dense)) <= exact * (1 + 1e-12)
+
+
+def test_rows_without_couplings_become_one_coarse_point() -> None:
+    below = algebraic.coarser(sparse(np.diag([2.0, 3.0, 4.0])))
+    assert below.matrix.dense().tolist() == [[2.0]]
+    assert np.diff(below.prolongation.start).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_a_matrix_from_a_table_multiplies_as_it_should(backend: str) -> None:
+    _, _, dense = lattice(sigma=0.1)
+    made = kernels.load(backend)
+    layout = in_lattice_order(made, (len(dense), 1, 1))
+    matrix = made.matrix(layout, sparse(dense).table(np), None)
+    x, y = made.zeros(layout.size), made.zeros(layout.size)
+    x[layout.position] = RNG.standard_normal(len(dense))
+    made.kernel("spmv")(matrix, x, y)
+    np.testing.assert_allclose(y[layout.position], dense @ x[layout.position], rtol=1e-11, atol=1e-8)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+def test_a_table_without_a_diagonal_is_refused(backend: str) -> None:
+    made = kernels.load(backend)
+    dense = np.array([[1.0, -1.0], [-1.0, 0.0]])
+    with pytest.raises(ZeroDivisionError, match="row 1 "):
+        made.matrix(in_lattice_order(made, (2, 1, 1)), sparse(dense).table(np), None)

@@ -1,0 +1,143 @@
+"""Random blocks of two cells: from the first coarse level on couplings jump from point to point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import dsolver
+from dsolver import algebraic, hierarchy, kernels, problems
+from dsolver.cycle import MultigridCycle
+from dsolver.engines.eager import EagerEngine
+from dsolver.hierarchy import Level, Rows
+from dsolver.partition import Partition, Triple
+from dsolver.problems import STAR_OFFSETS, Problem
+
+GRID = (24, 22, 20)
+RNG = np.random.default_rng(1)
+KAPPA = np.kron(np.where(RNG.random((12, 11, 10)) < 0.5, 1e4, 1.0), np.ones((2, 2, 2)))
+B = RNG.random(GRID) - 0.5
+
+
+def problem(kappa: Any = KAPPA, **options: Any) -> Problem:
+    return problems.diffusion(kappa.shape, kappa, **options)
+
+
+def levels_of(grid: Triple, kappa: Any, backend: str = "cpu") -> tuple[EagerEngine, list[Level]]:
+    """The levels of a diffusion matrix on one chunk."""
+    partition = Partition(grid)
+    engine = EagerEngine(partition, kernels.load(backend))
+    weights = np.zeros((7, *grid[::-1]))
+    ghosted = np.pad(kappa.T, 1)
+    center = STAR_OFFSETS.index((0, 0, 0))
+    for number, (i, j, k) in enumerate(STAR_OFFSETS):
+        if number != center:
+            other = ghosted[1 + k : 1 + k + grid[2], 1 + j : 1 + j + grid[1], 1 + i : 1 + i + grid[0]]
+            link = 2.0 * kappa.T * other / (kappa.T + other)
+            weights[number] = -link
+            weights[center] += np.where(other > 0.0, link, 2.0 * kappa.T)
+    made = engine.per_chunk(lambda *_: weights.reshape(-1))
+    return engine, hierarchy.build(
+        engine, Rows(partition=partition, offsets=STAR_OFFSETS, weights=made, constant=False)
+    )
+
+
+def applied(backend: str, vectors: Any) -> Any:
+    """M times each vector, on a lattice small enough for dense algebra."""
+    grid = vectors.shape[1:]
+    kappa = KAPPA[: grid[0], : grid[1], : grid[2]]
+    engine, levels = levels_of(grid, kappa, backend)
+    assert [level.algebraic for level in levels] == [False, False, True]
+    cycle = MultigridCycle(levels, 2, 2)
+    layout = levels[0].chunks.at("layout")
+    r, z = engine.field(layout), engine.field(layout)
+    out = []
+    for vector in vectors:
+        engine.load({0: vector}, layout, r)
+        cycle.apply(r, z)
+        out.append(engine.unload(z, layout)[0])
+    return np.array(out)
+
+
+def test_the_polynomial_is_chebyshevs() -> None:
+    first, keep, gain = algebraic.polynomial(4.0)
+    x = np.linspace(0.25, 1.0, 1001)
+    left = 1.0 - first * x
+    step = keep * first + gain * left
+    left = left - step * x
+    worst = 1.0 / np.cosh(2.0 * np.arccosh(1.25 / 0.75))
+    assert np.abs(left).max() == pytest.approx(worst)
+    assert left[0] == pytest.approx(worst)
+    assert left[-1] == pytest.approx(worst)
+
+
+def test_backends_agree_on_levels_without_a_lattice() -> None:
+    vectors = RNG.standard_normal((2, 16, 14, 18))
+    np.testing.assert_allclose(applied("cpu", vectors), applied("numpy", vectors), rtol=1e-8, atol=1e-12)
+
+
+def test_the_cycle_is_symmetric_and_positive() -> None:
+    vectors = RNG.standard_normal((12, 16, 14, 18))
+    gram = np.einsum("aijk,bijk->ab", applied("cpu", vectors), vectors)
+    np.testing.assert_allclose(gram, gram.T, rtol=1e-6, atol=1e-9 * np.abs(gram).max())
+    assert np.linalg.eigvalsh(gram).min() > 0.0
+
+
+def test_fewer_iterations_than_on_the_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
+    kappa = np.kron(np.where(RNG.random((20, 20, 20)) < 0.5, 1e4, 1.0), np.ones((2, 2, 2)))
+    b = RNG.random(kappa.shape) - 0.5
+    found = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu")
+    monkeypatch.setattr(algebraic, "BLOCKY", 1.0)
+    lattice = dsolver.solve(problem(kappa), b, rtol=1e-9, device="cpu")
+    assert found.converged
+    assert found.iterations <= 12
+    assert lattice.iterations >= found.iterations + 8
+
+
+@pytest.mark.parametrize("chunks", [(2, 1, 1), (2, 2, 2), (1, 1, 3)])
+def test_iterations_do_not_depend_on_the_cut(chunks: Triple) -> None:
+    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu")
+    cut = dsolver.solve(problem(chunks=chunks), B, rtol=1e-9, device="cpu")
+    assert one.converged
+    assert cut.converged
+    assert abs(one.iterations - cut.iterations) <= 1
+
+
+def test_without_fixed_values_and_in_float32() -> None:
+    b = B - B.mean()
+    for options in ({}, {"precond_dtype": "float32"}):
+        found = dsolver.solve(problem(bc="neumann"), b, rtol=1e-9, device="cpu", **options)  # type: ignore[arg-type]
+        assert found.converged, options
+        assert found.iterations <= 14
+        assert abs(found.x.mean()) < 1e-9 * np.abs(found.x).max()
+
+
+def test_rows_that_grow_too_long_leave_the_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algebraic, "WIDEST", 10)
+    _, levels = levels_of(GRID, KAPPA)
+    assert not any(level.algebraic for level in levels)
+    assert levels[-1].inverse is not None
+
+
+def test_engines_give_the_same_bits() -> None:
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        serial = dsolver.solve(problem(chunks=(2, 1, 1)), B, engine="reference", device="cpu", maxiter=5)
+        for engine in ("resident", "graph"):
+            found = dsolver.solve(
+                problem(chunks=(2, 1, 1)),
+                B,
+                client=client,
+                engine=engine,
+                device="cpu",
+                maxiter=5,
+            )
+            assert found.residuals == serial.residuals, engine
+            assert np.array_equal(np.asarray(found.x), serial.x), engine
