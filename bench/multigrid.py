@@ -77,9 +77,11 @@ def check() -> None:
     rng = np.random.default_rng(0)
     grid = (50, 41, 36)
     kappa = np.exp(rng.standard_normal(grid))
+    jumps = np.kron(np.where(rng.random((25, 21, 18)) < 0.5, 1e4, 1.0), np.ones((2, 2, 2)))[:, :41]
     cases = {
         "27 points": problems.poisson27(grid),
         "rough": problems.diffusion(grid, kappa),
+        "blocks": problems.diffusion(grid, jumps),
         "periodic": problems.diffusion(grid, kappa, bc="periodic"),
     }
     b = rng.standard_normal(grid)

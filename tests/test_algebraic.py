@@ -39,7 +39,7 @@ def levels_of(grid: Triple, kappa: Any, backend: str = "cpu") -> tuple[EagerEngi
             link = 2.0 * kappa.T * other / (kappa.T + other)
             weights[number] = -link
             weights[center] += np.where(other > 0.0, link, 2.0 * kappa.T)
-    made = engine.per_chunk(lambda *_: weights.reshape(-1))
+    made = engine.per_chunk(lambda on, _: on.asarray(weights.reshape(-1)))
     return engine, hierarchy.build(
         engine, Rows(partition=partition, offsets=STAR_OFFSETS, weights=made, constant=False)
     )
@@ -58,7 +58,7 @@ def applied(backend: str, vectors: Any) -> Any:
     for vector in vectors:
         engine.load({0: vector}, layout, r)
         cycle.apply(r, z)
-        out.append(engine.unload(z, layout)[0])
+        out.append(engine.backend.to_host(engine.unload(z, layout)[0]))
     return np.array(out)
 
 
@@ -74,9 +74,10 @@ def test_the_polynomial_is_chebyshevs() -> None:
     assert left[-1] == pytest.approx(worst)
 
 
-def test_backends_agree_on_levels_without_a_lattice() -> None:
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_backends_agree_on_levels_without_a_lattice(backend: str) -> None:
     vectors = RNG.standard_normal((2, 16, 14, 18))
-    np.testing.assert_allclose(applied("cpu", vectors), applied("numpy", vectors), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(applied(backend, vectors), applied("numpy", vectors), rtol=1e-8, atol=1e-12)
 
 
 def test_the_cycle_is_symmetric_and_positive() -> None:

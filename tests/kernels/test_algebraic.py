@@ -15,6 +15,7 @@ from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
 F64 = npt.NDArray[np.float64]
 GRID = (7, 6, 5)
+BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 RNG = np.random.default_rng(5)
 
 
@@ -106,21 +107,22 @@ def test_rows_without_couplings_become_one_coarse_point() -> None:
     assert np.diff(below.prolongation.start).tolist() == [1, 0, 0]
 
 
-@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_matrix_from_a_table_multiplies_as_it_should(backend: str) -> None:
     _, _, dense = lattice(sigma=0.1)
     made = kernels.load(backend)
     layout = in_lattice_order(made, (len(dense), 1, 1))
-    matrix = made.matrix(layout, sparse(dense).table(np), None)
+    matrix = made.matrix(layout, sparse(dense).table(made.xp), None)
     x, y = made.zeros(layout.size), made.zeros(layout.size)
-    x[layout.position] = RNG.standard_normal(len(dense))
+    values = RNG.standard_normal(len(dense))
+    x[layout.position] = made.asarray(values)
     made.kernel("spmv")(matrix, x, y)
-    np.testing.assert_allclose(y[layout.position], dense @ x[layout.position], rtol=1e-11, atol=1e-8)
+    np.testing.assert_allclose(made.to_host(y[layout.position]), dense @ values, rtol=1e-11, atol=1e-8)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_table_without_a_diagonal_is_refused(backend: str) -> None:
     made = kernels.load(backend)
     dense = np.array([[1.0, -1.0], [-1.0, 0.0]])
     with pytest.raises(ZeroDivisionError, match="row 1 "):
-        made.matrix(in_lattice_order(made, (2, 1, 1)), sparse(dense).table(np), None)
+        made.matrix(in_lattice_order(made, (2, 1, 1)), sparse(dense).table(made.xp), None)
