@@ -122,7 +122,7 @@ class MakeAlgebraic:
         a, here = rows_on_host.of_stencil(self.offsets, around, values), layout
         made: list[AlgebraicLevel] = []
         while a.size > self.last:
-            below = rows_on_host.coarser(a)
+            below = rows_on_host.coarser(a, backend.host_threads)
             if max(below.matrix.width, below.restriction.width) > WIDEST:
                 return (None,) * self.depth
             lattice = in_lattice_order(backend, (below.matrix.size, 1, 1))

@@ -492,7 +492,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
         if levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights):
-            make_rest = algebraic.MakeAlgebraic(depth=depth, last=LAST, singular=rows.singular, **where)
+            make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=rows.singular, **where)
             if rest := _algebraic(view, level, depth, view.per_chunk(make_rest, layout, weights)):
                 return levels + rest
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)

@@ -2,8 +2,8 @@
 
 Classical algebraic multigrid (Brandt, McCormick, Ruge, in Sparsity and its Applications, 1985; Ruge, Stüben, in
 Multigrid Methods, SIAM 1987, chapter 4): coarse points are chosen so that every other point depends strongly on one of
-them, wherever on the lattice they lie. For small levels: loops of one thread, in a fixed order, so that whoever repeats
-them gets the same bits.
+them, wherever on the lattice they lie. For small levels: loops in a fixed order, so that whoever repeats them gets the
+same bits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dsolver.kernels.backend import Entries
 from dsolver.kernels.coarsening import NEGLIGIBLE
 from dsolver.kernels.cpu.compiled import compiled
+from dsolver.kernels.cpu.team import Team
 
 STRONG = 0.25
 """A coupling is strong if it is at least this part of the row's strongest one (Ruge and Stüben)."""
@@ -91,13 +92,32 @@ def of_stencil(
     return Rows(*_rows_of_stencil(numbering.reshape(-1), own, steps, opposite, weights))
 
 
-def coarser(a: Rows) -> Coarser:
-    """The next coarser level of a symmetric matrix with a positive diagonal."""
-    strong = Rows(*_strong(*a, STRONG))
-    number, count = _split(strong.start, strong.columns, *_pattern_transposed(strong.start, strong.columns, a.size))
-    p = Rows(*_interpolation(*a, strong.start, strong.columns, number))
+def coarser(a: Rows, threads: int = 1) -> Coarser:
+    """The next coarser level of a symmetric matrix with a positive diagonal.
+
+    Args:
+        a: the matrix.
+        threads: that share the work which is independent by rows; it changes no bit.
+    """
+    team = Team(threads)
+    strong = _filled(team, a.size, _count_strong, _fill_strong, a, STRONG)
+    transposed = _transposed(*strong, a.size)
+    number, count = _split(strong.start, strong.columns, transposed[0], transposed[1])
+    p = _filled(team, a.size, _count_weights, _fill_weights, a, strong, number)
     r = Rows(*_transposed(*p, count))
-    return Coarser(p, r, Rows(*_product(*r, *Rows(*_product(*a, *p, count)), count)))
+    ap = _filled(team, a.size, _count_product, _fill_product, a, p, count)
+    return Coarser(p, r, _filled(team, count, _count_product, _fill_product, r, ap, count))
+
+
+def _filled(team: Team, rows: int, count: Any, fill: Any, *arguments: Any) -> Rows:
+    """Rows that a loop fills after another one has counted their entries."""
+    start = np.zeros(rows + 1, dtype=np.int64)
+    team.run(count, 0, rows, *arguments, start[1:])
+    np.cumsum(start, out=start)
+    columns, values = np.empty(start[-1], dtype=np.int32), np.zeros(start[-1])
+    out = Rows(start, columns, values)
+    team.run(fill, 0, rows, *arguments, out)
+    return out
 
 
 def largest_eigenvalue(a: Rows) -> float:
@@ -146,40 +166,50 @@ def _rows_of_stencil(numbering: Any, own: Any, steps: Any, opposite: Any, weight
 
 
 @compiled()
-def _strong(start: Any, columns: Any, values: Any, part: Any) -> Any:
-    """The entries by which a row depends strongly on others. Positive ones off the diagonal never are."""
-    rows = len(start) - 1
-    out_start = np.zeros(rows + 1, np.int64)
-    out_columns, out_values = np.empty(len(columns), np.int32), np.empty(len(columns))
-    n = 0
-    for i in range(rows):
-        most = 0.0
-        for k in range(start[i], start[i + 1]):
-            if columns[k] != i:
-                most = max(most, -values[k])
-        for k in range(start[i], start[i + 1]):
-            if columns[k] != i and values[k] < 0.0 and -values[k] >= part * most:
-                out_columns[n] = columns[k]
-                out_values[n] = values[k]
-                n += 1
-        out_start[i + 1] = n
-    return out_start, out_columns[:n].copy(), out_values[:n].copy()
+def _strongest(i: Any, a: Any, part: Any) -> Any:
+    """What an entry of row i is at most if it is strong; positive ones off the diagonal never are."""
+    least = 0.0
+    for k in range(a.start[i], a.start[i + 1]):
+        if a.columns[k] != i:
+            least = min(least, a.values[k])
+    return part * least
 
 
 @compiled()
-def _pattern_transposed(start: Any, columns: Any, count: Any) -> Any:
+def _count_strong(first: Any, last: Any, a: Any, part: Any, counts: Any) -> None:
+    for i in range(first, last):
+        bound = _strongest(i, a, part)
+        for k in range(a.start[i], a.start[i + 1]):
+            counts[i] += a.columns[k] != i and a.values[k] < 0.0 and a.values[k] <= bound
+
+
+@compiled()
+def _fill_strong(first: Any, last: Any, a: Any, part: Any, out: Any) -> None:
+    """The entries by which rows depend strongly on others."""
+    for i in range(first, last):
+        bound, n = _strongest(i, a, part), out.start[i]
+        for k in range(a.start[i], a.start[i + 1]):
+            if a.columns[k] != i and a.values[k] < 0.0 and a.values[k] <= bound:
+                out.columns[n] = a.columns[k]
+                out.values[n] = a.values[k]
+                n += 1
+
+
+@compiled()
+def _transposed(start: Any, columns: Any, values: Any, count: Any) -> Any:
     out_start = np.zeros(count + 1, np.int64)
     for j in columns:
         out_start[j + 1] += 1
     for i in range(count):
         out_start[i + 1] += out_start[i]
-    place, out = out_start[:-1].copy(), np.empty(len(columns), np.int32)
+    place, out_columns, out_values = out_start[:-1].copy(), np.empty(len(columns), np.int32), np.empty(len(columns))
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
-            j = columns[k]
-            out[place[j]] = i
-            place[j] += 1
-    return out_start, out
+            n = place[columns[k]]
+            out_columns[n] = i
+            out_values[n] = values[k]
+            place[columns[k]] = n + 1
+    return out_start, out_columns, out_values
 
 
 @compiled()
@@ -282,119 +312,103 @@ def _settle(start: Any, columns: Any, state: Any) -> None:
 
 
 @compiled()
-def _interpolation(start: Any, columns: Any, values: Any, strong_start: Any, strong_columns: Any, number: Any) -> Any:
+def _count_weights(first: Any, last: Any, _: Any, strong: Any, number: Any, counts: Any) -> None:
+    for i in range(first, last):
+        counts[i] = 1
+        if number[i] < 0:
+            counts[i] = (number[strong.columns[strong.start[i] : strong.start[i + 1]]] >= 0).sum()
+
+
+@compiled()
+def _fill_weights(first: Any, last: Any, a: Any, strong: Any, number: Any, out: Any) -> None:
     """The classical interpolation to fine point i from the coarse points C that it depends on strongly.
 
     Each other point that it depends on strongly is what its own row makes of C; weakly coupled ones count as the
     point itself, and so do strong ones that see nothing of C (Ruge and Stüben, equations 4.28 and following).
     """
-    rows = len(start) - 1
-    out_start = np.zeros(rows + 1, np.int64)
-    for i in range(rows):
-        n = 1
-        if number[i] < 0:
-            n = (number[strong_columns[strong_start[i] : strong_start[i + 1]]] >= 0).sum()
-        out_start[i + 1] = out_start[i] + n
-    out_columns, out_values = np.empty(out_start[rows], np.int32), np.zeros(out_start[rows])
+    rows = len(a.start) - 1
     place = np.full(rows, -1, np.int64)  # of coarse points, where the weight of i stands
-    strong = np.full(rows, -1, np.int64)  # the last row that depends on a point strongly
-    for i in range(rows):
-        n = out_start[i]
+    leads = np.full(rows, -1, np.int64)  # the last row that depends on a point strongly
+    for i in range(first, last):
+        begin = n = out.start[i]
         if number[i] >= 0:
-            out_columns[n] = number[i]
-            out_values[n] = 1.0
+            out.columns[n] = number[i]
+            out.values[n] = 1.0
             continue
-        for j in strong_columns[strong_start[i] : strong_start[i + 1]]:
-            strong[j] = i
+        for j in strong.columns[strong.start[i] : strong.start[i + 1]]:
+            leads[j] = i
             if number[j] >= 0:
-                out_columns[n] = number[j]
+                out.columns[n] = number[j]
                 place[j] = n
                 n += 1
-        weights = out_values[out_start[i] : n]
-        center = _collapsed(i, start, columns, values, strong, place, out_start[i], weights)
+        weights = out.values[begin:n]
+        center = _collapsed(i, a, leads, place, begin, weights)
         if center > 0.0:
             weights /= -center
         else:
             weights[:] = 0.0
-    return out_start, out_columns, out_values
 
 
 @compiled()
-def _collapsed(i: Any, start: Any, columns: Any, values: Any, strong: Any, place: Any, first: Any, weights: Any) -> Any:
+def _collapsed(i: Any, a: Any, leads: Any, place: Any, begin: Any, weights: Any) -> Any:
     """Row i of A collapsed onto its coarse points, whose entries are added to weights, and the point itself.
 
     Returns:
         the entry of the point itself; 0 if it is rounding.
     """
     center = size = 0.0
-    for k in range(start[i], start[i + 1]):
-        j, value = columns[k], values[k]
+    for k in range(a.start[i], a.start[i + 1]):
+        j, value = a.columns[k], a.values[k]
         size += abs(value)
-        if j == i or strong[j] != i:
+        if j == i or leads[j] != i:
             center += value
-        elif place[j] >= first:
-            weights[place[j] - first] += value
-        elif not _shared(
-            value, columns[start[j] : start[j + 1]], values[start[j] : start[j + 1]], place, first, weights
-        ):
+        elif place[j] >= begin:
+            weights[place[j] - begin] += value
+        elif not _shared(value, j, a, place, begin, weights):
             center += value
     return center if center > NEGLIGIBLE * size else 0.0
 
 
 @compiled()
-def _shared(value: Any, columns: Any, values: Any, place: Any, first: Any, weights: Any) -> Any:
-    """Share an entry among the coarse points that its row sees, as that row weighs them; False if it sees none."""
+def _shared(value: Any, j: Any, a: Any, place: Any, begin: Any, weights: Any) -> Any:
+    """Share an entry among the coarse points that its column's row sees, as that weighs them; False if there are none."""
     seen = 0.0
-    for m in range(len(columns)):
-        if values[m] < 0.0 and place[columns[m]] >= first:
-            seen += values[m]
+    for k in range(a.start[j], a.start[j + 1]):
+        if a.values[k] < 0.0 and place[a.columns[k]] >= begin:
+            seen += a.values[k]
     if seen == 0.0:
         return False
-    for m in range(len(columns)):
-        if values[m] < 0.0 and place[columns[m]] >= first:
-            weights[place[columns[m]] - first] += value * (values[m] / seen)
+    for k in range(a.start[j], a.start[j + 1]):
+        if a.values[k] < 0.0 and place[a.columns[k]] >= begin:
+            weights[place[a.columns[k]] - begin] += value * (a.values[k] / seen)
     return True
 
 
 @compiled()
-def _transposed(start: Any, columns: Any, values: Any, count: Any) -> Any:
-    out_start, out_columns = _pattern_transposed(start, columns, count)
-    place, out_values = out_start[:-1].copy(), np.empty(len(values))
-    for i in range(len(start) - 1):
-        for k in range(start[i], start[i + 1]):
-            j = columns[k]
-            out_values[place[j]] = values[k]
-            place[j] += 1
-    return out_start, out_columns, out_values
+def _count_product(first: Any, last: Any, a: Any, b: Any, width: Any, counts: Any) -> None:
+    seen = np.full(width, -1, np.int64)  # the last row that has a column
+    for i in range(first, last):
+        for j in a.columns[a.start[i] : a.start[i + 1]]:
+            for column in b.columns[b.start[j] : b.start[j + 1]]:
+                counts[i] += seen[column] != i
+                seen[column] = i
 
 
 @compiled()
-def _product(start: Any, columns: Any, values: Any, b_start: Any, b_columns: Any, b_values: Any, b_width: Any) -> Any:
+def _fill_product(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> None:
     """The product of two sparse matrices, row by row (Gustavson, ACM Trans. Math. Softw. 4, 1978)."""
-    rows = len(start) - 1
-    out_start = np.zeros(rows + 1, np.int64)
-    place = np.full(b_width, -1, np.int64)
-    for i in range(rows):
-        n = out_start[i]
-        for k in range(start[i], start[i + 1]):
-            for m in range(b_start[columns[k]], b_start[columns[k] + 1]):
-                if place[b_columns[m]] < out_start[i]:
-                    place[b_columns[m]] = n
+    place = np.full(width, -1, np.int64)
+    for i in range(first, last):
+        begin = n = out.start[i]
+        for k in range(a.start[i], a.start[i + 1]):
+            j = a.columns[k]
+            for m in range(b.start[j], b.start[j + 1]):
+                column = b.columns[m]
+                if place[column] < begin:
+                    place[column] = n
+                    out.columns[n] = column
                     n += 1
-        out_start[i + 1] = n
-    out_columns, out_values = np.empty(out_start[rows], np.int32), np.zeros(out_start[rows])
-    place[:] = -1
-    for i in range(rows):
-        n = out_start[i]
-        for k in range(start[i], start[i + 1]):
-            for m in range(b_start[columns[k]], b_start[columns[k] + 1]):
-                j = b_columns[m]
-                if place[j] < out_start[i]:
-                    place[j] = n
-                    out_columns[n] = j
-                    n += 1
-                out_values[place[j]] += values[k] * b_values[m]
-    return out_start, out_columns, out_values
+                out.values[place[column]] += a.values[k] * b.values[m]
 
 
 @compiled()

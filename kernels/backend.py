@@ -89,6 +89,11 @@ class Backend(ABC):
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = np.dtype(dtype)
 
+    @property
+    def host_threads(self) -> int:
+        """Threads that share what set-up does on the host."""
+        return self.threads
+
     def lowered(self, dtype: str) -> Backend:
         """The same kernels for vectors and matrices of another value type."""
         from dsolver.kernels import load

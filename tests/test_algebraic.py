@@ -75,7 +75,8 @@ def test_the_polynomial_is_chebyshevs() -> None:
 
 
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_backends_agree_on_levels_without_a_lattice(backend: str) -> None:
+def test_backends_agree_on_levels_without_a_lattice(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(kernels.DENSE_ROWS, "cuda", 300)
     vectors = RNG.standard_normal((2, 16, 14, 18))
     np.testing.assert_allclose(applied(backend, vectors), applied("numpy", vectors), rtol=1e-8, atol=1e-12)
 

@@ -6,6 +6,7 @@ run on its device, so iterations can be captured in a CUDA graph.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -32,6 +33,8 @@ MOST_BLOCKS = 2048
 ITEMS_OF_BLOCK = THREADS * 4
 HALO_WARPS = 4
 """Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
+HOST_THREADS = 8
+"""Threads of the host at most that help a GPU's set-up: the GPUs of one host share its cores."""
 
 
 @final
@@ -62,6 +65,10 @@ class CudaBackend(Backend):
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
         self._stencils = StencilKernels(self.dtype, self._sum, lambda: self._scratch.here()[1])
+
+    @property
+    def host_threads(self) -> int:
+        return min(HOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         host: npt.NDArray[Any] = cupy.asnumpy(values)

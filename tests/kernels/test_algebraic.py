@@ -101,6 +101,13 @@ def test_largest_eigenvalue_comes_from_below() -> None:
     assert 0.9 * exact < algebraic.largest_eigenvalue(sparse(dense)) <= exact * (1 + 1e-12)
 
 
+def test_threads_change_no_bit() -> None:
+    _, _, dense = lattice()
+    one, four = (algebraic.coarser(sparse(dense), threads) for threads in (1, 4))
+    for ours, theirs in zip((*one.prolongation, *one.matrix), (*four.prolongation, *four.matrix), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
 def test_rows_without_couplings_become_one_coarse_point() -> None:
     below = algebraic.coarser(sparse(np.diag([2.0, 3.0, 4.0])))
     assert below.matrix.dense().tolist() == [[2.0]]
