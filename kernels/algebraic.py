@@ -371,7 +371,7 @@ def _collapsed(i: Any, a: Any, leads: Any, place: Any, begin: Any, weights: Any)
 
 @compiled()
 def _shared(value: Any, j: Any, a: Any, place: Any, begin: Any, weights: Any) -> Any:
-    """Share an entry among the coarse points that its column's row sees, as that weighs them; False if there are none."""
+    """Share an entry among the coarse points that row j sees, as that row weighs them; False if there are none."""
     seen = 0.0
     for k in range(a.start[j], a.start[j + 1]):
         if a.values[k] < 0.0 and place[a.columns[k]] >= begin:
