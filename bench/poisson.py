@@ -2,29 +2,21 @@
 
     python bench/poisson.py [--grid 512 512 512] [--bc dirichlet] [--precond-dtype float64]
     python bench/poisson.py --kappa smooth
-    python bench/poisson.py --grid 1024 1024 1024 --workers 4
 
 A solve of a small grid before compiles the kernels. b and kappa are on the GPU, b is random. kappa: smooth, between
-e^-1 and e; jumps, 1 or 10^4 in eight large blocks. With --workers, each of so many GPUs of this host is a Dask worker
-and makes its own part of b.
+e^-1 and e; jumps, 1 or 10^4 in eight large blocks.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from typing import Any
 
 import cupy
 
 import dsolver
 from dsolver import problems
-from dsolver.cluster import ClusterOptions, open_client
-from dsolver.containers import dask_array
-from dsolver.partition import Partition
-from dsolver.placement import balanced_cut, owners_of
-from dsolver.runtime import connect
 
 
 def kappa_of(grid: Any, kind: str) -> Any:
@@ -47,41 +39,18 @@ def run(grid: Any, bc: str, kind: str, dtype: Any, rtol: float) -> tuple[float, 
     kappa = kappa_of(grid, kind)
     b = cupy.random.default_rng(0).standard_normal(grid)
     b -= b.mean()
-    return timed(problem_of(grid, bc, kappa), b, dtype, rtol)
-
-
-def timed(problem: problems.Problem, b: Any, dtype: Any, rtol: float, client: Any = None) -> Any:
-    """The same for a problem and b."""
     cupy.cuda.Device().synchronize()
     began = time.perf_counter()
-    with dsolver.Solver(problem, client=client, device="cuda", precond_dtype=dtype) as solver:
+    with dsolver.Solver(problem_of(grid, bc, kappa), device="cuda", precond_dtype=dtype) as solver:
         cupy.cuda.Device().synchronize()
         made = time.perf_counter()
         solution = solver.solve(b, rtol=rtol)
         cupy.cuda.Device().synchronize()
         done = time.perf_counter()
+        again = solver.solve(b, rtol=rtol)
+        cupy.cuda.Device().synchronize()
+        print(f"    the same solver again: {time.perf_counter() - done:.3f} s, {again.iterations} iterations")
     return made - began, done - made, solution
-
-
-def random_block(shape: Any, seed: int) -> Any:
-    """A part of b, on a worker's GPU."""
-    return cupy.random.default_rng(seed).standard_normal(shape)
-
-
-def distributed(client: Any, grid: Any, bc: str, dtype: Any, rtol: float) -> Any:
-    """The same on a cluster, one chunk a worker."""
-    workers = connect(client, device="cuda").workers
-    problem = replace(problem_of(grid, bc, 1.0), chunks=balanced_cut(grid, len(workers)))
-    partition = Partition(grid, problem.chunks)
-    owners = owners_of(partition, workers)
-    parts = {
-        chunk.number: client.submit(
-            random_block, chunk.box.shape, chunk.number, workers=[owners[chunk.number]], pure=False
-        )
-        for chunk in partition
-    }
-    client.gather([client.submit(type, part) for part in parts.values()])  # waits
-    return timed(problem, dask_array(partition, parts, cupy.empty((0, 0, 0))), dtype, rtol, client)
 
 
 def main() -> None:
@@ -91,25 +60,16 @@ def main() -> None:
     options.add_argument("--kappa", default="one", choices=("one", "smooth", "jumps"))
     options.add_argument("--precond-dtype", default="float64")
     options.add_argument("--rtol", type=float, default=1e-8)
-    options.add_argument("--workers", type=int)
     arguments = options.parse_args()
     bc = arguments.bc or ("points" if arguments.kappa == "one" else "dirichlet")
-    if arguments.workers and (arguments.kappa != "one" or bc not in ("points", "dirichlet")):
-        raise SystemExit("several workers make b for constant coefficients and Dirichlet values alone")
-    with open_client(ClusterOptions(workers=arguments.workers, device="cuda")) as client:
-        for grid in ((64, 64, 64), tuple(arguments.grid)):
-            if client is None:
-                setup, solve, solution = run(grid, bc, arguments.kappa, arguments.precond_dtype, arguments.rtol)
-            else:
-                setup, solve, solution = distributed(client, grid, bc, arguments.precond_dtype, arguments.rtol)
-            residual = solution.true_residual / solution.b_norm
-            print(
-                f"{grid} {bc}, kappa {arguments.kappa}, {arguments.precond_dtype}: set-up {setup:.3f} s + "
-                f"solve {solve:.3f} s = {setup + solve:.3f} s, {solution.iterations} iterations, {solution.status}, "
-                f"residual {residual:.1e}, {solution.engine}",
-                flush=True,
-            )
-            del solution
+    for grid in ((64, 64, 64), tuple(arguments.grid)):
+        setup, solve, solution = run(grid, bc, arguments.kappa, arguments.precond_dtype, arguments.rtol)
+        residual = solution.true_residual / solution.b_norm
+        print(
+            f"{grid} {bc}, kappa {arguments.kappa}, {arguments.precond_dtype}: set-up {setup:.3f} s + "
+            f"solve {solve:.3f} s = {setup + solve:.3f} s, "
+            f"{solution.iterations} iterations, {solution.status}, residual {residual:.1e}"
+        )
 
 
 if __name__ == "__main__":

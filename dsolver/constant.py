@@ -72,11 +72,13 @@ class StarDescent:
     """The way from a star on the whole grid to the next coarser level and back.
 
     Attributes:
+        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
         coarse: the storage order of the restricted residual.
         lattice: the lattice order of what is prolonged.
         transfer: both products, with the sweeps, in the backend's form.
     """
 
+    weights: Any
     coarse: Layout
     lattice: Layout
     transfer: Any
@@ -89,20 +91,20 @@ class MakeStarDescent:
 
     coarse: Coarse
 
-    def __call__(self, backend: Backend, _: int, stencil: ConstantStencil) -> tuple[tuple[StarDescent, Any]]:
-        """The `StarDescent` of the only chunk, and the coarser level's rows: float64 (27 coarse rows,)."""
+    def __call__(self, backend: Backend, _: int, stencil: ConstantStencil) -> tuple[StarDescent]:
+        """The `StarDescent` of the only chunk."""
         below = self.coarse.partition
         shape = below.grid
         target = colored(backend, below, below[0].box, BOX_OFFSETS)
         lattice = in_lattice_order(backend, shape)
         descent = StarDescent(
+            weights=coarse_weights(backend, stencil, shape),
             coarse=target,
             lattice=lattice,
             transfer=backend.constant_transfer(star_transfer(stencil, target, lattice)),
         )
-        weights = coarse_weights(backend, stencil, shape)
         backend.synchronize()
-        return ((descent, weights),)
+        return (descent,)
 
 
 def coarse_weights(backend: Backend, stencil: ConstantStencil, shape: Triple) -> Any:

@@ -66,6 +66,7 @@ class Descent:
     """The way of one chunk from a level to the next coarser one and back.
 
     Attributes:
+        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
         coarse: the storage order of the restricted residual: the coarser level's; lattice order where that is gathered.
         lattice: the lattice order of what is prolonged: the chunk's coarse points; where they are gathered, all.
         restriction: R, in own fine points.
@@ -77,6 +78,7 @@ class Descent:
         prolongation_halo: what multiplies that.
     """
 
+    weights: Any
     coarse: Layout
     lattice: Layout
     restriction: Any
@@ -211,17 +213,7 @@ class MakeDescent:
     coarse: Coarse
 
     def __call__(self, backend: Backend, number: int, layout: Layout, weights: Any) -> Numbered:
-        """The `Descent` of a chunk whose rows have this layout, and the coarser level's rows.
-
-        Args:
-            backend: the kernels.
-            number: of the chunk.
-            layout: the storage order of its rows.
-            weights: as from `MakeSurrounded`, or (K,).
-
-        Returns:
-            Both at the level's number; the rows are float64 (27 coarse rows,), offset after offset.
-        """
+        """The `Descent` of a chunk whose rows have this layout; weights as from `MakeSurrounded`, or (K,)."""
         number = _own(self.partition, number)
         xp, below = backend.xp, self.coarse
         whole = below.gathered
@@ -253,6 +245,7 @@ class MakeDescent:
         prolong_halo = backend.halo_product(layout, lattice, prolongation)
         no_halo = backend.halo_layout(target, [], [])
         descent = Descent(
+            weights=rows.reshape(-1),
             coarse=target,
             lattice=lattice,
             restriction=restrict,
@@ -263,7 +256,7 @@ class MakeDescent:
             prolongation_halo=prolong_halo,
         )
         backend.synchronize()
-        return _numbered(self.depth, (descent, rows.reshape(-1)))
+        return _numbered(self.depth, descent)
 
 
 @final
@@ -498,17 +491,14 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)
         level.star = bool(what) and _known(engine, partition, below, *what)
         if level.star:
-            made = view.per_chunk(MakeStarDescent(coarse=below), *what)
+            descent = level.descent = view.per_chunk(MakeStarDescent(coarse=below), *what).at(depth)
         else:
             around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
             make = MakeDescent(depth=depth, coarse=below, **where)
-            del weights  # of the largest arrays that there are
-            made = view.per_chunk(make, layout, around)
+            descent = level.descent = view.per_chunk(make, layout, around).at(depth)
             del around
         what = ()
-        descent = level.descent = made.at(depth, 0)
-        weights, layout = made.at(depth, 1), descent.at("coarse")
-        del made
+        weights, layout = descent.at("weights"), descent.at("coarse")
         if below.gathered:
             alone = engine.alone(below.partition.grid)
             layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))

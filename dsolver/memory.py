@@ -32,7 +32,7 @@ CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """What launches add: the slice's place in two orders and room for a partial sum."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
-STAR_BYTES: Final = 100
+STAR_BYTES: Final = 110
 """The same where the finest level is a constant star on one chunk: coarse rows, and the next level's way down."""
 COARSENING_BYTES: Final = 260
 """Of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows, what R

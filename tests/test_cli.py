@@ -271,7 +271,9 @@ def test_info_tells_versions_and_what_gpus_lack(monkeypatch: pytest.MonkeyPatch)
 def test_info_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34))
     monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10", "nccl": "2.27"})
+    monkeypatch.setattr("dsolver.cli.info.launches", lambda: "measured for float64")
     out = good("info")
+    assert "launches of kernels: measured for float64" in out
     assert "GPU: A GPU, 16 GiB" in out
     assert "Everything for GPUs is there" in out
 
@@ -282,6 +284,24 @@ def test_what_is_missing_comes_with_how_to_get_it() -> None:
     )
     assert len(missing) >= 2
     assert all("pip install 'dsolver[cuda13]'" in line for line in missing)
+
+
+# --- tune ------------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_tuned_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.cli.tune.find_gpu", lambda: NO_GPU)
+    assert NO_GPU in refused("tune")
+
+
+@pytest.mark.gpu
+def test_tuning_says_what_it_tried_and_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSOLVER_CACHE", str(tmp_path))
+    out = good("tune", "--precond-dtype", "float64")
+    assert "ms for a pre- and a post-smoother" in out
+    assert f"kept in {tmp_path}" in out
+    assert list(tmp_path.iterdir())
+    assert "measured for float64" in good("info")
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------

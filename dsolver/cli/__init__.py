@@ -7,7 +7,7 @@ from typing import IO, Any, final
 import click
 
 import dsolver
-from dsolver.cli import cluster, hpcg, info, jobs, reports, solve
+from dsolver.cli import cluster, hpcg, info, jobs, reports, solve, tune
 from dsolver.errors import DsolverError
 
 EXAMPLES = """
@@ -57,6 +57,7 @@ def main() -> None:
 main.add_command(hpcg.command)
 main.add_command(solve.command)
 main.add_command(info.command)
+main.add_command(tune.command)
 main.add_command(cluster.group)
 main.add_command(reports.command)
 for job_command in jobs.commands:

@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.backend import Entries, StencilRows
+from dsolver.kernels.cuda import flow
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
@@ -130,12 +131,8 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
 
 def with_launches(a: Matrix) -> CudaMatrix:
     """The matrix with what its launches need."""
-    ends = cupy.asarray(a.layout.color_slices - 1)
-    widths = (a.local.start[1:] - a.local.start[:-1]) // SLICE
-    upper_before = _running_sum(widths - a.local.upper)
-    has_upper = cupy.diff(upper_before[ends]).get() > 0
-    by_color = _packed(a.local, cupy.arange(len(widths), dtype=np.int32))
-    forward, backward = sweeps(a.layout, has_upper, by_color, a.local)
+    by_color = _packed(a.local, cupy.arange(len(a.local.upper), dtype=np.int32))
+    forward, backward = sweeps(a.layout, by_color, a.local)
     by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32)
     result = CudaMatrix(
         **vars(a),
@@ -144,6 +141,7 @@ def with_launches(a: Matrix) -> CudaMatrix:
         partials=cupy.zeros(len(a.local.upper)),
         forward=forward,
         backward=backward,
+        flow=flow.plan(a.layout, a.local),
     )
     cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
     return result

@@ -21,7 +21,7 @@ from dsolver.kernels.cuda import assembly, dense, galerkin, transfers
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
-from dsolver.kernels.cuda.schedule import Sweep, Unit, color_launch, warps
+from dsolver.kernels.cuda.schedule import NARROW, Sweep, Unit, color_launch, warps
 from dsolver.kernels.cuda.scratch import Scratch
 from dsolver.kernels.cuda.stencil import CudaStencil, CudaTransfer, StencilKernels
 from dsolver.kernels.layout import SLICE, Array, DenseInverse, HaloLayout, Layout, Route, Transfer
@@ -61,7 +61,9 @@ class CudaBackend(Backend):
         self._scratch = Scratch(MOST_BLOCKS)
         self._forks = Forks()
         self._sweeps = {name: kernel("sweeps.cu", name, dtype) for name in _SWEEPS}
+        self._narrow = {name: kernel("sweeps.cu", name + NARROW, dtype) for name in _NARROW}
         self._cycle = {name: kernel("cycle.cu", name, dtype) for name in _CYCLE}
+        self._coarse_change = kernel("flow.cu", "coarse_change", dtype)
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
         self._stencils = StencilKernels(self.dtype, self._sum, lambda: self._scratch.here()[1])
@@ -198,32 +200,43 @@ class CudaBackend(Backend):
         self._items("scatter", a.size, a.boundary, kept, r)
 
     def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
-        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
-        self._half_sweep(self._sweeps["backward"], a.backward, a, a.diagonal, x, x)
+        if self._in_one(a, (r, None, None, None, None, x)):
+            return
+        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
+        self._half_sweep("backward", a.backward, a, a.diagonal, x, x)
 
     def presmooth(self, a: CudaMatrix, r: Array, x: Array, e: Array) -> None:
-        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
-        self._half_sweep(self._sweeps["backward_keep"], a.backward, a, a.diagonal, x, e)
+        if self._in_one(a, (r, None, None, None, e, x)):
+            return
+        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
+        self._half_sweep("backward_keep", a.backward, a, a.diagonal, x, e)
 
     def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
             only = Unit(launch=color_launch(first - 1, last - 1, self.dtype.itemsize, reverse=False))
-            self._half_sweep(self._sweeps["restrict_residual"], Sweep(units=(only,)), a, t.coarse_of, e, rc)
+            self._half_sweep("restrict_residual", Sweep(units=(only,)), a, t.coarse_of, e, rc)
 
     def prolong(self, t: Transfer, xc: Array, c: Array) -> None:
         self._items("prolong", len(t.fine_of), t.fine_of, xc, c)
 
     def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
+        if a.flow and (place := a.flow.here()):
+            # What c changes is no part of the order of the sweep. It waits in x, which gets its values at the very end.
+            grid, block, tail = a.all_slices
+            head = (*a.color_arguments, a.diagonal)
+            follow(self._coarse_change, grid, block, (*head, c, x, *tail))
+            a.flow.launch(head, place, (r, e, x, w, None, x))
+            return
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.
-        self._half_sweep(self._sweeps["forward_corrected"], a.forward, a, a.diagonal, r, c, e, x, w)
-        self._half_sweep(self._sweeps["backward"], a.backward, a, a.diagonal, w, x)
+        self._half_sweep("forward_corrected", a.forward, a, a.diagonal, r, c, e, x, w)
+        self._half_sweep("backward", a.backward, a, a.diagonal, w, x)
 
     def forward(self, a: CudaMatrix | CudaStencil, r: Array, x: Array) -> None:
         if isinstance(a, CudaStencil):
             self._stencils.forward(a, r, x)
             return
-        self._half_sweep(self._sweeps["forward_from_zero"], a.forward, a, a.diagonal, r, x)
+        self._half_sweep("forward_from_zero", a.forward, a, a.diagonal, r, x)
 
     def upper_residual(self, a: CudaMatrix | CudaStencil, x: Array, y: Array) -> None:
         if isinstance(a, CudaStencil):
@@ -241,7 +254,7 @@ class CudaBackend(Backend):
         if isinstance(a, CudaStencil):
             self._stencils.backward(a, w, x)
             return
-        self._half_sweep(self._cycle["backward_solve"], a.backward_all, a, a.diagonal, w, x)
+        self._half_sweep("backward_solve", a.backward_all, a, a.diagonal, w, x)
 
     def restrict_full(self, a: CudaProduct, y: Array, rc: Array) -> None:
         self._product("product", a, y, rc)
@@ -335,13 +348,22 @@ class CudaBackend(Backend):
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
-    def _half_sweep(self, function: Any, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
+    def _in_one(self, a: CudaMatrix, vectors: tuple[Array | None, ...]) -> bool:
+        """Both half sweeps in one launch, if the level is small; whether they were."""
+        place = a.flow.here() if a.flow else None
+        if a.flow is None or place is None:
+            return False
+        a.flow.launch((*a.color_arguments, a.diagonal), place, vectors)
+        return True
+
+    def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
         head = (*a.color_arguments, *arguments)
+        functions = self._sweeps.get(name) or self._cycle[name], self._narrow.get(name)
         if sweep.chains > 1:
-            self._in_chains(function, head, sweep)
+            self._in_chains(functions, head, sweep)
             return
         for unit in sweep.units:
-            grid, block, tail = unit.launch
+            function, (grid, block, tail) = unit.of(*functions)
             follow(function, grid, block, head + tail)
 
     def _listed(self, name: str, a: CudaMatrix, *vectors: Array) -> None:
@@ -354,24 +376,27 @@ class CudaBackend(Backend):
             grid, block, tail = a.launch
             follow(self._cycle[name], grid, block, (*a.arguments, x, y, *tail))
 
-    def _in_chains(self, function: Any, head: tuple[Any, ...], sweep: Sweep) -> None:
-        """The chains of a sweep on the current stream and one beside it; both have run when the stream goes on."""
+    def _in_chains(self, functions: tuple[Any, Any], head: tuple[Any, ...], sweep: Sweep) -> None:
+        """The chains of a sweep on the current stream and others beside it; all have run when the stream goes on."""
         fork, main = self._forks.here(), cupy.cuda.get_current_stream()
-        streams = main, fork.side
+        sides = fork.sides(sweep.chains - 1)
+        streams = main, *sides
         count = len(sweep.units)
         fork.event(count).record(main)
-        fork.side.wait_event(fork.event(count))
+        for side in sides:
+            side.wait_event(fork.event(count))
         for number, unit in enumerate(sweep.units):
             stream = streams[unit.chain]
             if unit.after is not None:
                 stream.wait_event(fork.event(unit.after))
-            grid, block, tail = unit.launch
+            function, (grid, block, tail) = unit.of(*functions)
             with stream:
                 function(grid, block, head + tail)
             if unit.awaited:
                 fork.event(number).record(stream)
-        fork.event(count + 1).record(fork.side)
-        main.wait_event(fork.event(count + 1))
+        for number, side in enumerate(sides, count + 1):
+            fork.event(number).record(side)
+            main.wait_event(fork.event(number))
 
     def _halo(self, name: str, a: CudaHaloMatrix, *arguments: Any) -> None:
         if a.launch:
@@ -387,6 +412,7 @@ class CudaBackend(Backend):
         follow(self._vectors["sum"], *_grid(size), arguments)
 
 
+_NARROW = ("forward_from_zero", "backward", "backward_keep")
 _SWEEPS = (
     "spmv",
     "spmv_dot",
@@ -396,9 +422,7 @@ _SWEEPS = (
     "spmv_halo_dot",
     "subtract_halo",
     "residual_halo",
-    "forward_from_zero",
-    "backward",
-    "backward_keep",
+    *_NARROW,
     "forward_corrected",
     "restrict_residual",
 )

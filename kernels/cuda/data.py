@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dsolver.kernels.cuda.flow import Flow
 from dsolver.kernels.cuda.schedule import Launch, Sweep, sweeps, warps
 from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix, Product
 
@@ -22,6 +23,7 @@ class CudaMatrix(Matrix):
         partials: float64, room for one partial dot product a slice.
         forward: the launches of a forward half sweep.
         backward: the launches of a backward half sweep that changes x; colors without upper entries are left out.
+        flow: both half sweeps as one launch, on a small level; else None.
     """
 
     by_color: Array
@@ -29,6 +31,7 @@ class CudaMatrix(Matrix):
     partials: Array
     forward: Sweep
     backward: Sweep
+    flow: Flow | None = None
 
     @cached_property
     def color_arguments(self) -> tuple[Any, ...]:
@@ -49,8 +52,7 @@ class CudaMatrix(Matrix):
     @cached_property
     def backward_all(self) -> Sweep:
         """The launches of a backward half sweep that fills x, made when first asked for."""
-        every = np.ones(self.layout.colors, dtype=np.bool_)
-        return sweeps(self.layout, every, self.by_color, self.local)[1]
+        return sweeps(self.layout, self.by_color, self.local, every=True)[1]
 
 
 @dataclass(frozen=True, kw_only=True)

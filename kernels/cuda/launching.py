@@ -11,6 +11,7 @@ from typing import Any, final
 import cupy
 
 _LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+_COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 _EARLY_START = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _FIRST_CAPABILITY = 90  # of a device on which the kernels' own waiting is compiled in
 
@@ -57,15 +58,40 @@ def _starts_early(device: int) -> bool:
     return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
 
 
+def can_cooperate() -> bool:
+    """Whether the current device runs flow.cu: all blocks of a launch at once, and bulk copies into shared memory."""
+    return _capable(cupy.cuda.runtime.getDevice())
+
+
+@cache
+def _capable(device: int) -> bool:
+    return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
+
+
 def follow(
-    kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...], shared: int = 0
+    kernel: Any,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    shared: int = 0,
+    *,
+    cooperative: bool = False,
 ) -> None:
     """Launch a kernel that calls `wait_for_last_launch` on the current stream, with bytes of dynamic shared memory.
 
     Its blocks start as soon as the launch before it has none left to start, and wait inside the kernel for its results:
     2 us less between two launches than where the second one starts after the first, and a CUDA graph keeps it so.
+
+    Args:
+        kernel: what is launched.
+        grid: blocks.
+        block: threads of a block.
+        arguments: arrays, NumPy numbers or structures of them.
+        shared: bytes of dynamic shared memory.
+        cooperative: whether all blocks must run at once, for they wait for each other.
     """
-    if not _starts_early(cupy.cuda.runtime.getDevice()):
+    early = _starts_early(cupy.cuda.runtime.getDevice())
+    if not early and not cooperative:
         kernel(grid, block, arguments, shared_mem=shared)
         return
     parts = [_bytes(argument) for argument in arguments]
@@ -73,9 +99,11 @@ def follow(
     values = ctypes.create_string_buffer(raw, len(raw))
     first = ctypes.addressof(values)
     places = (ctypes.c_void_p * len(arguments))(*accumulate((len(part) for part in parts[:-1]), initial=first))
-    attribute = _Attribute(id=_EARLY_START)
-    attribute.value[0] = 1
-    config = _Config(stream=cupy.cuda.get_current_stream().ptr, attributes=ctypes.pointer(attribute), count=1)
+    wanted = [_EARLY_START] * early + [_COOPERATIVE] * cooperative
+    attributes = (_Attribute * len(wanted))(*(_Attribute(id=name) for name in wanted))
+    for attribute in attributes:
+        attribute.value[0] = 1
+    config = _Config(stream=cupy.cuda.get_current_stream().ptr, attributes=attributes, count=len(wanted))
     config.grid[:] = (*grid, 1, 1)[:3]
     config.block[:] = (*block, 1, 1)[:3]
     config.shared_bytes = shared
@@ -94,11 +122,17 @@ def _bytes(argument: Any) -> bytes:
 
 @final
 class Fork:
-    """A second stream beside a first one, and the events between them."""
+    """Further streams beside a first one, and the events between them."""
 
     def __init__(self) -> None:
-        self.side = cupy.cuda.Stream(non_blocking=True)
+        self._sides: list[Any] = []
         self._events: list[Any] = []
+
+    def sides(self, count: int) -> list[Any]:
+        """So many streams, the same ones in each sweep."""
+        while len(self._sides) < count:
+            self._sides.append(cupy.cuda.Stream(non_blocking=True))
+        return self._sides[:count]
 
     def event(self, number: int) -> Any:
         """An event for every number, to be used again in the next sweep."""

@@ -13,7 +13,7 @@ launch finish, blocks of the other chain fill the device. With one chain, the la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,17 +21,17 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.cuda.choice import chosen
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.layout import SLICE, Array, Layout, Slices
 
-WIDEST = {8: 4, 4: 8}
-"""Most warps of a block that multiplies, by bytes of a value, as slices.cuh says too. Of doubles, sweeps with 8 were 3
-% slower, with 16 10 %; of floats, 8 made a V-cycle 0.6 % faster, a level of 64^3 14 %."""
 WARPS_TO_FILL = 16
 """Below this many warps a multiprocessor, blocks become narrower: a small level must reach every one of them first."""
+NARROW = "_narrow"
+"""The end of the names of kernels for narrow slices."""
+NARROW_COLUMNS, NARROW_SLICES = 2, 4
+"""Entry columns that their slices have at most, and slices of a warp, as sweeps.cu says too."""
 CHAINS = 2
-SLAB_SHARE = 0.27
-"""Share of L2 that x of one slab takes. Measured at 256^3 on an H200: 1.19 ms; half of it 1.30, double 1.26."""
 MOST_COLORS = 64
 """Beyond, as in natural order, a color is a thin front already and what it reads is in L2."""
 
@@ -44,16 +44,22 @@ class Unit:
     """One launch of a half sweep.
 
     Attributes:
-        launch: the launch.
+        launch: the launch, with a slice a warp.
+        narrow: the same for a kernel of narrow slices, if they are; else None.
         chain: which chain it belongs to; launches of a chain run in order.
         after: number of a unit of the other chain that must have run, or None.
         awaited: whether a unit of the other chain waits for this one.
     """
 
     launch: Launch
+    narrow: Launch | None = None
     chain: int = 0
     after: int | None = None
     awaited: bool = False
+
+    def of(self, plain: Any, narrow: Any) -> tuple[Any, Launch]:
+        """Which of the two kernels is launched, and how; there need not be one for narrow slices."""
+        return (plain, self.launch) if narrow is None or self.narrow is None else (narrow, self.narrow)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,68 +76,117 @@ class Sweep:
 
 def warps(count: int, itemsize: int = 8) -> tuple[tuple[int], tuple[int]]:
     """Grid and block for a number of warps, at least one, that work on values of so many bytes."""
-    widest = WIDEST[itemsize]
-    width, enough = widest, WARPS_TO_FILL * _property("multiProcessorCount")
+    widest = chosen(itemsize).warps
+    width, enough = widest, WARPS_TO_FILL * device_property("multiProcessorCount")
     while width > 1 and count < enough // widest * width:
         width //= 2
     return (-(-count // width),), (width * SLICE,)
 
 
-def color_launch(first: int, last: int, itemsize: int, *, reverse: bool) -> Launch:
-    """A launch over slices [first, last) of a matrix, front to back or back to front."""
+def color_launch(first: int, last: int, itemsize: int, *, reverse: bool, slices: int = 1) -> Launch:
+    """A launch over slices [first, last) of a matrix, front to back or back to front, so many of them a warp."""
     start, step = (last - 1, -1) if reverse else (first, 1)
-    return *warps(last - first, itemsize), (np.int32(start), np.int32(step), np.int32(last - first))
+    count = last - first
+    return *warps(-(-count // slices), itemsize), (np.int32(start), np.int32(step), np.int32(count))
+
+
+def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> Unit:
+    """A launch over some slices of a color."""
+    launch = color_launch(*span, itemsize, reverse=reverse)
+    if color.columns > NARROW_COLUMNS or not chosen(itemsize).narrow:
+        return Unit(launch=launch)
+    return Unit(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Color:
+    """A color of a half sweep.
+
+    Attributes:
+        number: of the color.
+        first: its first slice of the matrix.
+        last: the one after its last.
+        columns: most entry columns of a slice that the half sweep reads.
+    """
+
+    number: int
+    first: int
+    last: int
+    columns: int
 
 
 def slabs_of(layout: Layout, itemsize: int) -> int:
-    """How many slabs a chunk is cut into: an even number, or one where x fits in L2 or colors are many.
+    """How many slabs a chunk is cut into, for each chain or one.
+
+    Where x fits in L2, what slabs bring is the other chain: it fills the device while a launch ends. A color must then
+    be enough work for both of them.
 
     Args:
         layout: the rows.
         itemsize: bytes of an item of x.
     """
-    size, cache = layout.size * itemsize, _property("l2CacheSize")
-    if size <= cache or layout.colors > MOST_COLORS:
+    size, cache = layout.size * itemsize, device_property("l2CacheSize")
+    if layout.colors > MOST_COLORS:
         return 1
-    return max(1, CHAINS * round(size / (CHAINS * SLAB_SHARE * cache)))
+    if size <= cache:
+        fill = CHAINS * WARPS_TO_FILL * device_property("multiProcessorCount")
+        return chosen(itemsize).cached_slabs if layout.size >= fill * SLICE * layout.colors else 1
+    return max(1, CHAINS * round(size / (CHAINS * chosen(itemsize).slab_share * cache)))
 
 
-def sweeps(layout: Layout, has_upper: npt.NDArray[np.bool_], entries: Array, local: Slices) -> tuple[Sweep, Sweep]:
+def sweeps(layout: Layout, entries: Array, local: Slices, *, every: bool = False) -> tuple[Sweep, Sweep]:
     """The forward and the backward half sweep.
 
     Colors without rows are left out, and going back those without upper entries: they would change nothing.
 
     Args:
         layout: the rows.
-        has_upper: bool (colors,), whether a color has upper entries.
         entries: the slices in storage order, as `Entries` of slices.cuh.
         local: the slices.
+        every: whether a backward half sweep needs all colors, as one that fills x does.
     """
-    ranges = [(int(first) - 1, int(last) - 1) for first, last in pairwise(layout.color_slices)]
-    forward = [c for c, (first, last) in enumerate(ranges) if first < last]
-    backward = [c for c in reversed(forward) if has_upper[c]]
+    forward, backward = _colors(layout, local)
+    if not every:
+        backward = [color for color in backward if color.columns > 0]
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize)
     if slabs == 1:
-        return _plain(forward, ranges, itemsize), _plain(backward, ranges, itemsize)
+        return _plain(forward, itemsize), _plain(backward, itemsize)
+    begins = (_cuts(layout, c, slabs, entries, local, back=b) for c, b in ((forward, False), (backward, True)))
     return (
-        _in_slabs(forward, ranges, _cuts(layout, forward, slabs, entries, local, back=False), itemsize, back=False),
-        _in_slabs(backward, ranges, _cuts(layout, backward, slabs, entries, local, back=True), itemsize, back=True),
+        _in_slabs(forward, next(begins), itemsize, back=False),
+        _in_slabs(backward, next(begins), itemsize, back=True),
     )
 
 
-def _plain(colors: Sequence[int], ranges: list[tuple[int, int]], itemsize: int) -> Sweep:
+def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:
+    """The colors that have rows, in the order of the forward and of the backward half sweep."""
+    width = (local.start[1:] - local.start[:-1]) // SLICE
+    ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
+    if not ranges:
+        return [], []
+    parts = local.upper, width - local.upper
+    most = cupy.stack([part[first:last].max().astype(np.int64) for part in parts for _, first, last in ranges]).get()
+    halves = [
+        [
+            Color(number=c, first=first, last=last, columns=int(m))
+            for (c, first, last), m in zip(ranges, half, strict=True)
+        ]
+        for half in np.split(most, 2)
+    ]
+    return halves[0], halves[1][::-1]
+
+
+def _plain(colors: Sequence[Color], itemsize: int) -> Sweep:
     """One launch a color.
 
     Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
     L2 still holds.
     """
-    return Sweep(units=tuple(Unit(launch=color_launch(*ranges[c], itemsize, reverse=c % 2 == 1)) for c in colors))
+    return Sweep(units=tuple(_unit(c, (c.first, c.last), itemsize, reverse=c.number % 2 == 1) for c in colors))
 
 
-def _in_slabs(
-    colors: Sequence[int], ranges: list[tuple[int, int]], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool
-) -> Sweep:
+def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool) -> Sweep:
     """Two slabs at a time, color after color; cuts[i, j] is where slab j of the i-th color begins in the walk."""
     slabs = cuts.shape[1] - 1
     units: list[Unit] = []
@@ -142,23 +197,18 @@ def _in_slabs(
             for slab in range(begin, min(begin + CHAINS, slabs)):
                 chain, (low, high) = slab % CHAINS, cuts[i, slab : slab + 2]
                 if low < high:
-                    first, end = ranges[color]
+                    first, end = color.first, color.last
                     span = (end - int(high), end - int(low)) if back else (first + int(low), first + int(high))
-                    launch = color_launch(*span, itemsize, reverse=(color % 2 == 1) != back)
-                    units.append(Unit(launch=launch, chain=chain, after=newest.get((slab - 1, i - 1))))
+                    unit = _unit(color, span, itemsize, reverse=(color.number % 2 == 1) != back)
+                    units.append(replace(unit, chain=chain, after=newest.get((slab - 1, i - 1))))
                     last[chain] = len(units) - 1
                 newest[slab, i] = last[chain]
     awaited = {unit.after for unit in units}
-    return Sweep(
-        units=tuple(
-            Unit(launch=unit.launch, chain=unit.chain, after=unit.after, awaited=number in awaited)
-            for number, unit in enumerate(units)
-        )
-    )
+    return Sweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
 
 
 def _cuts(
-    layout: Layout, colors: Sequence[int], slabs: int, entries: Array, local: Slices, *, back: bool
+    layout: Layout, colors: Sequence[Color], slabs: int, entries: Array, local: Slices, *, back: bool
 ) -> npt.NDArray[np.int64]:
     """Where each slab begins in the walk through each color's slices: int64 (colors, slabs + 1).
 
@@ -175,7 +225,7 @@ def _cuts(
     )
     lengths = []
     for i, color in enumerate(colors):
-        first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
+        first, last = color.first, color.last
         walk = (np.int32(last - 1 if back else first), np.int32(-1 if back else 1), np.int32(last - first))
         kernel("assembly.cu", "reached_slabs", dtype)(
             *warps(last - first),
@@ -191,7 +241,8 @@ def _cuts(
     return np.concatenate([found, length], axis=1)
 
 
-def _property(name: str) -> int:
+def device_property(name: str) -> int:
+    """A property of the current device."""
     return int(_properties(cupy.cuda.runtime.getDevice())[name])
 
 

@@ -49,7 +49,7 @@ __device__ __forceinline__ void multiply(
     if (WITH_DOT) {
         // x[p] again: two registers less in the loop, a hit in L2.
         const double part = warp_sum(static_cast<double>(x[p]) * sum);
-        if (lane == 0) partials[found.slice] = part;
+        if (lane == 0) partials[p / SLICE - 1] = part;  // found.slice, without a register for it
     }
 }
 
@@ -151,6 +151,117 @@ KERNEL(10) forward_corrected(
     const real fresh = quotient(right - sum, d);
     __stcs(w + p, fresh);
     x[p] = fresh - kept - quotient(tail, d);
+}
+
+// Narrow colors: of the parity class that is swept first or second, rows have 0 or 2 lower entries, and 2 upper ones
+// where it is swept last but one. A warp with one slice of them has hardly a kilobyte in flight and waits three times over
+// (for the slice, its values, and x), which streams at 2.2-2.9 TB/s. So a warp has SLICES of them here, of COLUMNS entry
+// columns at most (schedule.py counts them), and all of their values are requested before the first is used.
+constexpr int SLICES = 4, COLUMNS = 2;
+
+struct Bundle {
+    int p[SLICES];               // storage position of this lane's row, or -1
+    int width[SLICES];           // entry columns
+    real a[SLICES][COLUMNS];
+    int from[SLICES][COLUMNS];   // where x is
+};
+
+enum class Half { LOWER, UPPER };
+
+// Slices SLICES * number and so on of a launch. What is not there has value 0 and reads the guard.
+template <Half HALF>
+__device__ __forceinline__ Bundle request_bundle(
+    const Entries* entries, const real* values, const int* columns, int first, int step, int number, int count, int lane
+) {
+    Bundle bundle;
+    const int begin = number * SLICES;
+    const Entries own = lane < SLICES && begin + lane < count
+        ? load_entries(entries + first + step * (begin + lane)) : Entries{0, 0, 0, 0};
+#pragma unroll
+    for (int j = 0; j < SLICES; ++j) {
+        const Entries found = {
+            __shfl_sync(ALL_LANES, own.start, j), __shfl_sync(ALL_LANES, own.columns, j), 0,
+            __shfl_sync(ALL_LANES, own.shape, j)
+        };
+        const Slice slice = slice_of(found, values, columns, lane);
+        const int low = HALF == Half::LOWER ? 0 : slice.upper;
+        bundle.width[j] = (HALF == Half::LOWER ? slice.upper : slice.width) - low;
+        bundle.p[j] = begin + j < count ? (first + step * (begin + j) + 1) * SLICE + lane : -1;
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k) {
+            const bool there = k < bundle.width[j];
+            bundle.a[j][k] = there ? __ldcs(slice.values + (low + k) * SLICE) : real(0);
+            bundle.from[j][k] = !there ? lane : slice.run ? __ldg(slice.columns + low + k) + lane
+                                              : __ldcs(slice.columns + (low + k) * SLICE + lane);
+        }
+    }
+    return bundle;
+}
+
+// Each slice's product, entries in order.
+__device__ __forceinline__ void bundle_products(const Bundle& bundle, const real* x, real (&sum)[SLICES]) {
+    real b[SLICES][COLUMNS];
+#pragma unroll
+    for (int j = 0; j < SLICES; ++j)
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k) if (k < bundle.width[j]) b[j][k] = x[bundle.from[j][k]];
+#pragma unroll
+    for (int j = 0; j < SLICES; ++j) {
+        sum[j] = 0;
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k) if (k < bundle.width[j]) sum[j] = fma(bundle.a[j][k], b[j][k], sum[j]);
+    }
+}
+
+// Each slice's item of a vector; 1 where there is no slice.
+__device__ __forceinline__ void bundle_items(const Bundle& bundle, const real* v, real (&item)[SLICES]) {
+#pragma unroll
+    for (int j = 0; j < SLICES; ++j) item[j] = bundle.p[j] >= 0 ? __ldcs(v + bundle.p[j]) : real(1);
+}
+
+#define EACH_SLICE(ROWS) _Pragma("unroll") for (int j = 0; j < SLICES; ++j) if (ROWS.p[j] >= 0)
+
+#define OWN_BUNDLE(HALF, NAME)                                                                  \
+    next_may_start();                                                                           \
+    const int number = warp_number();                                                           \
+    if (number * SLICES >= count) return;                                                       \
+    const int lane = lane_number();                                                             \
+    const auto NAME = request_bundle<HALF>(                                    \
+        entries, values, columns, first, step, number, count, lane);                            \
+    real d[SLICES];                                                                             \
+    bundle_items(NAME, diagonal, d);
+
+KERNEL(8) forward_from_zero_narrow(
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r, real* x, RANGE
+) {
+    OWN_BUNDLE(Half::LOWER, rows)
+    wait_for_last_launch();
+    real right[SLICES], sum[SLICES];
+    bundle_items(rows, r, right);
+    bundle_products(rows, x, sum);
+    EACH_SLICE(rows) x[rows.p[j]] = quotient(right[j] - sum[j], d[j]);
+}
+
+KERNEL(8) backward_narrow(MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE) {
+    OWN_BUNDLE(Half::UPPER, rows)
+    wait_for_last_launch();
+    real old[SLICES], sum[SLICES];
+    bundle_items(rows, w, old);
+    bundle_products(rows, x, sum);
+    EACH_SLICE(rows) x[rows.p[j]] = old[j] - quotient(sum[j], d[j]);
+}
+
+KERNEL(8) backward_keep_narrow(MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e, RANGE) {
+    OWN_BUNDLE(Half::UPPER, rows)
+    wait_for_last_launch();
+    real old[SLICES], sum[SLICES];
+    bundle_items(rows, x, old);
+    bundle_products(rows, x, sum);
+    EACH_SLICE(rows) {
+        const real change = quotient(sum[j], d[j]);
+        __stcs(e + rows.p[j], change);
+        x[rows.p[j]] = old[j] - change;
+    }
 }
 
 // rc = (L e) at the coarse points, the residual after the pre-smoother. Coarse points are an eighth of the rows with

@@ -920,6 +920,62 @@ def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_no_choice_changes_a_bit(case: Case, dtype: str, *, explicit: bool) -> None:
+    """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
+    from dsolver.kernels.cuda import choice, tuning
+
+    b = box(case, f"cuda {dtype}")
+    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
+    itemsize = b.backend.dtype.itemsize
+    plain = replace(choice.default(itemsize), narrow=False, flow=False)
+    with choice.using(itemsize, plain):
+        expected = smoothed(b, with_slices(b, local))
+    for _, attribute, values in tuning.questions(itemsize):
+        for value in values:
+            with choice.using(itemsize, replace(plain, **{attribute: value})):
+                matrix = with_slices(b, local)
+                for _ in range(3):  # launches take turns with what they tell each other
+                    found = smoothed(b, matrix)
+                    assert all((a == z).all() for a, z in zip(expected, found, strict=True)), (attribute, value)
+
+
+@pytest.mark.gpu
+def test_small_levels_are_swept_in_one_launch_on_any_stream() -> None:
+    import cupy
+
+    b = box(LARGE, "cuda")
+    expected = smoothed(b, b.matrix)
+    assert b.matrix.flow is not None
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
+    cupy.cuda.get_current_stream().synchronize()
+    for _ in range(20):  # at the same time: each stream has its own values to tell
+        found = []
+        for stream in streams:
+            with stream:
+                x, e = b.zeros(), b.zeros()
+                b.kernel("presmooth")(b.matrix, b.vector(1), x, e)
+                found.append((stream, x, e))
+        for stream, x, e in found:
+            stream.synchronize()
+            assert (b.block(x) == expected[1]).all()
+            assert (b.block(e) == expected[2]).all()
+
+
+@pytest.mark.gpu
+def test_values_that_are_no_numbers_end_a_sweep_like_any_other() -> None:
+    """A launch that waits for values must not take one of them for a value that is still to come."""
+    import cupy
+
+    b = box(LARGE, "cuda")
+    r, x, e = b.vector(1), b.zeros(), b.zeros()
+    r[:] = cupy.asarray(np.full(1, -1, dtype=np.int64)).view(np.float64)  # NaN with all bits set
+    b.kernel("presmooth")(b.matrix, r, x, e)
+    assert np.isnan(b.block(x)).all()
+
+
+@pytest.mark.gpu
 def test_early_starts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     from dsolver.kernels.cuda import launching
 

@@ -1,0 +1,116 @@
+"""Small levels: both half sweeps of a smoother in one launch (flow.cu)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.choice import chosen
+from dsolver.kernels.cuda.launching import can_cooperate, follow
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.schedule import device_property
+from dsolver.kernels.layout import SLICE, Array, Layout, Slices
+
+MOST_WARPS = 8
+"""Warps of a block, as flow.cu says too: as many of them need the registers."""
+MOST_COLUMNS = 26
+MOST_STEPS = 16
+"""Colors: a warp's lanes know a slice of each, and a barrier for both its halves."""
+VECTORS = 4
+"""That are told: for each half sweep one in use and one that is being cleared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """The launch of a level, with what passes between its warps.
+
+    Attributes:
+        plan: int32 (colors, 2), the first slice and the number of slices of each color that has some.
+        room: entry columns that a warp can have in shared memory.
+        grid: blocks.
+        block: threads.
+        shared: bytes of shared memory of a block.
+        size: length of a vector.
+        dtype: the value type.
+    """
+
+    plan: Array
+    room: int
+    grid: tuple[int]
+    block: tuple[int]
+    shared: int
+    size: int
+    dtype: np.dtype[Any]
+    _places: dict[tuple[int, int], tuple[Array, Array]] = field(default_factory=dict, compare=False)
+
+    def here(self) -> tuple[Array, Array] | None:
+        """The vectors that are told and the counters, for the current device and stream.
+
+        Two streams must not meet in them. They are made when a stream first asks; None while it is captured, which must
+        not allocate: the launches of each color, which leave the same bits, are captured then.
+        """
+        stream = cupy.cuda.get_current_stream()
+        key = cupy.cuda.runtime.getDevice(), stream.ptr
+        place = self._places.get(key)
+        if place is None and not stream.is_capturing():
+            told = cupy.empty((VECTORS, self.size), self.dtype)
+            told.view(np.uint8).fill(0xFF)  # UNKNOWN
+            told[:, 0] = 0.0  # in the guard: what holes read
+            place = self._places.setdefault(key, (told, cupy.zeros(2, dtype=np.uint32)))
+        return place
+
+    def launch(self, head: tuple[Any, ...], place: tuple[Array, Array], vectors: tuple[Array | None, ...]) -> None:
+        """Run both half sweeps.
+
+        Args:
+            head: entries, values, columns and diagonal.
+            place: what `here` gave.
+            vectors: r, kept, tail, w, change and x of flow.cu; kept and tail, w and change may be None.
+        """
+        function = kernel("flow.cu", "flow", self.dtype.name)
+        if function.max_dynamic_shared_size_bytes < self.shared:
+            function.max_dynamic_shared_size_bytes = self.shared
+        told, count = place
+        arguments = (*head, *(np.uintp(0) if v is None else v for v in vectors), self.plan)
+        numbers = np.int32(len(self.plan)), np.int32(self.room)
+        tail = (*numbers, told, np.int32(self.size), count)
+        follow(function, self.grid, self.block, (*arguments, *tail), self.shared, cooperative=True)
+
+
+def plan(layout: Layout, local: Slices) -> Flow | None:
+    """The launch of a level; None where it is not chosen or does not fit: many or wide slices, many colors."""
+    if not chosen(int(local.values.itemsize)).flow:
+        return None
+    ranges = [(int(a) - 1, int(b) - int(a)) for a, b in pairwise(layout.color_slices) if a < b]
+    processors = device_property("multiProcessorCount")
+    most = max((count for _, count in ranges), default=0)
+    if not can_cooperate() or not 2 <= len(ranges) <= MOST_STEPS or most > MOST_WARPS * processors:
+        return None
+    width = (local.start[1:] - local.start[:-1]) // SLICE
+    halves = cupy.stack([local.upper.astype(np.int64), width - local.upper]).get()
+    if halves.max(initial=0) > MOST_COLUMNS:
+        return None
+    columns = np.zeros((2, most), dtype=np.int64)  # of each warp, forward and backward
+    for first, count in ranges:
+        columns[:, :count] += halves[:, first : first + count]
+    warps = -(-most // processors)
+    itemsize = int(local.values.itemsize)
+    barriers = 2 * len(ranges) * 8
+    limit = (device_property("sharedMemPerBlockOptin") // warps - barriers - 16) // (SLICE * itemsize + 4)
+    room = min(int(columns.sum(axis=0).max()), limit)
+    if columns.max() > room:
+        return None
+    shared = warps * (room * SLICE * itemsize + -(-room * 4 // 16) * 16 + barriers)
+    return Flow(
+        plan=cupy.asarray(np.array(ranges, dtype=np.int32)),
+        room=room,
+        grid=(-(-most // warps),),
+        block=(warps * SLICE,),
+        shared=shared,
+        size=layout.size,
+        dtype=local.values.dtype,
+    )

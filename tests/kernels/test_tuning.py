@@ -1,0 +1,97 @@
+"""What is chosen by device, and what is kept of it. That no choice changes a bit is tested in test_backends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsolver.kernels import findings
+from dsolver.kernels.cuda import choice
+from dsolver.kernels.findings import Model
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
+    monkeypatch.setenv(findings.VARIABLE, str(tmp_path))
+    return Model(name="H200", driver="13000", toolkit="13.0")
+
+
+def read(model: Model, itemsize: int) -> Any:
+    return choice.kept(findings.read(model), itemsize)
+
+
+def test_a_choice_is_kept_for_each_value_type(model: Model) -> None:
+    assert read(model, 8) is None
+    best = replace(choice.default(8), warps=2, slab_share=0.36, flow=False)
+    assert choice.keep(model, 8, best)
+    assert read(model, 8) == best
+    assert read(model, 4) is None
+    findings.keep(model, "copy_bandwidth", 4e12)
+    assert read(model, 8) == best
+
+
+def test_a_choice_for_other_kernels_is_none(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    choice.keep(model, 8, choice.default(8))
+    monkeypatch.setattr(choice, "fingerprint", lambda: "changed")
+    assert read(model, 8) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"warps": 3},
+        {"warps": 8},  # more than blocks of float64 have
+        {"warps": True},
+        {"warps": "4"},
+        {"narrow": 5},
+        {"slab_share": 0.0},
+        {"slab_share": float("nan")},
+        {"slab_share": 1},
+        {"cached_slabs": 0},
+        {"cached_slabs": 10**9},
+        {"flow": 1},
+        {"unknown": 1},
+    ],
+)
+def test_what_no_kernel_can_do_is_not_taken(model: Model, damage: dict[str, Any]) -> None:
+    entry = {"kernels": choice.fingerprint(), "choice": {**asdict(choice.default(8)), **damage}}
+    findings.keep(model, choice.name_of(8), entry)
+    assert read(model, 8) is None
+
+
+@pytest.mark.parametrize("entry", [None, 1, [], {}, {"kernels": "?"}])
+def test_what_is_no_choice_is_not_taken(model: Model, entry: Any) -> None:
+    findings.keep(model, choice.name_of(8), entry)
+    assert read(model, 8) is None
+
+
+def test_a_choice_lasts_as_long_as_it_is_wanted() -> None:
+    one, two = replace(choice.default(8), warps=1), replace(choice.default(8), warps=2)
+    with choice.using(8, one):
+        with choice.using(8, two):
+            assert choice.chosen(8) == two
+        assert choice.chosen(8) == one
+    assert 8 not in choice._forced
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_tuning_keeps_what_it_finds(model: Model, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver import kernels
+    from dsolver.kernels.cuda import probe, tuning
+
+    monkeypatch.setattr(tuning, "sizes", lambda _: {"large": 64, "medium": 64, "small": 32})
+    monkeypatch.setattr(probe, "model", lambda _: model)
+    backend = kernels.load("cuda", dtype=dtype)
+    trials: list[Any] = []
+    best = tuning.tune(backend, trials.append)
+    itemsize = backend.dtype.itemsize
+    assert len(trials) == sum(len(values) for _, _, values in tuning.questions(itemsize))
+    assert all(trial.seconds > 0.0 for trial in trials)
+    assert read(model, itemsize) == best
+    assert choice.chosen(itemsize) == best
+    monkeypatch.undo()
+    choice._of_device.cache_clear()
