@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from dsolver import devices, memory
+from dsolver import bandwidth as copies
+from dsolver import devices, memory, traffic
 from dsolver.errors import InputError
 from dsolver.levels import Hierarchy
 from dsolver.memory import Bytes, amount
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 REACHED: Final = 0.85
 """The part of a GPU's nominal bandwidth that these kernels reach."""
-COPIED: Final = 1 << 26
-"""Bytes of the copy that measures a CPU's bandwidth."""
 
 
 @final
@@ -143,7 +141,7 @@ def estimate(
         free = (gpu.memory,) * workers if found == "cuda" and isinstance(gpu, devices.Gpu) else ()
     hierarchy = Hierarchy.plan(problem, chunks, chosen, recipe.levels)
     if bandwidth is None:
-        bandwidth = _nominal(gpu) if found == "cuda" else _measured()
+        bandwidth = _nominal(gpu) if found == "cuda" else copies.of_cpu()
     return planned(
         hierarchy,
         recipe,
@@ -176,10 +174,8 @@ def planned(
     each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda", dtype_bytes=size)
     grid = hierarchy.problem.grid
     iterations = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol)
-    moved = max(
-        traffic(worker, recipe, math.prod(grid) * Counter(ranks).most_common(1)[0][1] // len(partition))
-        for worker in each
-    )
+    busiest = Counter(ranks).most_common(1)[0][1]
+    moved = traffic.of_iteration(hierarchy, recipe, dtype_bytes=size) * busiest / len(partition)
     return Estimate(
         chunks=partition.counts,
         device=device,
@@ -188,18 +184,6 @@ def planned(
         iterations=iterations,
         seconds=None if bandwidth is None else iterations * moved / bandwidth,
     )
-
-
-def traffic(worker: Bytes, recipe: Recipe, rows: int) -> int:
-    """Bytes that an iteration moves on a worker, about: products read a matrix once, a V-cycle's level twice more."""
-    vectors = 14 * 8 * rows
-    if isinstance(recipe, Hpcg):
-        return 3 * worker.matrices[0] + 2 * sum(worker.matrices[1:]) + vectors + 14 * 8 * rows * 8 // 7
-    if recipe.galerkin:
-        return worker.finest + 3 * sum(worker.matrices) + vectors + 8 * 8 * rows
-    if isinstance(recipe, Chebyshev):
-        return recipe.degree * (worker.matrices[0] + 10 * 8 * rows) + vectors
-    return worker.matrices[0] + vectors
 
 
 def iterations_for(recipe: Recipe, grid: Triple, points: int, rtol: float) -> int:
@@ -220,15 +204,3 @@ def iterations_for(recipe: Recipe, grid: Triple, points: int, rtol: float) -> in
 
 def _nominal(gpu: devices.Gpu | str) -> float | None:
     return gpu.bandwidth * REACHED if isinstance(gpu, devices.Gpu) and gpu.bandwidth else None
-
-
-def _measured() -> float:
-    """Bytes per second of a copy by one thread, reads and writes counted; the best of three."""
-    source = np.ones(COPIED // 16)
-    target = np.empty_like(source)
-    best = math.inf
-    for _ in range(3):
-        began = time.perf_counter()
-        np.copyto(target, source)
-        best = min(best, time.perf_counter() - began)
-    return COPIED / best

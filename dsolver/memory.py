@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Final, final
@@ -37,6 +37,11 @@ STAR_BYTES: Final = 110
 COARSENING_BYTES: Final = 260
 """Of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows, what R
 and P are stored as."""
+WORD_BYTES: Final = 4
+"""Of each byte of a halo where GPUs write into each other's memory: words twice as long as values, in two slots."""
+PEER_BLOCK: Final = 8 << 20
+"""Bytes of a block of that memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB."""
+PEER_UNIT: Final = 2 << 20
 CORNERS: Final = 8
 CPU_BATCH: Final = 8192 * SLICE
 """Rows whose entries the CPU's set-up holds at a time, twice."""
@@ -63,6 +68,7 @@ class Bytes:
         blocks: a right-hand side or a solution, while it is looked at, brought in and out.
         finest: the matrix and storage order of the finest level, which are there when set-up needs most.
         temporary: what set-up needs then beside them.
+        words: of each halo, what other GPUs write into, before it is cut from blocks; nothing where there are none.
     """
 
     matrices: tuple[int, ...]
@@ -71,11 +77,23 @@ class Bytes:
     blocks: int
     finest: int
     temporary: int
+    words: tuple[int, ...] = ()
 
     @property
     def resident(self) -> int:
         """What stays as long as the system is set up."""
-        return sum(self.matrices) + self.halos + self.vectors
+        return sum(self.matrices) + self.halos + self.vectors + self.peers
+
+    @property
+    def peers(self) -> int:
+        """The blocks that other GPUs write into."""
+        taken = free = 0
+        for size in self.words:
+            if size > free:
+                free = -(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT
+                taken += free
+            free -= size
+        return taken
 
     @property
     def total(self) -> int:
@@ -86,7 +104,7 @@ class Bytes:
         parts = {
             "matrices": sum(self.matrices),
             "vectors": self.vectors,
-            "halos": self.halos,
+            "halos": self.halos + self.peers,
             "set-up and data": self.total - self.resident,
         }
         return ", ".join(f"{name} {amount(size)}" for name, size in parts.items() if size)
@@ -99,6 +117,7 @@ class Bytes:
             blocks=self.blocks + other.blocks,
             finest=self.finest + other.finest,
             temporary=max(self.temporary, other.temporary),  # chunks are set up one after the other
+            words=tuple(a + b for a, b in zip(self.words, other.words, strict=True)),
         )
 
 
@@ -120,27 +139,26 @@ def of_chunk(
         dtype_bytes: of the preconditioner's value type.
         first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
     """
-    if recipe.galerkin:
-        levels = _galerkin_levels(hierarchy, number, cuda=cuda, value=dtype_bytes)
-    else:
-        value = dtype_bytes if recipe.lowerable else F64
-        levels = _plain_levels(hierarchy, number, bare=recipe.bare, cuda=cuda, value=value)
+    levels = levels_of(hierarchy, recipe, number, cuda=cuda, value=dtype_bytes if recipe.lowerable else F64)
     problem, finest = hierarchy.problem, levels[0]
     vectors = F64 * finest.size * (CG_VECTORS + (0 if problem.singular is False else NULL_VECTORS))
     for level in levels:
         if level.whole and not first:
             level.clear()
     matrices = [level.matrix + level.way for level in levels]
-    halos = finest.halo + sum(level.halo_matrix for level in levels)
+    halos = finest.halo + F64 * finest.boundary + sum(level.halo_matrix for level in levels)
     value, steps = dtype_bytes, list(pairwise(levels))
+    words = [F64 * finest.slots]
     if isinstance(recipe, Hpcg):
-        vectors += sum(value * (3 * fine.size + fine.boundary + 2 * coarse.size) for fine, coarse in steps)
+        words += [value * slots for level in levels[:-1] for slots in (level.slots, level.slots // 4)]
+        vectors += sum(value * (3 * fine.size + 2 * fine.boundary + 2 * coarse.size) for fine, coarse in steps)
         halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
     elif recipe.galerkin:
         vectors += sum(value * (fine.size * (not fine.star) + 3 * coarse.size) for fine, coarse in steps)
         if not finest.star and (problem.rule is not None or problem.coefficients):  # may be rough: `dsolver.roughness`
             vectors += value * (finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1]))
         halos += sum(3 * level.halo for level in levels[:-1])
+        words += [value * level.slots for level in levels[:-1] for _ in range(3)]
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
     if value != F64 and recipe.lowerable:  # A itself, beside what is stored of it in the other type
@@ -154,6 +172,7 @@ def of_chunk(
         blocks=blocks * finest.rows,
         finest=finest.matrix,
         temporary=_temporary(hierarchy, recipe, finest.rows, cuda=cuda),
+        words=tuple(WORD_BYTES * size for size in words) if cuda else (),
     )
 
 
@@ -178,13 +197,16 @@ def of_workers(
         if alike not in known:
             known[alike] = of_chunk(hierarchy, recipe, number, cuda=cuda, dtype_bytes=dtype_bytes, first=first)
         found[owner] = found[owner] + known[alike] if owner in found else known[alike]
+    if len(found) == 1:  # nobody else writes
+        found = {rank: replace(one, words=()) for rank, one in found.items()}
     return tuple(found[rank] for rank in sorted(found))
 
 
 # -- levels ------------------------------------------------------------------------------------------------------------
 
 
-class _Level:
+@final
+class Level:
     """The bytes of one level of one chunk.
 
     Attributes:
@@ -194,6 +216,7 @@ class _Level:
         boundary: rows that read a halo.
         matrix: the local part and the storage order.
         halo_matrix: what multiplies a halo.
+        slots: of the halo.
         halo: its values, what is sent and where that is.
         way: what leads to the next coarser level.
         share: of slices that store every column.
@@ -209,8 +232,8 @@ class _Level:
         self.rows = math.prod(shape)
         padded = padded_rows(shape, colors)
         of_slice = SLICE_BYTES + (CUDA_SLICE_BYTES if cuda else 0)
-        slots = sum(box.points for _, box in partition.halo_boxes(number, offsets))
-        self.share = share = wrapped_share(partition, explicit_share(shape, colors))
+        self.slots = slots = sum(box.points for _, box in partition.halo_boxes(number, offsets))
+        self.share = wrapped_share(partition, explicit_share(shape, colors))
         self.whole = False
         self.star = star and colors is Colors.LATTICE and len(partition) == 1
         self.size = padded + 2 * SLICE
@@ -220,7 +243,7 @@ class _Level:
             self.entries = 0
             self.matrix = I32 * (2 * self.rows + self.size)
         else:
-            self.matrix = self._stored(padded, share, of_slice, value)
+            self.matrix = self._whole(padded, of_slice, value)
         read, column = (1 if star else 9) * HALO_MIX, float(I32)
         if colors is Colors.LATTICE and all(n % SLICE == 0 for n in shape if n > 1):  # slices end with lines
             read, column = read / HALO_MIX, I32 / SLICE
@@ -228,42 +251,54 @@ class _Level:
         self.halo = (value + value + I32) * slots
         self.way = 0
 
-    def _stored(self, padded: int, share: float, of_slice: int, value: int) -> int:
+    def _whole(self, padded: int, of_slice: int, value: int) -> int:
         return int(
             I32 * (2 * self.rows + self.size)  # the storage order
             + value * self.size  # the diagonal
-            + self.entries * (value + I32 * (share + (1.0 - share) / SLICE))
+            + self.stored(value)
             + padded // SLICE * of_slice
         )
+
+    def stored(self, value: int) -> int:
+        """Bytes of the local part's values and columns, with values of so many bytes: what a product reads of it."""
+        return int(self.entries * (value + I32 * (self.share + (1.0 - self.share) / SLICE)))
 
     def clear(self) -> None:
         """Count nothing: another chunk of the same worker has it."""
         self.size = self.entries = self.boundary = self.matrix = self.halo_matrix = self.halo = self.way = 0
+        self.slots = 0
 
 
-def _plain_levels(hierarchy: Hierarchy, number: int, *, bare: bool, cuda: bool, value: int) -> list[_Level]:
+def levels_of(hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool, value: int) -> list[Level]:
+    """The levels of one chunk, finest first, with matrices of values of so many bytes."""
+    if recipe.galerkin:
+        return _galerkin_levels(hierarchy, number, cuda=cuda, value=value)
+    return _plain_levels(hierarchy, number, bare=recipe.bare, cuda=cuda, value=value)
+
+
+def _plain_levels(hierarchy: Hierarchy, number: int, *, bare: bool, cuda: bool, value: int) -> list[Level]:
     colors = Colors.NATURAL if hierarchy.order.classes is None else Colors.PARITY
     if bare and is_constant(hierarchy):
         colors = Colors.LATTICE
     offsets = hierarchy.problem.offsets
-    levels = [_Level(p, number, offsets, colors, cuda=cuda, value=value) for p in hierarchy.partitions]
+    levels = [Level(p, number, offsets, colors, cuda=cuda, value=value) for p in hierarchy.partitions]
     for fine, coarse in pairwise(levels):
         fine.way = I32 * (fine.size + coarse.size)
     return levels
 
 
-def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[_Level]:
+def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[Level]:
     """Those of `dsolver.hierarchy`, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
     first, offsets = hierarchy.partitions[0], hierarchy.problem.offsets
     partition = partition_of(first.grid, first.sizes, first.periodic)
-    levels: list[_Level] = []
+    levels: list[Level] = []
     whole = False
     while True:
         odd = any(p and n % 2 for p, n in zip(partition.periodic, partition.grid, strict=True))
         colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
         if not levels and is_constant(hierarchy):
             colors = Colors.LATTICE
-        levels.append(_Level(partition, number, offsets, colors, cuda=cuda, value=value))
+        levels.append(Level(partition, number, offsets, colors, cuda=cuda, value=value))
         levels[-1].whole = whole
         if len(partition) == 1 and partition.domain.points <= DENSE_ROWS["cuda" if cuda else "cpu"]:
             levels[-1].way = value * partition.domain.points**2
@@ -275,7 +310,7 @@ def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: in
         whole = whole or below.gathered
 
 
-def _way(level: _Level, shape: Triple, factors: Triple, colors: Colors, value: int, *, cuda: bool) -> int:
+def _way(level: Level, shape: Triple, factors: Triple, colors: Colors, value: int, *, cuda: bool) -> int:
     """Restriction, prolongation and the orders of their vectors; a coarse point has 3 fine ones along each axis."""
     coarse = level.rows / math.prod(factors)
     if level.star:

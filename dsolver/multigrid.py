@@ -17,6 +17,7 @@ from dsolver.kernels.contract import (
     RESTRICT,
     SUBTRACT_HALO,
     SYMGS,
+    TIMES_HALO,
 )
 
 
@@ -26,7 +27,7 @@ class _Level:
     """The handles of one level.
 
     e and c are what the half sweeps keep: (U x)/d of the pre-smoother and the prolonged correction. w is the smoother's
-    work space, kept the right-hand side at the boundary rows.
+    work space, kept the right-hand side at the boundary rows, product what the halo adds there.
     """
 
     matrix: PerChunk
@@ -39,6 +40,7 @@ class _Level:
     c: Field
     w: Field
     kept: Field
+    product: Field
 
 
 @final
@@ -78,17 +80,20 @@ class VCycle:
         """The same with neighbors. What the halo adds is subtracted from r at the boundary rows, in place.
 
         The halo of the pre-smoothed x travels beside the restriction. The post-smoother's halo is that and the coarse
-        solution's, which is an eighth of the points and travels beside the prolongation.
+        solution's, which is an eighth of the points and travels beside the prolongation. What either multiplies is
+        worked out as soon as it has come.
         """
-        run, level, (rc, xc) = self._engine.run, self._levels[depth], self._coarse[depth]
+        run, behind = self._engine.run, self._engine.behind
+        level, (rc, xc) = self._levels[depth], self._coarse[depth]
         run(PRESMOOTH, level.matrix, r, x, level.e)
         self._engine.exchange(x, level.halo)
+        behind(level.halo, TIMES_HALO, level.halo_matrix, level.halo, level.product)
         run(RESTRICT, level.matrix, level.transfer, r, x, level.e, rc)
-        run(RESIDUAL_HALO, level.halo_matrix, level.transfer, level.halo, r, rc, level.kept)
+        run(RESIDUAL_HALO, level.halo_matrix, level.transfer, level.product, r, rc, level.kept)
         self._cycle(depth + 1, rc, xc)
         self._engine.exchange(xc, level.correction)
+        behind(level.correction, SUBTRACT_HALO, level.correction_matrix, level.correction, r)
         run(PROLONG, level.transfer, xc, level.c)
-        run(SUBTRACT_HALO, level.correction_matrix, level.correction, r)
         run(POSTSMOOTH, level.matrix, r, level.c, level.e, x, level.w)
         if depth == 0:  # the caller still needs r; below, it was made for this cycle
             run(RESTORE, level.halo_matrix, level.kept, r)
@@ -107,4 +112,5 @@ def _level(engine: Engine, level: PerChunk) -> _Level:
         c=engine.field(layout),
         w=engine.field(layout),
         kept=engine.field(level.at("halo_matrix")),
+        product=engine.field(level.at("halo_matrix")),
     )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from dsolver import devices, versions
+import numpy as np
+
+from dsolver import bandwidth, devices, traffic, versions
 from dsolver.engines.base import Engine
 from dsolver.engines.job import Job, LocalJob
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, DsolverError, InputError
+from dsolver.monitor.events import listened
 from dsolver.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.placement import balanced_cut, cut_for, owners_of
+from dsolver.programs import SolveSpec
 
 if TYPE_CHECKING:
     from distributed import Client
+
+logger = logging.getLogger(__name__)
 
 EngineName = Literal["auto", "reference", "graph", "resident"]
 DeviceName = Literal["auto", "cpu", "cuda"]
@@ -64,8 +71,14 @@ class Runtime:
         described = f"{self.engine}/{self.kernels}" + (f" with {crew}" if crew else "")
         return f"{described}, {link}" if link else described
 
-    def about(self, partition: Partition) -> dict[str, Any]:
-        """Where a program for a partition runs: what `dsolver.monitor.events.Feed.start` tells of it."""
+    def about(self, spec: SolveSpec) -> dict[str, Any]:
+        """Where a system is solved and what it moves: what `dsolver.monitor.events.Feed.start` tells of it.
+
+        The copy bandwidth is measured where it is not known, so no device should work meanwhile. Where nobody listens
+        it is not.
+        """
+        partition = spec.hierarchy.partitions[0]
+        size = np.dtype(spec.precond_dtype).itemsize
         owners = owners_of(partition, self.workers) or ("",) * len(partition)
         ranks = list(dict.fromkeys(owners))
         return {
@@ -76,7 +89,21 @@ class Runtime:
             "kernels": self.kernels,
             "workers": [worker for worker in ranks if worker],
             "owners": [ranks.index(owner) for owner in owners],
+            "iteration_bytes": traffic.of_iteration(spec.hierarchy, spec.preconditioner, dtype_bytes=size),
+            "copy_bandwidth": self._bandwidth([worker for worker in ranks if worker]),
         }
+
+    def _bandwidth(self, workers: Sequence[str]) -> float | None:
+        """Of the devices of these workers together, or of this process's; None where it is not known."""
+        try:
+            if self.client is not None:
+                return bandwidth.of_workers(self.client, workers, self.device)
+            if not listened():
+                return None
+            return devices.copy_bandwidth() if self.device == "cuda" else bandwidth.of_cpu(usable_cpus())
+        except (DsolverError, OSError, MemoryError) as error:  # a solve does not depend on it
+            logger.info("the copy bandwidth is not known: %s", error)
+            return None
 
     def launch(
         self,

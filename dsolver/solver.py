@@ -407,7 +407,7 @@ class Solver:
         # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
         patience = max(PATIENCE, sum(self.problem.grid))
         watch = Watch(client, options.spans)
-        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._partition))
+        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._spec))
         progress = keeper.watching(job, self._runtime, self._partition, b_norm, options.progress)
         drive = Drive(job, options.tolerances(), b_norm, options.callback, progress, patience, watch)
         self._solving = right

@@ -58,13 +58,17 @@ SPMV_DOT = _kernel("spmv_dot", reads="A x", writes="y dot")
 """y = A_local x, dot = x . y."""
 SPMV_HALO = _kernel("spmv_halo", reads="H h", updates="y")
 """y += H h (boundary rows only)."""
-SPMV_HALO_DOT = _kernel("spmv_halo_dot", reads="H h x", updates="y dot")
-"""y += H h, dot += x . (H h)."""
+TIMES_HALO = _kernel("times_halo", reads="H h", writes="q")
+"""q = H h, an item for each boundary row. It needs nothing of the work inside the chunk and may run beside it."""
+TIMES_HALO_DOT = _kernel("times_halo_dot", reads="H h x", writes="q dot")
+"""The same with dot = x . q."""
+ADD_HALO_DOT = _kernel("add_halo_dot", reads="H q part", updates="y dot")
+"""y += q on the boundary, dot += part: after `SPMV_DOT`, what `TIMES_HALO_DOT` has left."""
 SUBTRACT_HALO = _kernel("subtract_halo", reads="H h", updates="r")
 """r -= H h."""
-RESIDUAL_HALO = _kernel("residual_halo", reads="H T h", updates="r rc", writes="kept")
-"""kept = r on the boundary, r -= H h there, rc -= H h at its coarse points: what the pre-smoother's halo adds to the
-residual that is restricted and to the right-hand side that the post-smoother sees."""
+RESIDUAL_HALO = _kernel("residual_halo", reads="H T q", updates="r rc", writes="kept")
+"""kept = r on the boundary, r -= q there, rc -= q at its coarse points: what the pre-smoother's halo (q = H h) adds to
+the residual that is restricted and to the right-hand side that the post-smoother sees."""
 RESTORE = _kernel("restore", reads="H kept", updates="r")
 """r = kept on the boundary: undoes `RESIDUAL_HALO` and `SUBTRACT_HALO` to the bit."""
 

@@ -187,18 +187,25 @@ class NumpyBackend(Backend):
     def spmv_halo(self, a: TextbookHalo, h: Real, y: Real) -> None:
         y[a.boundary] += a.times(h)
 
-    def spmv_halo_dot(self, a: TextbookHalo, h: Real, x: Real, y: Real, dot: F64) -> None:
-        y[a.boundary] += a.times(h)
-        dot[0] += _dot(x[a.boundary], a.times(h))
+    def times_halo(self, a: TextbookHalo, h: Real, q: Real) -> None:
+        q[:] = a.times(h)
+
+    def times_halo_dot(self, a: TextbookHalo, h: Real, x: Real, q: Real, dot: F64) -> None:
+        q[:] = a.times(h)
+        dot[0] = _dot(x[a.boundary], q)
+
+    def add_halo_dot(self, a: TextbookHalo, q: Real, part: F64, y: Real, dot: F64) -> None:
+        y[a.boundary] += q
+        dot += part
 
     def subtract_halo(self, a: TextbookHalo, h: Real, r: Real) -> None:
         r[a.boundary] -= a.times(h)
 
-    def residual_halo(self, a: TextbookHalo, t: Transfer, h: Real, r: Real, rc: Real, kept: Real) -> None:
+    def residual_halo(self, a: TextbookHalo, t: Transfer, q: Real, r: Real, rc: Real, kept: Real) -> None:
         kept[:] = r[a.boundary]
-        r[a.boundary] -= a.times(h)
+        r[a.boundary] -= q
         products = np.zeros_like(r)
-        products[a.boundary] = a.times(h)
+        products[a.boundary] = q
         rc -= products[t.fine_of]
 
     def restore(self, a: TextbookHalo, kept: Real, r: Real) -> None:

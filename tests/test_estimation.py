@@ -87,7 +87,7 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
 
     def free(client: Any, workers: Any) -> tuple[int, ...]:
         asked.append((client, workers))
-        return (8 << 20, 1 << 30)
+        return (16 << 20, 1 << 30)
 
     def launch(*_: Any) -> Any:
         raise AssertionError("it was started")
@@ -99,7 +99,7 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
     monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: runtime)
     monkeypatch.setattr("dsolver.solver.free_memory_of", free)
     monkeypatch.setattr(Runtime, "launch", launch)
-    with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 2 has 8 MiB free, .* needs .* MiB \(matrices .*use about"):
+    with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 2 has 16 MiB free, .* needs .* MiB \(matrices .*use about"):
         dsolver.Solver(problems.hpcg((64, 64, 64)))
     assert asked == [(client, runtime.workers)]
     with pytest.raises(AssertionError, match="it was started"):

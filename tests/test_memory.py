@@ -164,3 +164,18 @@ def test_totals() -> None:
     assert (replace(one, temporary=300) + one).total == 90 + 90 + 300, "one chunk after the other"
     two = Bytes(matrices=(1 << 30,), halos=0, vectors=1 << 29, blocks=0, finest=0, temporary=0)
     assert str(two) == "matrices 1 GiB, vectors 0.5 GiB"
+
+
+def test_what_other_gpus_write_into_comes_in_blocks() -> None:
+    """Between two GPUs a face of 256² points has words of 2 MiB; alone, and between CPUs, there are none."""
+    hierarchy = hierarchy_of(problems.hpcg((512, 256, 256)), (2, 1, 1), "color8", Hpcg())
+    one, other = memory.of_workers(hierarchy, Hpcg(), (0, 1), cuda=True)
+    assert one.words == other.words
+    assert one.words[:3] == (4 * 8 * 256**2, 4 * 8 * 256**2, 8 * 256**2)
+    assert one.peers == 8 << 20
+    assert replace(one, words=(3 << 20, 6 << 20, 9 << 20)).peers == (8 << 20) + (8 << 20) + (10 << 20)
+    for alone in (
+        *memory.of_workers(hierarchy, Hpcg(), (0, 0), cuda=True),
+        *memory.of_workers(hierarchy, Hpcg(), (0, 1), cuda=False),
+    ):
+        assert (alone.words, alone.peers) == ((), 0)

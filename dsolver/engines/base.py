@@ -134,6 +134,14 @@ class Engine(ABC):
         Operations that neither read the halo nor change x may run meanwhile; the next one that reads it waits.
         """
 
+    def behind(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
+        """One kernel on every chunk that reads a halo which is under way, as soon as that has come.
+
+        Operations that neither use what it updates or writes nor change what it reads may run meanwhile; the next one
+        that uses it waits.
+        """
+        self.run(kernel, *operands)
+
     @abstractmethod
     def total(self, parts: Parts, out: Scalar) -> None:
         """out = the sum of the parts in the fixed tree of the kernel `total`: the same bits on any number of owners."""

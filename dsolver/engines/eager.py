@@ -34,12 +34,32 @@ class EagerPerChunk(PerChunk):
         return EagerPerChunk({number: follow(item, path) for number, item in self.items.items()}, level)
 
 
+class Awaiting:
+    """Items that an operation behind an exchange may still change: whoever uses them waits for its halo."""
+
+    def __init__(self, items: dict[int, Any]) -> None:
+        self._items = items
+        self.halo: EagerHalo | None = None
+
+    @property
+    def items(self) -> dict[int, Any]:
+        """The items, waited for."""
+        self.wait()
+        return self._items
+
+    def wait(self) -> None:
+        """Wait until no operation changes the items any more."""
+        if self.halo is not None:
+            halo, self.halo = self.halo, None
+            halo.wait()
+
+
 @final
-class EagerField(Field):
+class EagerField(Awaiting, Field):
     """A vector for each owned chunk."""
 
     def __init__(self, items: dict[int, Any], level: int | None = None) -> None:
-        self.items = items
+        super().__init__(items)
         self.level = level
 
 
@@ -52,6 +72,8 @@ class EagerHalo(Halo):
         self.channel = channel
         self.level = level
         self.finish: Callable[[], None] | None = None
+        self.behind: list[Callable[[], None]] = []
+        """What is to be run once it has come, where that has to wait until somebody waits for it."""
 
     @property
     def vectors(self) -> dict[int, Any]:
@@ -68,16 +90,19 @@ class EagerHalo(Halo):
         """Wait until the vectors are full."""
         if self.finish is not None:
             finish, self.finish = self.finish, None
+            works, self.behind = self.behind, []
             finish()
+            for work in works:
+                work()
 
 
 @final
-class EagerParts(Parts):
+class EagerParts(Awaiting, Parts):
     """Own parts at their chunks' places, zero elsewhere, and everyone's parts."""
 
     def __init__(self, own: Any, everyone: Any, places: Mapping[int, int]) -> None:
+        super().__init__({number: own[place : place + 1] for number, place in places.items()})
         self.own, self.everyone = own, everyone
-        self.items = {number: own[place : place + 1] for number, place in places.items()}
 
 
 @final
@@ -172,8 +197,26 @@ class EagerEngine(Engine):
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
+        self._call(kernel, operands, [_items(operand) for operand in operands])
+
+    def behind(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
+        assert isinstance(halo, EagerHalo)
+        if halo.finish is None:  # it has come
+            self.run(kernel, *operands)
+            return
+        columns = [halo.vectors if operand is halo else _items(operand) for operand in operands]
+
+        def work() -> None:
+            self._call(kernel, operands, columns)
+
+        if not halo.channel.behind(work):
+            halo.behind.append(work)
+        for operand in operands[len(kernel.reads) :]:
+            assert isinstance(operand, Awaiting)
+            operand.halo = halo
+
+    def _call(self, kernel: Kernel, operands: Sequence[Operand], columns: Sequence[Any]) -> None:
         call = self.backend.kernel(kernel.name)
-        columns = [_items(operand) for operand in operands]
         measured = self.stopwatch.kernel(kernel, operands)
         for number in self.owned:
             with measured(number):
@@ -193,6 +236,7 @@ class EagerEngine(Engine):
     def total(self, parts: Parts, out: Scalar) -> None:
         assert isinstance(parts, EagerParts)
         assert isinstance(out, EagerScalar)
+        parts.wait()
         if parts.everyone is parts.own:
             with self.stopwatch.span("inner", "total"):
                 self.backend.total(parts.own, out.value)

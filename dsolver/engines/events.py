@@ -31,7 +31,10 @@ _TRIES: Final = 5
 @final
 @dataclass(frozen=True, kw_only=True)
 class _Timed:
-    """A span whose times are events."""
+    """A span whose times are events; a wait is over with what is waited for, where another stream has an event there.
+
+    For an event costs some microseconds, and a wait for what has long come is no wait.
+    """
 
     kind: Kind
     name: str
@@ -41,6 +44,7 @@ class _Timed:
     nbytes: int | None
     start: Any
     stop: Any
+    awaited: Any = None
 
 
 @final
@@ -55,6 +59,7 @@ class EventStopwatch(Measuring):
         self._main = main
         self._timed: list[_Timed] = []
         self._newest: Any = None  # the last event on the main stream
+        self._beside: Any = None  # the last one on another
         self._origin = cupy.cuda.Event()
 
     def begin(self) -> None:
@@ -96,9 +101,10 @@ class EventStopwatch(Measuring):
             ended.record()
 
         def arrive() -> None:
-            with self.span("wait", "halo", halo.level):
-                finish()
-                self._main.wait_event(ended)  # a capture must end with all that began in it
+            begun, awaited = self._newest or self._mark(), self._beside
+            finish()
+            self._main.wait_event(ended)  # a capture must end with all that began in it
+            self._add("wait", halo, MAIN, begun, self._mark(), awaited=awaited)
 
         return arrive
 
@@ -112,24 +118,42 @@ class EventStopwatch(Measuring):
         def arrive() -> None:
             with self.span("wait", "halo", halo.level):
                 finish()
-            self._timed.append(
-                _Timed(
-                    kind="exchange",
-                    name="halo",
-                    level=halo.level,
-                    chunk=None,
-                    lane=HALO,
-                    nbytes=bytes_received(halo),
-                    start=begun,
-                    stop=self._newest,
-                )
-            )
+            self._add("exchange", halo, HALO, begun, self._newest, nbytes=bytes_received(halo))
 
         return arrive
+
+    def _add(
+        self,
+        kind: Kind,
+        halo: EagerHalo,
+        lane: str,
+        start: Any,
+        stop: Any,
+        *,
+        nbytes: int | None = None,
+        awaited: Any = None,
+    ) -> None:
+        self._timed.append(
+            _Timed(
+                kind=kind,
+                name="halo",
+                level=halo.level,
+                chunk=None,
+                lane=lane,
+                nbytes=nbytes,
+                start=start,
+                stop=stop,
+                awaited=awaited,
+            )
+        )
 
     def read(self) -> list[Span]:
         """The spans of the graph's last run, which must have ended."""
         epoch = self._epoch()
+
+        def at(event: Any) -> float:
+            return epoch + 1e-3 * float(cupy.cuda.get_elapsed_time(self._origin, event))
+
         return [
             Span(
                 kind=t.kind,
@@ -137,8 +161,8 @@ class EventStopwatch(Measuring):
                 level=t.level,
                 chunk=t.chunk,
                 lane=t.lane,
-                start=epoch + 1e-3 * cupy.cuda.get_elapsed_time(self._origin, t.start),
-                stop=epoch + 1e-3 * cupy.cuda.get_elapsed_time(self._origin, t.stop),
+                start=at(t.start),
+                stop=at(t.stop) if t.awaited is None else max(at(t.start), min(at(t.stop), at(t.awaited))),
                 bytes=t.nbytes,
             )
             for t in self._timed
@@ -153,6 +177,8 @@ class EventStopwatch(Measuring):
             raise cupy.cuda.driver.CUDADriverError(status)
         if stream.ptr == self._main.ptr:
             self._newest = event
+        else:
+            self._beside = event
         return event
 
     def _epoch(self) -> float:

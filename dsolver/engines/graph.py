@@ -69,6 +69,9 @@ LABELS: Final = {
     "pack": "halo-pack",
     "postsmooth": "inner-postsmooth",
     "prolong_add": "prolong",
+    "add_halo_dot": "boundary-spmv",
+    "times_halo": "boundary-residual",
+    "times_halo_dot": "boundary-spmv",
     "residual_halo": "boundary-residual",
     "restore": "boundary-reset",
     "restrict": "restriction",
@@ -76,7 +79,6 @@ LABELS: Final = {
     "spmv": "inner-spmv",
     "spmv_dot": "inner-spmv",
     "spmv_halo": "boundary-spmv",
-    "spmv_halo_dot": "boundary-spmv",
     "subtract_halo": "boundary-postsmooth",
     "symgs": "coarsest-symgs",
     "update_x_r": "update-iterate",
@@ -85,7 +87,8 @@ LABELS: Final = {
 """What people read on the dashboard, by kernel; the others are called as they are, with hyphens.
 
 A name's color is a hash of it, one of 19. These names are chosen so that all operations of an iteration with the same
-preconditioner have different ones (a test knows which).
+preconditioner have different ones (a test knows which). Boundary rows come in two steps of one name: times the halo,
+which may run beside the inner rows, and added.
 """
 
 EXCHANGE: Final = "halo-exchanges"

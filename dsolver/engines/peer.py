@@ -180,6 +180,13 @@ class _PeerChannel(Channel):
             self._arrived.record(self._side)
         return self._arrive
 
+    def behind(self, work: Callable[[], None]) -> bool:
+        if self._beside:
+            with self._side:
+                work()
+            self._arrived.record(self._side)
+        return self._beside
+
     def _arrive(self) -> None:
         if self._beside:
             cupy.cuda.get_current_stream().wait_event(self._arrived)

@@ -13,9 +13,8 @@ from typing import Any, Final, final
 
 import cupy
 
-BLOCK: Final = 8 << 20
-"""Bytes of a block, or a multiple: the halos of a chunk of 256³ points need 7 MB."""
-_UNIT: Final = 2 << 20
+from dsolver.memory import PEER_BLOCK, PEER_UNIT
+
 _ALIGNMENT: Final = 256
 _HANDLE_BYTES: Final = 64
 _PLACE: Final = struct.Struct(f"<{_HANDLE_BYTES}sqq")
@@ -73,7 +72,7 @@ class Arena:
             _clear(self.own(place), size)
             return place
         if self._free + size > self._end:
-            self._add(-(-max(size, BLOCK) // _UNIT) * _UNIT)
+            self._add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
         place = Place(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
         self._free += size
         return place

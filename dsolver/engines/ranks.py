@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
+from dsolver.engines.gauge import tell_gpu_memory
 from dsolver.engines.links import Address
 from dsolver.engines.rank import Failure, GangSpec, Rank
 from dsolver.errors import RankError
@@ -71,6 +72,8 @@ async def open_rank(spec: GangSpec, number: int, *, dask_worker: Worker) -> Open
         rank = Rank(spec, number, dask_worker)
     except OSError as error:
         return Failure(error=RankError(f"rank {number} cannot listen on worker {address}: {error}"))
+    if spec.exclusive:
+        tell_gpu_memory(dask_worker)
     _RANKS[spec.job, address] = rank
     _KEEPERS[rank] = asyncio.create_task(_keep(rank, dask_worker))
     unique = await rank.within(rank.unique_id)

@@ -11,6 +11,7 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.engines.captured import CapturedGraph
 from dsolver.engines.events import EventStopwatch
 from dsolver.engines.stopwatch import Stopwatch
 from dsolver.engines.transport import Transport
@@ -38,8 +39,8 @@ class Recorder:
     def __init__(self, transport: Transport) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._transport = transport
-        self._graphs: dict[Callable[[], None], Any] = {}
-        self._instrumented: dict[Callable[[], None], tuple[Any, EventStopwatch]] = {}
+        self._graphs: dict[Callable[[], None], CapturedGraph] = {}
+        self._instrumented: dict[Callable[[], None], tuple[CapturedGraph, EventStopwatch]] = {}
         self._refused: set[Callable[[], None]] = set()
 
     def repeat(
@@ -119,12 +120,12 @@ class Recorder:
         self.wait()
         cupy.cuda.Device().synchronize()
 
-    def _capture(self, step: Callable[[], None]) -> Any:
+    def _capture(self, step: Callable[[], None]) -> CapturedGraph:
         self.stream.begin_capture()
         try:
             step()
         finally:
-            graph = self.stream.end_capture()
+            graph = CapturedGraph(self.stream)
         return graph
 
 

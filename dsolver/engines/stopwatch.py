@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COARSE: Final = frozenset({"symgs", "dense_solve"})
 """Kernels that solve on the coarsest level."""
-BOUNDARY: Final = frozenset({"restore"})
+BOUNDARY: Final = frozenset({"add_halo_dot", "residual_halo", "restore"})
 """Kernels for boundary rows that read no halo; those that read one are known by it."""
 
 _NOTHING: Final = nullcontext()

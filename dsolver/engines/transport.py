@@ -31,6 +31,14 @@ class Channel(ABC):
         """What `pack` is to run in; on a device it may be beside the current stream's next work."""
         return nullcontext()
 
+    def behind(self, work: Callable[[], None]) -> bool:
+        """Run work in the lane of an exchange that was started, once the halo vectors are full.
+
+        Returns:
+            Whether that was possible. Then who waits for the halo vectors waits for the work, too.
+        """
+        return False
+
     @abstractmethod
     def pack(self, x: Mapping[int, Any]) -> None:
         """Take what the neighbors read from the owned chunks' x. Called in a new lane, before each start."""

@@ -30,7 +30,7 @@ from dsolver.hpcg.result import (
 from dsolver.levels import HPCG_LEVELS, Hierarchy
 from dsolver.monitor.watch import Sink, Watch
 from dsolver.ordering import BEST_CLASSES, Order
-from dsolver.partition import Partition, Triple
+from dsolver.partition import Triple
 from dsolver.preconditioners import Identity
 from dsolver.programs import SolveSpec
 from dsolver.runtime import Runtime
@@ -113,8 +113,7 @@ def run(
     watch = Watch(runtime.client, spans)
     bench = _Bench(runtime, options, chunks, progress or _silent, watch)
     with watch:
-        partition = Partition(options.grid, chunks)
-        watch.feed.start(what="hpcg", problem="27-point", **runtime.about(partition))
+        watch.feed.start(what="hpcg", problem="27-point", **runtime.about(bench.wanted))
         result = bench.fixed(options.iterations) if options.iterations is not None else bench.full()
         watch.end(ENDS[result.valid], result.iterations, result.scaled_residual)
     return result
@@ -139,7 +138,7 @@ class _Bench:
     def fixed(self, iterations: int) -> HpcgResult:
         """Exactly so many iterations in the wanted order."""
         self._warm_up()
-        with self._open(self._spec(self._wanted), "setup") as job:
+        with self._open(self.wanted, "setup") as job:
             self._cg(job, "first iteration", 1)  # an engine may record it, which is not to be timed
             with self._clock("sets"):
                 residuals = self._cg(job, "iterations", iterations)
@@ -156,7 +155,7 @@ class _Bench:
         tolerance = self._reference()
         with self._clock("test_cg"):
             cg = self._test_cg()
-        with self._open(self._spec(self._wanted), "setup_optimized") as job:
+        with self._open(self.wanted, "setup_optimized") as job:
             with self._clock("test_symmetry"):
                 symmetry = SymmetryTest(**dict(zip(("spmv", "mg"), job.call("departures"), strict=True)))
             job.call("set_rhs")  # the symmetry test has used b
@@ -263,6 +262,11 @@ class _Bench:
         return max(1, int(SUPERSTEP / self._pace)) if self._pace else 1
 
     # -- the rest ----------------------------------------------------------------------------------------------------
+
+    @property
+    def wanted(self) -> SolveSpec:
+        """The system in the wanted order."""
+        return self._spec(self._wanted)
 
     def _spec(self, hierarchy: Hierarchy, *, test_diagonal: bool = False) -> SolveSpec:
         """A system with the wanted preconditioner."""

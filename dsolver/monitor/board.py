@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 Message = dict[str, Any]
 
@@ -12,6 +12,20 @@ SOLVES: Final = 20
 """Solves that are remembered; the oldest are forgotten first."""
 POINTS: Final = 4000
 """Residuals of a solve that are remembered; beyond, every second one is dropped."""
+
+
+class Memory(NamedTuple):
+    """Memory that a worker uses.
+
+    Attributes:
+        where: "host" or "GPU".
+        used: bytes.
+        limit: bytes, or 0 for none.
+    """
+
+    where: str
+    used: int
+    limit: int
 
 
 @final

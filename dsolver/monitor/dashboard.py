@@ -1,4 +1,4 @@
-"""Brings the page /dsolver to a cluster's dashboard, on schedulers that this project did not start, too."""
+"""The page /dsolver on a cluster's dashboard."""
 
 from __future__ import annotations
 
@@ -6,43 +6,28 @@ import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
-from weakref import WeakSet
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from dsolver.monitor.board import Board
+from dsolver.engines.gauge import GPU_MEMORY
+from dsolver.monitor.board import Board, Memory
 from dsolver.monitor.events import TOPIC
 
 if TYPE_CHECKING:
-    from distributed import Client, Scheduler
+    from distributed import Scheduler
 
 logger = logging.getLogger(__name__)
 
 NAME: Final = "dsolver-dashboard"
 PATH: Final = "/dsolver"
 
-_ATTACHED: WeakSet[Any] = WeakSet()
-
-
-def attach(client: Client) -> bool:
-    """See to it that the client's cluster has the page. Returns whether it has.
-
-    A scheduler without dashboard, or without this package, goes without the page: a solve does not depend on it.
-    """
-    if client in _ATTACHED:
-        return True
-    try:
-        client.register_plugin(Dashboard(), name=NAME)
-    except Exception as error:  # whatever the scheduler makes of a class that it cannot import
-        logger.info("the cluster's dashboard goes without the page %s: %r", PATH, error)
-        return False
-    _ATTACHED.add(client)
-    return True
-
 
 @final
 class Dashboard(SchedulerPlugin):
-    """Listens to the solves of a cluster, and shows them. Made by a client, started on the scheduler."""
+    """Listens to the solves of a cluster, and shows them. Made by a client, started on the scheduler.
+
+    A scheduler without a dashboard goes without the page.
+    """
 
     name = NAME
     idempotent = True  # each client brings one; the first stays
@@ -71,11 +56,16 @@ class Dashboard(SchedulerPlugin):
         """A worker has left."""
         self.board.lose(worker)
 
-    def _memory(self) -> dict[str, tuple[int, int]]:
-        return {
-            address: (int(worker.metrics.get("memory", 0)), int(worker.memory_limit or 0))
-            for address, worker in self._scheduler.workers.items()
-        }
+    def _memory(self) -> dict[str, list[Memory]]:
+        return {address: memory_of(worker) for address, worker in self._scheduler.workers.items()}
+
+
+def memory_of(worker: Any) -> list[Memory]:
+    """The memory of a worker's process, and of its GPU if it tells of one, as the scheduler knows it."""
+    found = [Memory("host", int(worker.metrics.get("memory", 0)), int(worker.memory_limit or 0))]
+    if gpu := worker.metrics.get(GPU_MEMORY):
+        found.append(Memory("GPU", *gpu))
+    return found
 
 
 def _past(scheduler: Any) -> list[tuple[str, Any]]:
@@ -105,7 +95,13 @@ def _serve(scheduler: Any, prefix: str, board: Board, memory: Callable[[], Any])
 
         def get(self) -> None:
             self.set_header("Content-Type", "application/json")
-            self.write(json.dumps(board.to_dict()))
+            shown = board.to_dict()
+            used = memory()
+            for key, solve in board.solves.items():
+                shown[key]["memory"] = {
+                    worker: used[worker] for worker in solve.start.get("workers", ()) if worker in used
+                }
+            self.write(json.dumps(shown))
 
     def show(_: Any, extra: dict[str, Any], doc: Any) -> None:
         document(board, memory, doc)

@@ -14,7 +14,8 @@ a dict of plain values (msgpack and JSON can carry it) with
 | `engine`, `device`, `kernels` | start | as in `dsolver.runtime.Runtime` |
 | `workers` | start | the worker address of each rank, in rank order; empty without a cluster |
 | `owners` | start | the rank of each chunk |
-| `copy_bandwidth` | start | bytes a second that a copy on the device reads and writes, or null where not measured |
+| `iteration_bytes` | start | bytes that an iteration must move, on all devices together (`dsolver.traffic`), or null |
+| `copy_bandwidth` | start | bytes a second that copies on all devices at once read and write, or null where not known |
 | `phase` | state | what it does: "CG", or a phase of the benchmark |
 | `iteration` | state, spans, end | iterations made so far; for spans, the one that was measured |
 | `residual` | state, end | ‖b - A x‖ by the recursion, at the end the true one; of "hpcg" as a part of the first |
@@ -75,6 +76,11 @@ def subscribe(subscriber: Subscriber) -> Callable[[], None]:
     return unsubscribe
 
 
+def listened() -> bool:
+    """Whether there is a subscriber in this process."""
+    return bool(_SUBSCRIBERS)
+
+
 @final
 class Feed:
     """The messages of one solve.
@@ -104,6 +110,7 @@ class Feed:
         kernels: str,
         workers: Sequence[str] = (),
         owners: Sequence[int] = (),
+        iteration_bytes: int | None = None,
         copy_bandwidth: float | None = None,
     ) -> None:
         """The solve begins."""
@@ -118,6 +125,7 @@ class Feed:
             kernels=kernels,
             workers=list(workers),
             owners=list(owners),
+            iteration_bytes=iteration_bytes,
             copy_bandwidth=copy_bandwidth,
         )
 

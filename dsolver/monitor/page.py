@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 from bokeh.layouts import column, row
@@ -11,7 +12,7 @@ from bokeh.models.annotations import Span
 from bokeh.models.widgets import Div, Select
 from bokeh.plotting import figure
 
-from dsolver.monitor.board import Board, Watched
+from dsolver.monitor.board import Board, Memory, Watched
 from dsolver.monitor.colors import COLORS
 from dsolver.monitor.lanes import rectangles
 from dsolver.monitor.spans import SUMS
@@ -23,9 +24,6 @@ MILLISECONDS: Final = 500
 """Between two looks at the board."""
 NEWEST: Final = ""
 """The choice of whatever solve runs."""
-
-Memory = dict[str, tuple[int, int]]
-"""By worker: bytes used, and the limit or 0."""
 
 
 @final
@@ -45,7 +43,7 @@ class Page:
         self._residual = self._residual_figure()
         self._timeline = self._timeline_figure()
         self._exposed = _bars(self.levels, "level", "percent", "Exposed communication, % of the iteration, by level")
-        self._used = _bars(self.memory, "worker", "gib", "Memory of the workers' processes, GiB")
+        self._used = _bars(self.memory, "worker", "gib", "Memory of the workers, GiB")
         self.root = column(
             row(self.choice, self.facts, sizing_mode="stretch_width"),
             row(self._residual, self._exposed, self._used, sizing_mode="stretch_width"),
@@ -54,8 +52,8 @@ class Page:
             sizing_mode="stretch_width",
         )
 
-    def update(self, memory: Memory) -> None:
-        """Show what the board knows by now."""
+    def update(self, memory: Mapping[str, Sequence[Memory]]) -> None:
+        """Show what the board knows by now, and the memory of each worker."""
         if (options := self._options()) != self.choice.options:
             self.choice.options = options
         self._show_memory(memory)
@@ -92,9 +90,10 @@ class Page:
         self._exposed.x_range.factors = names
         self.levels.data = {"level": names, "percent": [level["percent"] for level in levels.values()]}
 
-    def _show_memory(self, memory: Memory) -> None:
-        names = [address.rpartition("/")[2] for address in memory]
-        gib = [used / 2**30 for used, _ in memory.values()]
+    def _show_memory(self, memory: Mapping[str, Sequence[Memory]]) -> None:
+        parts = [(address.rpartition("/")[2], part) for address, each in memory.items() for part in each]
+        names = [f"{worker} {part.where}" for worker, part in parts]
+        gib = [part.used / 2**30 for _, part in parts]
         if names != self._used.x_range.factors:
             self._used.x_range.factors = names
         self.memory.data = {"worker": names, "gib": gib}

@@ -147,10 +147,15 @@ def _lanes(name: str, watched: Watched, axis: Any) -> None:
     for lane, left, right, color in zip(drawn["lane"], drawn["left"], drawn["right"], drawn["color"], strict=True):
         axis.barh(lanes.index(lane), right - left, left=left, color=color, height=0.8)
     axis.set_yticks(range(len(lanes)), lanes)
-    axis.invert_yaxis()
+    axis.set_ylim(len(lanes) + 0.3, -0.6)  # from above, with room for the key below
     kinds = [kind for kind in COLORS if kind in drawn["kind"]]
     patch = importlib.import_module("matplotlib.patches").Patch
-    axis.legend(handles=[patch(color=COLORS[kind], label=kind) for kind in kinds], ncols=len(kinds), fontsize=8)
+    axis.legend(
+        handles=[patch(color=COLORS[kind], label=kind) for kind in kinds],
+        ncols=len(kinds),
+        fontsize=8,
+        loc="lower center",
+    )
     message = watched.spans or {}
     exposed = message.get("exposure", {})
     axis.set(

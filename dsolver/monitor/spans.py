@@ -184,6 +184,7 @@ def _of_rank(spans: list[Span]) -> dict[str, float]:
 
 def _intervals(spans: list[Span]) -> Iterator[tuple[float, list[Span]]]:
     """The lengths of the intervals between beginnings and ends, with the spans that are active in each."""
+    spans = [span for span in spans if span.stop > span.start]  # a wait for what has come is over as it begins
     edges = sorted(
         [(span.start, True, i) for i, span in enumerate(spans)]
         + [(span.stop, False, i) for i, span in enumerate(spans)]

@@ -7,10 +7,8 @@ stream, in `distributed.get_task_stream` and in `distributed.performance_report`
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, final
-from weakref import WeakSet
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -18,31 +16,11 @@ from dsolver.monitor.events import TOPIC
 from dsolver.monitor.spans import WORK, Span, from_columns
 
 if TYPE_CHECKING:
-    from distributed import Client, Scheduler
-
-logger = logging.getLogger(__name__)
+    from distributed import Scheduler
 
 NAME: Final = "dsolver-task-stream"
 STARTS: Final = 100
 """Solves whose beginning is remembered."""
-
-_ATTACHED: WeakSet[Any] = WeakSet()
-
-
-def attach(client: Client) -> bool:
-    """See to it that the client's cluster shows spans in its task stream. Returns whether it does.
-
-    A scheduler without this package goes without: a solve does not depend on it.
-    """
-    if client in _ATTACHED:
-        return True
-    try:
-        client.register_plugin(TaskStreamRows(), name=NAME)
-    except Exception as error:  # whatever the scheduler makes of a class that it cannot import
-        logger.info("the cluster's task stream goes without spans: %r", error)
-        return False
-    _ATTACHED.add(client)
-    return True
 
 
 @final
@@ -97,7 +75,7 @@ def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
         "key": f"{'-'.join(words)}-{level}{span.iteration}-{0 if span.chunk is None else span.chunk}-{start['solve']}",
         "status": "OK",
         "worker": workers[span.rank] if span.rank < len(workers) else "this-process",
-        "thread": f"{device}{span.rank}-{'inner' if works else 'halo'}",
+        "thread": f"{device}{span.rank}-{'inner' if works and not span.beside else 'halo'}",
         "startstops": [{"action": "compute" if works else "transfer", "start": span.start, "stop": span.stop}],
         "nbytes": span.bytes or 0,
         "type": b"",

@@ -148,7 +148,9 @@ class Watch:
 
 
 def _attach(client: Client) -> None:
-    from dsolver.monitor import dashboard, taskstream
+    from dsolver.monitor.attaching import attach
+    from dsolver.monitor.dashboard import Dashboard
+    from dsolver.monitor.taskstream import TaskStreamRows
 
-    taskstream.attach(client)
-    dashboard.attach(client)
+    attach(client, TaskStreamRows)
+    attach(client, Dashboard)

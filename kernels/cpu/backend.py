@@ -215,19 +215,24 @@ class CpuBackend(Backend):
     def spmv_halo(self, a: HaloMatrix, h: Real, y: Real) -> None:
         vectors.scatter_add(a.boundary, 1.0, self._products(a, h), y)
 
-    def spmv_halo_dot(self, a: HaloMatrix, h: Real, x: Real, y: Real, dot: F64) -> None:
-        t = self._products(a, h)
-        vectors.scatter_add(a.boundary, 1.0, t, y)
-        dot[0] += vectors.gathered_dot(a.boundary, x, t)
+    def times_halo(self, a: HaloMatrix, h: Real, q: Real) -> None:
+        q[:] = self._products(a, h)[: len(q)]
+
+    def times_halo_dot(self, a: HaloMatrix, h: Real, x: Real, q: Real, dot: F64) -> None:
+        self.times_halo(a, h, q)
+        dot[0] = vectors.gathered_dot(a.boundary, x, q)
+
+    def add_halo_dot(self, a: HaloMatrix, q: Real, part: F64, y: Real, dot: F64) -> None:
+        vectors.scatter_add(a.boundary, 1.0, q, y)
+        dot += part
 
     def subtract_halo(self, a: HaloMatrix, h: Real, r: Real) -> None:
         vectors.scatter_add(a.boundary, -1.0, self._products(a, h), r)
 
-    def residual_halo(self, a: HaloMatrix, t: Transfer, h: Real, r: Real, rc: Real, kept: Real) -> None:
-        products = self._products(a, h)
+    def residual_halo(self, a: HaloMatrix, t: Transfer, q: Real, r: Real, rc: Real, kept: Real) -> None:
         vectors.gather(a.boundary, r, kept)
-        vectors.scatter_add(a.boundary, -1.0, products, r)
-        vectors.mapped_subtract(a.boundary, t.coarse_of, products, rc)
+        vectors.scatter_add(a.boundary, -1.0, q, r)
+        vectors.mapped_subtract(a.boundary, t.coarse_of, q, rc)
 
     def restore(self, a: HaloMatrix, kept: Real, r: Real) -> None:
         vectors.scatter(a.boundary, kept, r)

@@ -31,6 +31,8 @@ THREADS = 256
 MOST_BLOCKS = 2048
 """Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
 ITEMS_OF_BLOCK = THREADS * 4
+ROWS_OF_BLOCK = 128
+"""Boundary rows of a block where each has a thread: a face of 256² reaches every multiprocessor of a large device."""
 HALO_WARPS = 4
 """Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
 HOST_THREADS = 8
@@ -183,18 +185,24 @@ class CudaBackend(Backend):
     def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
 
-    def spmv_halo_dot(self, a: CudaHaloMatrix, h: Array, x: Array, y: Array, dot: Array) -> None:
+    def times_halo(self, a: CudaHaloMatrix, h: Array, q: Array) -> None:
+        self._halo("times_halo", a, h, q)
+
+    def times_halo_dot(self, a: CudaHaloMatrix, h: Array, x: Array, q: Array, dot: Array) -> None:
         if a.size:
             _, ticket = self._scratch.here()
-            arguments = (*a.arguments, h, x, y, a.partials, ticket, dot, np.int32(a.size))
+            arguments = (*a.arguments, h, x, q, a.partials, ticket, dot, np.int32(a.size))
             blocks = -(-len(a.partials) // HALO_WARPS)
-            follow(self._sweeps["spmv_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
+            follow(self._sweeps["times_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
+
+    def add_halo_dot(self, a: CudaHaloMatrix, q: Array, part: Array, y: Array, dot: Array) -> None:
+        self._rows("add_halo_dot", a, q, part, y, dot)
 
     def subtract_halo(self, a: CudaHaloMatrix, h: Array, r: Array) -> None:
         self._halo("subtract_halo", a, h, r)
 
-    def residual_halo(self, a: CudaHaloMatrix, t: Transfer, h: Array, r: Array, rc: Array, kept: Array) -> None:
-        self._halo("residual_halo", a, t.coarse_of, h, r, rc, kept)
+    def residual_halo(self, a: CudaHaloMatrix, t: Transfer, q: Array, r: Array, rc: Array, kept: Array) -> None:
+        self._rows("residual_halo", a, t.coarse_of, q, r, rc, kept)
 
     def restore(self, a: CudaHaloMatrix, kept: Array, r: Array) -> None:
         self._items("scatter", a.size, a.boundary, kept, r)
@@ -403,6 +411,12 @@ class CudaBackend(Backend):
             grid, block, tail = a.launch
             follow(self._sweeps[name], grid, block, (*a.arguments, *arguments, *tail))
 
+    def _rows(self, name: str, a: CudaHaloMatrix, *arguments: Any) -> None:
+        """A thread for each boundary row."""
+        if a.size:
+            blocks = -(-a.size // ROWS_OF_BLOCK)
+            follow(self._sweeps[name], (blocks,), (ROWS_OF_BLOCK,), (a.boundary, *arguments, np.int32(a.size)))
+
     def _items(self, name: str, size: int, *arguments: Any) -> None:
         if size:
             follow(self._vectors[name], *_grid(size), (*arguments, np.int64(size)))
@@ -419,7 +433,9 @@ _SWEEPS = (
     "spmv_compact",
     "spmv_dot_compact",
     "spmv_halo",
-    "spmv_halo_dot",
+    "times_halo",
+    "times_halo_dot",
+    "add_halo_dot",
     "subtract_halo",
     "residual_halo",
     *_NARROW,

@@ -309,7 +309,7 @@ __device__ __forceinline__ Boundary request_boundary(MATRIX, const int* boundary
 }
 
 // The product of this lane's row with the halo, entries in order.
-__device__ __forceinline__ real halo_product(const Boundary& b, const real* h, int lane) {
+__device__ __forceinline__ real row_times_halo(const Boundary& b, const real* h, int lane) {
     real x[HALO_AHEAD], sum = 0;
 #pragma unroll
     for (int i = 0; i < HALO_AHEAD; ++i) if (i < b.slice.width) x[i] = h[b.c[i]];
@@ -330,7 +330,7 @@ extern "C" __global__ void spmv_halo(
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? y[own.p] : real(0);
-    const real sum = halo_product(own, h, lane);
+    const real sum = row_times_halo(own, h, lane);
     if (own.valid) y[own.p] = old + sum;
 }
 
@@ -346,18 +346,29 @@ __device__ __forceinline__ double sum_of_block(double value) {
     return sum;
 }
 
-// y += A_halo h and dot += x . (A_halo h): each block leaves its part in `partials`, and the one that comes last adds
-// them, in a fixed order. `ticket` was zero and is zero again afterwards.
-extern "C" __global__ void spmv_halo_dot(
-    MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* y, double* partials, unsigned* ticket,
+// q = A_halo h: what a boundary row adds or subtracts once the work inside the chunk is done. Beside that work, so it is
+// seen only where that is shorter.
+extern "C" __global__ void times_halo(
+    MATRIX, const int* __restrict__ boundary, const real* h, real* q, int count
+) {
+    OWN_BOUNDARY()
+    wait_for_last_launch();
+    const real sum = row_times_halo(own, h, lane);
+    if (own.valid) q[own.s * SLICE + lane] = sum;
+}
+
+// The same with dot = x . q: each block leaves its part in `partials`, and the one that comes last adds them, in a fixed
+// order. `ticket` was zero and is zero again afterwards.
+extern "C" __global__ void times_halo_dot(
+    MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket,
     double* dot, int count
 ) {
     __shared__ bool last;
     OWN_BOUNDARY()
     wait_for_last_launch();
-    const real old = own.valid ? y[own.p] : real(0), factor = own.valid ? x[own.p] : real(0);
-    const real sum = halo_product(own, h, lane);
-    if (own.valid) y[own.p] = old + sum;
+    const real factor = own.valid ? x[own.p] : real(0);
+    const real sum = row_times_halo(own, h, lane);
+    if (own.valid) q[own.s * SLICE + lane] = sum;
     const double part = sum_of_block(own.valid ? static_cast<double>(factor) * sum : 0.0);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = part;
@@ -371,7 +382,7 @@ extern "C" __global__ void spmv_halo_dot(
     for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) total += __ldcg(partials + i);
     total = sum_of_block(total);
     if (threadIdx.x == 0) {
-        *dot += total;
+        *dot = total;
         *ticket = 0u;
     }
 }
@@ -383,23 +394,37 @@ extern "C" __global__ void subtract_halo(
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real old = own.valid ? r[own.p] : real(0);
-    const real sum = halo_product(own, h, lane);
+    const real sum = row_times_halo(own, h, lane);
     if (own.valid) r[own.p] = old - sum;
 }
 
-// kept = r, r -= H h, and rc -= H h at the coarse points of the boundary: one pass for all that a halo changes between
-// the two smoothers.
-extern "C" __global__ void residual_halo(
-    MATRIX, const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* h, real* r, real* rc,
-    real* kept, int count
+// What follows is on the way of everybody: a thread for each boundary row, so that nothing waits twice.
+#define OWN_ROW()                                                \
+    next_may_start();                                            \
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;         \
+    const int p = i < count ? __ldg(boundary + i) : -1;
+
+// y += q on the boundary, dot += part: 4 bytes of row, q, y twice.
+extern "C" __global__ void add_halo_dot(
+    const int* __restrict__ boundary, const real* q, const double* part, real* y, double* dot, int count
 ) {
-    OWN_BOUNDARY()
-    const int target = own.valid ? __ldg(coarse_of + own.p) : -1;
+    OWN_ROW()
     wait_for_last_launch();
-    const real old = own.valid ? r[own.p] : real(0), coarse = target >= 0 ? rc[target] : real(0);
-    const real sum = halo_product(own, h, lane);
-    if (!own.valid) return;
-    kept[own.s * SLICE + lane] = old;
-    r[own.p] = old - sum;
-    if (target >= 0) rc[target] = coarse - sum;
+    if (i == 0) *dot += *part;
+    if (p >= 0) y[p] += q[i];
+}
+
+// kept = r, r -= q, and rc -= q at the coarse points of the boundary: 8 bytes of row and map, q, r twice, kept, rc/2.
+extern "C" __global__ void residual_halo(
+    const int* __restrict__ boundary, const int* __restrict__ coarse_of, const real* q, real* r, real* rc, real* kept,
+    int count
+) {
+    OWN_ROW()
+    const int target = p >= 0 ? __ldg(coarse_of + p) : -1;
+    wait_for_last_launch();
+    if (p < 0) return;
+    const real product = q[i], old = r[p], coarse = target >= 0 ? rc[target] : real(0);
+    kept[i] = old;
+    r[p] = old - product;
+    if (target >= 0) rc[target] = coarse - product;
 }

@@ -19,7 +19,7 @@ import pytest
 
 import dsolver
 from dsolver.engines.eager import EagerEngine
-from dsolver.engines.transport import Alone, PackedTransport, Transport, deliver
+from dsolver.engines.transport import Alone, Channel, PackedTransport, Transport, deliver
 from dsolver.kernels import load
 from dsolver.levels import Hierarchy
 from dsolver.monitor.spans import HALO, MAIN
@@ -86,6 +86,9 @@ class TwoStreams(PackedTransport):
     def __init__(self, capture: Capture, side: Stream) -> None:
         self._capture, self._side = capture, side
 
+    def channel(self, plans: Any, backend: Any) -> Channel:
+        return OnTheSide(super().channel(plans, backend), self._capture, self._side)
+
     def lane(self) -> Any:
         forked = Event(self._capture)
         forked.record()
@@ -111,6 +114,35 @@ class TwoStreams(PackedTransport):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class OnTheSide(Channel):
+    """A channel that can work behind an exchange, as that of GPUs of one host."""
+
+    def __init__(self, channel: Channel, capture: Capture, side: Stream) -> None:
+        self._channel, self._capture, self._side = channel, capture, side
+        self.vectors, self.lane, self.pack = channel.vectors, channel.lane, channel.pack  # type: ignore[method-assign]
+        self._arrived = Event(capture)
+
+    def pack(self, x: Any) -> None:
+        raise NotImplementedError
+
+    def start(self) -> Any:
+        finish = self._channel.start()
+        self._arrived.record(self._side)
+
+        def arrive() -> None:
+            finish()
+            self._capture.current[-1].wait_event(self._arrived)
+
+        return arrive
+
+    def behind(self, work: Any) -> bool:
+        with self._side:
+            self._capture.node(self._side)
+            work()
+        self._arrived.record(self._side)
+        return True
 
 
 @pytest.fixture
@@ -165,5 +197,10 @@ def test_a_capture_ends_with_all_that_began_in_it(
     lanes = {span.lane for span in spans if span.kind in ("pack", "exchange")}
     assert lanes == ({HALO} if beside else {MAIN})
     assert {(span.kind, span.level) for span in spans if span.kind == "wait"} == {("wait", n) for n in range(3)}
+    products = {span.lane for span in spans if span.name in ("times_halo", "times_halo_dot")}
+    assert products == ({HALO} if beside else {MAIN})
+    ends = {span.stop for span in spans if span.lane == HALO}
+    waits = [span for span in spans if span.kind == "wait"]
+    assert all(span.stop in ends or span.stop == span.start for span in waits) == beside, "no longer than awaited"
     on_main = [span for span in spans if span.lane == MAIN]
     assert all(a.stop <= b.start + 1e-6 for a, b in pairwise(on_main))

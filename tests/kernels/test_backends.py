@@ -322,10 +322,14 @@ def test_halo_kernels(pair: tuple[Box, Box]) -> None:
     def run(b: Box) -> Any:
         h, x, r = b.halo(11), b.vector(1), b.vector(2)
         y, z, q, rc, kept = b.vector(3), b.vector(3), b.vector(2), b.vector(4, coarse=True), b.kept()
-        dot = b.scalar(2.5)
+        dot, part, product, too = b.scalar(2.5), b.scalar(np.nan), b.kept(), b.kept()
         b.kernel("spmv_halo")(b.outer, h, y)
-        b.kernel("spmv_halo_dot")(b.outer, h, x, z, dot)
-        b.kernel("residual_halo")(b.outer, b.transfer, h, r, rc, kept)
+        b.kernel("times_halo_dot")(b.outer, h, x, product, part)
+        b.kernel("add_halo_dot")(b.outer, product, part, z, dot)
+        assert (b.block(y) == b.block(z)).all()
+        b.kernel("times_halo")(b.outer, h, too)
+        assert (b.backend.to_host(product) == b.backend.to_host(too)).all()
+        b.kernel("residual_halo")(b.outer, b.transfer, product, r, rc, kept)
         b.kernel("subtract_halo")(b.outer, h, q)
         assert (b.block(q) == b.block(r)).all()
         changed = b.block(r).copy()
@@ -813,11 +817,12 @@ def test_a_breakdown_leaves_p_as_it_was(name: str, case: str) -> None:
 def everything(b: Box) -> list[F64]:
     """Results of all kernels that could depend on who computes what when."""
     r, x, y, e, w, c = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
-    rc, dots = b.zeros(coarse=True), [b.scalar() for _ in range(3)]
+    rc, product, dots = b.zeros(coarse=True), b.kept(), [b.scalar() for _ in range(4)]
     b.kernel("presmooth_restrict")(b.matrix, b.transfer, r, x, e, rc)
     b.kernel("prolong_postsmooth")(b.matrix, b.transfer, r, rc, e, x, c, w)
     b.kernel("spmv_dot")(b.matrix, x, y, dots[0])
-    b.kernel("spmv_halo_dot")(b.outer, b.halo(4), x, y, dots[0])
+    b.kernel("times_halo_dot")(b.outer, b.halo(4), x, product, dots[3])
+    b.kernel("add_halo_dot")(b.outer, product, dots[3], y, dots[0])
     b.kernel("dot")(x, r, dots[1])
     b.kernel("update_x_r")(x, y, dots[0], b.scalar(1.0), b.scalar(1.0), b.scalar(0.0), b.scalar(INF), e, r, dots[2])
     return [b.backend.to_host(v).copy() for v in (x, y, e, r, rc, *dots)]
@@ -846,15 +851,18 @@ def test_an_iteration_can_be_captured_and_replayed() -> None:
     b = box(LARGE, "cuda")
     r, x, y, e, w, c = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
     h, rc, kept, dot, other = b.halo(4), b.zeros(coarse=True), b.kept(), b.scalar(), b.scalar()
+    product, part = b.kept(), b.scalar()
 
     def work() -> None:
         b.kernel("presmooth_restrict")(b.matrix, b.transfer, r, x, e, rc)
-        b.kernel("residual_halo")(b.outer, b.transfer, h, r, rc, kept)
+        b.kernel("times_halo")(b.outer, h, product)
+        b.kernel("residual_halo")(b.outer, b.transfer, product, r, rc, kept)
         b.kernel("subtract_halo")(b.outer, h, r)
         b.kernel("prolong_postsmooth")(b.matrix, b.transfer, r, rc, e, x, c, w)
         b.kernel("restore")(b.outer, kept, r)
         b.kernel("spmv_dot")(b.matrix, x, y, dot)
-        b.kernel("spmv_halo_dot")(b.outer, h, x, y, dot)
+        b.kernel("times_halo_dot")(b.outer, h, x, product, part)
+        b.kernel("add_halo_dot")(b.outer, product, part, y, dot)
         b.kernel("dot")(x, y, other)
 
     work()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dsolver.monitor.board import POINTS, SOLVES, Board
+from dsolver.monitor.board import POINTS, SOLVES, Board, Memory
 from dsolver.monitor.colors import COLORS
 from dsolver.monitor.lanes import rectangles
 from dsolver.monitor.page import Page, facts
@@ -123,12 +123,12 @@ def test_a_page_follows_the_board() -> None:
     assert "No solve" in page.facts.text
     for message in (start(), state("a", 1, 0.5), measured()):
         board.take(message)
-    page.update({"tcp://w:1": (2**30, 0)})
+    page.update({"tcp://w:1": [Memory("host", 2**30, 0), Memory("GPU", 2**31, 2**32)]})
     assert page.curve.data["residual"] == [0.5]
     assert page.limit.location == 1e-8
     assert len(page.lanes.data["lane"]) == 4
     assert page.levels.data["level"] == ["level 0", "sums"]
-    assert page.memory.data == {"worker": ["w:1"], "gib": [1.0]}
+    assert page.memory.data == {"worker": ["w:1 host", "w:1 GPU"], "gib": [1.0, 2.0]}
     board.take(start("b"))
     page.update({})
     assert page.curve.data["residual"] == []  # the newest that runs

@@ -4,12 +4,15 @@ import json
 import time
 import urllib.request
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
 
-from dsolver.monitor import dashboard
+from dsolver.engines.gauge import GPU_MEMORY
+from dsolver.monitor.attaching import attach
+from dsolver.monitor.dashboard import Dashboard, memory_of
 from dsolver.monitor.events import Feed
 
 PREFIX: dict[str, str] = {}
@@ -59,17 +62,17 @@ def test_the_page_appears_on_a_running_cluster_and_in_its_menu(client: Client) -
     first = started(client)  # before anyone listens
     first.state(1, 0.5, None, 10)
     first.end("converged", 2, 0.25)
-    assert dashboard.attach(client)
-    assert dashboard.attach(client)
+    assert attach(client, Dashboard)
+    assert attach(client, Dashboard)
     assert '"dsolver"' in get(f"{base(client)}/status").replace("'", '"')
     assert "Bokeh" in get(f"{base(client)}/dsolver")
     assert board(client)[first.id]["residuals"] == [0.5, 0.25]
 
 
 def test_a_second_client_and_two_solves_at_once(client: Client) -> None:
-    dashboard.attach(client)
+    attach(client, Dashboard)
     with Client(client.cluster, set_as_default=False) as other:
-        assert dashboard.attach(other)
+        assert attach(other, Dashboard)
         assert get(f"{base(client)}/status").count('href="dsolver"') == 1
         mine, theirs = started(client), started(other)
         mine.state(3, 0.5, None, 10)
@@ -88,13 +91,43 @@ def test_a_scheduler_without_dashboard_goes_without_the_page() -> None:
         LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        assert dashboard.attach(client)
+        assert attach(client, Dashboard)
         feed = started(client)
         feed.end("converged", 1, 0.1)
 
 
+def test_memory_of_a_gpu_stands_beside_its_process() -> None:
+    worker = SimpleNamespace(metrics={"memory": 5, GPU_MEMORY: [7, 9]}, memory_limit=None)
+    assert memory_of(worker) == [("host", 5, 0), ("GPU", 7, 9)]
+    assert memory_of(SimpleNamespace(metrics={GPU_MEMORY: None}, memory_limit=3)) == [("host", 0, 3)]
+
+
+def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
+    attach(client, Dashboard)
+    feed = Feed(client)
+    workers = list(client.nthreads())
+    feed.start(
+        what="solve",
+        problem="7-point",
+        grid=(8, 8, 8),
+        chunks=(1, 1, 1),
+        engine="resident",
+        device="cpu",
+        kernels="cpu",
+        workers=[*workers, "tcp://gone:1"],
+        iteration_bytes=10,
+        copy_bandwidth=1e9,
+    )
+    feed.end("converged", 1, 0.1)
+    shown = board(client)[feed.id]
+    assert list(shown["memory"]) == workers
+    (where, used, _) = shown["memory"][workers[0]][0]
+    assert (where, used > 1e6) == ("host", True)
+    assert (shown["start"]["iteration_bytes"], shown["start"]["copy_bandwidth"]) == (10, 1e9)
+
+
 def test_messages_of_others_do_no_harm(client: Client) -> None:
-    dashboard.attach(client)
+    attach(client, Dashboard)
     for message in ({"solve": "x"}, "text", {"solve": "y", "event": "state", "time": 0.0}):
         client.log_event("dsolver", message)
     feed = started(client)

@@ -80,6 +80,12 @@ def test_work_on_another_lane_hides_communication() -> None:
     assert {name: level.ms for name, level in found.levels.items()} == pytest.approx({"0": 2.0, "1": 2.0})
 
 
+def test_a_wait_for_what_has_come_is_none() -> None:
+    found = exposure([span("inner", 0, 5), span("wait", 5, 5), span("inner", 6, 9, level=1), span("wait", 9, 10)])
+    assert found is not None
+    assert {name: level.ms for name, level in found.levels.items()} == pytest.approx({"0": 1.0})
+
+
 def test_several_iterations_give_medians() -> None:
     waits = [span("inner", 0, 10, iteration=i) for i in (1, 2, 3)]
     waits += [span("wait", 10, 10 + i, iteration=i) for i in (1, 2, 3)]

@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster, get_task_stream
 
 import dsolver
 from dsolver.monitor import events, taskstream, watch
+from dsolver.monitor.attaching import attach
 from dsolver.monitor.spans import Span, exposure, from_columns, read_jsonl
 from dsolver.problems import poisson7
 
@@ -126,7 +127,7 @@ def test_a_failure_is_told(heard: list[events.Message]) -> None:
 
 
 def test_ranks_get_rows_in_dasks_task_stream(client: Client) -> None:
-    assert taskstream.attach(client)
+    assert attach(client, taskstream.TaskStreamRows)
     problem = poisson7(GRID, chunks=(2, 1, 1))
     with get_task_stream(client) as stream:
         solution = dsolver.solve(problem, B, client=client, device="cpu", spans=lambda _: None)

@@ -1,0 +1,87 @@
+"""What is run behind an exchange: as soon as the halo has come where that can be, else when somebody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.transport import Alone, Channel
+from dsolver.kernels import load
+from dsolver.kernels.contract import COPY, Kernel
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.problems import hpcg
+from dsolver.programs import BuildLevels
+
+TOOK = Kernel("took", reads=("x", "h"), writes=("y", "dot"))
+
+
+class Slow(Channel):
+    """What comes when it is waited for, or right away if it works in a lane of its own."""
+
+    def __init__(self, channel: Channel, log: list[str], *, beside: bool) -> None:
+        self._channel, self._log, self._beside = channel, log, beside
+        self.vectors = channel.vectors
+
+    def pack(self, x: Any) -> None:
+        self._channel.pack(x)
+
+    def start(self) -> Callable[[], None]:
+        finish = self._channel.start()
+
+        def arrive() -> None:
+            self._log.append("waited")
+            finish()
+
+        return arrive
+
+    def behind(self, work: Callable[[], None]) -> bool:
+        if self._beside:
+            work()
+        return self._beside
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
+    beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy = Hierarchy.plan(hpcg((32, 16, 16)), (2, 1, 1), Order.parse("color8"), 1)
+    log: list[str] = []
+    transport = Alone()
+    made = transport.channel
+    monkeypatch.setattr(transport, "channel", lambda *args: Slow(made(*args), log, beside=beside))
+    backend = load("numpy")
+
+    def took(x: Any, h: Any, y: Any, dot: Any) -> None:
+        log.append("worked")
+        y[: len(x)] = x
+        dot[0] = h.sum()
+
+    monkeypatch.setattr(backend, "took", took, raising=False)
+    engine = EagerEngine(hierarchy.partitions[0], backend, transport=transport)
+    levels = engine.per_chunk(BuildLevels(hierarchy=hierarchy))
+    layout = levels.at(0, "layout")
+    x, y, z = (engine.field(layout) for _ in range(3))
+    halo, parts, total = engine.halo(levels.at(0, "halo")), engine.parts(), engine.scalar(0.0)
+    engine.fill(layout, 2.0, x)
+    engine.exchange(x, halo)
+    engine.behind(halo, TOOK, x, halo, y, parts)
+    assert log == (["worked"] * 2 if beside else [])
+    engine.run(COPY, x, z)  # has nothing to do with it
+    assert "waited" not in log
+    engine.run(COPY, y, z)
+    assert log == (["worked", "worked", "waited"] if beside else ["waited", "worked", "worked"])
+    engine.total(parts, total)
+    assert engine.read(total) == (2 * 2.0 * 16 * 16,)
+    assert log.count("waited") == 1
+    assert all(np.array_equal(z.items[number], x.items[number]) for number in range(2))
+    engine.behind(halo, TOOK, x, halo, y, parts)  # it has come already
+    assert log[-2:] == ["worked", "worked"]
+    engine.exchange(x, halo)
+    engine.behind(halo, TOOK, x, halo, y, parts)
+    engine.total(parts, total)
+    assert log.count("waited") == 2

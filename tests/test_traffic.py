@@ -1,0 +1,75 @@
+"""Bytes of an iteration, against those that `bench/gpu.py` counts from the arrays of a hierarchy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsolver import kernels, problems, traffic
+from dsolver.kernels.layout import SLICE
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Jacobi, Multigrid
+from dsolver.problems import Problem
+
+
+def plan(problem: Problem, chunks: tuple[int, int, int], levels: int) -> Hierarchy:
+    return Hierarchy.plan(problem, chunks, Order.parse("color8"), levels)
+
+
+def entries(matrix: Any) -> int:
+    return int(matrix.local.values.nbytes + matrix.local.columns.nbytes)
+
+
+def tail(matrix: Any) -> int:
+    s = matrix.local
+    return int(((s.start[1:] - s.start[:-1]) // SLICE - s.coarse).sum()) * SLICE * 8
+
+
+def coarse_rows(matrix: Any, transfer: Any) -> int:
+    first, last = transfer.slices
+    return int(matrix.local.upper[first - 1 : last - 1].sum()) * SLICE * 8
+
+
+def counted(hierarchy: Hierarchy) -> int:
+    """The same from what was built."""
+    moved = 0
+    backend = kernels.load("cpu")
+    for number in range(len(hierarchy.partitions[0])):
+        levels = hierarchy.build(backend, number)
+        moved += entries(levels[0].matrix) + traffic.CG_VECTORS * 8 * levels[0].layout.rows
+        for level in levels[:-1]:
+            a, n8 = level.matrix, 8 * level.layout.rows
+            moved += 2 * entries(a) + 15 * n8 + n8 // 8 + tail(a)
+            moved += coarse_rows(a, level.transfer) + n8 + n8 // 8 + n8 // 16 + n8 // 16 + n8 // 4
+        moved += entries(levels[-1].matrix) + 6 * 8 * levels[-1].layout.rows
+    return moved
+
+
+@pytest.mark.parametrize(("grid", "chunks"), [((64, 64, 64), (1, 1, 1)), ((64, 128, 64), (1, 2, 1))])
+def test_an_iteration_moves_what_its_arrays_say(grid: Any, chunks: Any) -> None:
+    hierarchy = plan(problems.hpcg(grid), chunks, 4)
+    assert traffic.of_iteration(hierarchy, Hpcg()) == pytest.approx(counted(hierarchy), rel=0.01)
+
+
+def test_an_iteration_on_256_cubed_moves_what_was_measured_there() -> None:
+    """docs/performance.md: 16.981 GB."""
+    whole = plan(problems.hpcg((256, 256, 256)), (1, 1, 1), 4)
+    assert traffic.of_iteration(whole, Hpcg()) / 1e9 == pytest.approx(16.981, abs=0.001)
+    two = plan(problems.hpcg((256, 256, 512)), (1, 1, 2), 4)
+    assert traffic.of_iteration(two, Hpcg()) == pytest.approx(2 * 16.981e9, rel=1e-3)
+
+
+def test_preconditioners_move_what_their_kernels_read_and_write() -> None:
+    hierarchy = plan(problems.diffusion((32, 32, 32), lambda x, y, z: 1 + x + 0 * y * z), (1, 1, 1), 1)
+    none, jacobi = (traffic.of_iteration(hierarchy, recipe) for recipe in (Identity(), Jacobi()))
+    vector = 8 * 32**3
+    assert jacobi - none == vector
+    product = none - 16 * vector
+    assert 6 * vector < product < 8 * vector, "six entries a row, their columns, and what fills slices"
+    two, three = (traffic.of_iteration(hierarchy, Chebyshev(degree=d)) for d in (2, 3))
+    assert three - two == product + 10 * vector
+    halves = traffic.of_iteration(hierarchy, Multigrid()), traffic.of_iteration(hierarchy, Multigrid(), dtype_bytes=4)
+    assert halves[0] > none + 2 * product
+    assert halves[1] < 0.8 * halves[0]
