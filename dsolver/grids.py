@@ -193,6 +193,7 @@ def direct_layout(backend: Backend, sends: list[tuple[int, int]], receives: list
         sends=_ranges(sends, 0),
         receives=_ranges(receives, guard),
         size=sum(size for _, size in receives) + 2 * guard,
+        items=sum(size for _, size in sends),
     )
 
 

@@ -7,7 +7,8 @@ a chunk are exchanged once; interpolation and the coarser level's rows are then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -261,6 +262,18 @@ class MakeDescent:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class WithoutWeights:
+    """Makes a way to the coarser level that does not hold that level's rows, which are needed at set-up alone."""
+
+    depth: int
+
+    def __call__(self, _: Backend, __: int, descent: Any) -> Numbered:
+        """Of a chunk."""
+        return _numbered(self.depth, replace(descent, weights=None))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class MakeGatherPlan:
     """Makes the plan by which every host gets what all other chunks have.
 
@@ -280,7 +293,8 @@ class MakeGatherPlan:
         direct = direct_layout(backend, sends, receives)
         own = backend.xp.arange(self.sizes[number], dtype=np.int32) if rows is None else rows.position
         repeated = backend.xp.tile(own, len(others)) if others else own[:0]
-        return HaloLayout(send_rows=repeated, sends=direct.sends, receives=direct.receives, size=direct.size)
+        items = self.sizes[number] if rows is None else rows.size
+        return replace(direct, send_rows=repeated, items=items)
 
 
 @final
@@ -385,17 +399,29 @@ class Gathering:
     """
 
     def __init__(self, engine: Engine, alone: Engine, below: Coarse, descent: PerChunk, layout: PerChunk) -> None:
-        self.halo = gathering_halo(engine, [box.points for box in below.boxes], descent.at("coarse"))
+        self._plan = gathering_plan(engine, [box.points for box in below.boxes], descent.at("coarse"))
+        self.halo = engine.halo(*self._plan)
         routes = alone.per_chunk(MakeRoutes(boxes=below.boxes, grid=below.partition.grid), descent.at("coarse"), layout)
         self.own, self.others = routes.at(0), routes.at(1)
 
+    def on(self, view: Engine) -> Gathering:
+        """The same for vectors of a view of the engine."""
+        made = copy(self)
+        made.halo = view.halo(*self._plan)
+        return made
 
-def gathering_halo(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> Halo:
-    """Room on every host for what all other chunks have; layout: of the vectors, unless they hold nothing else."""
+
+def gathering_halo(engine: Engine, sizes: Sequence[int]) -> Halo:
+    """Room on every host for what all other chunks have, in vectors that hold nothing else."""
+    return engine.halo(*gathering_plan(engine, sizes))
+
+
+def gathering_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerChunk, list[list[int]]]:
+    """How every host gets what all other chunks have, and from whom; layout: of the vectors, if they hold more."""
     hosts = tuple(engine.hosts)
     plan = engine.per_chunk(MakeGatherPlan(hosts=hosts, sizes=tuple(sizes)), *layout)
     chunks = range(len(sizes))
-    return engine.halo(plan, [[c for c in chunks if c != number] if number in hosts else [] for number in chunks])
+    return plan, [[c for c in chunks if c != number] if number in hosts else [] for number in chunks]
 
 
 @final
@@ -428,6 +454,15 @@ class Level:
         self.gathering: Gathering | None = None
         self.in_order: PerChunk | None = None
         self.rough = False
+
+    def batched(self, width: int) -> Level:
+        """The same for vectors of so many columns."""
+        view = self.engine.batched(width)
+        assert view is not None
+        made = copy(self)
+        made.engine = view
+        made.gathering = None if self.gathering is None else self.gathering.on(view)
+        return made
 
 
 @final
@@ -499,6 +534,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             del around
         what = ()
         weights, layout = descent.at("weights"), descent.at("coarse")
+        level.descent = view.per_chunk(WithoutWeights(depth=depth), descent).at(depth)
         if below.gathered:
             alone = engine.alone(below.partition.grid)
             layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))

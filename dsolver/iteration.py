@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Final, final
+from typing import Any, Final, TypeVar, final
 
 from dsolver.engines.job import Job
 from dsolver.errors import InputError
@@ -15,6 +15,7 @@ from dsolver.krylov import DIVERGED
 from dsolver.monitor.watch import Watch
 from dsolver.solution import Status
 
+T = TypeVar("T")
 SUPERSTEP_SECONDS: Final = 0.5
 """What a superstep should take: long beside the 10 ms of a call through Dask, short for who watches or cancels."""
 SUPERSTEP_ITERATIONS: Final = 50
@@ -93,9 +94,19 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
+Request = tuple[Any, ...]
+"""The name of a program's method and its arguments; `END` is `true_residual` of a solve that goes no further."""
+END: Final = "end"
+Steps = Generator[Request, Any, T]
+"""What a drive wants of its program, one after the other, and how it ends."""
+
+
 @final
 class Drive:
-    """Conjugate gradients until the true residual is small enough or there is a reason to stop."""
+    """Conjugate gradients until the true residual is small enough or there is a reason to stop.
+
+    `run` and `resume` ask a job; `steps` tells what is to be asked, for whoever drives several at once.
+    """
 
     def __init__(
         self,
@@ -126,23 +137,40 @@ class Drive:
 
         x is then the iterate that residuals[-1] tells of.
         """
-        self.true_residual = self._begin()
-        self.residuals = [self.true_residual]
-        return self._until_ended()
+        return self._asked(self.steps())
 
     def resume(self) -> Status:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
+        return self._asked(self._resumed())
+
+    def steps(self) -> Steps[Status]:
+        """`run`, for whoever answers the requests."""
+        self.true_residual = yield from self._begin()
+        self.residuals = [self.true_residual]
+        return (yield from self._until_ended())
+
+    def _asked(self, steps: Steps[Status]) -> Status:
+        reply: Any = None
+        while True:
+            try:
+                method, *arguments = steps.send(reply)
+            except StopIteration as end:
+                status: Status = end.value
+                return status
+            reply = self._job.call("true_residual" if method == END else method, *arguments)
+
+    def _resumed(self) -> Steps[Status]:
         self._best, self._best_at = math.inf, len(self.residuals) - 1
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
         self._target = max(self._limit, REACH * known)
-        self.true_residual = self._begin()
-        return self._until_ended()
+        self.true_residual = yield from self._begin()
+        return (yield from self._until_ended())
 
-    def _until_ended(self) -> Status:
+    def _until_ended(self) -> Steps[Status]:
         while True:
-            status = self._judged_start() or self._recursion()
+            status = self._judged_start() or (yield from self._recursion())
             before = self.true_residual
-            self.true_residual = self._job.call("true_residual")
+            self.true_residual = yield (END,)
             if status is not Status.CONVERGED:
                 return Status.CONVERGED if self.true_residual <= self._limit else status
             if self.true_residual <= self._limit:
@@ -151,11 +179,11 @@ class Drive:
                 return Status.STAGNATED
             # The recursion drifted away from the truth: begin anew from x, whose true residual is now known.
             self._target = max(self._limit, REACH * self.true_residual)
-            self._begin()
+            yield from self._begin()
             self._best, self._best_at = math.inf, len(self.residuals) - 1
 
-    def _begin(self) -> float:
-        self._begun = float(self._job.call("start", self._target))
+    def _begin(self) -> Steps[float]:
+        self._begun = float((yield ("start", self._target)))
         self._drift.begin(0.0, self._begun)
         self._begun_at = self._looked_at = max(0, len(self.residuals) - 1)
         return self._begun
@@ -165,7 +193,7 @@ class Drive:
             return Status.NOT_FINITE
         return Status.CONVERGED if self.true_residual <= self._limit else None
 
-    def _recursion(self) -> Status:
+    def _recursion(self) -> Steps[Status]:
         """Supersteps until the recursion's residual says that the solve has ended."""
         steps = 1
         while True:
@@ -174,21 +202,21 @@ class Drive:
                 return Status.MAX_ITERATIONS
             began = time.perf_counter()
             look = WATCH - (len(self.residuals) - 1) % WATCH
-            samples = self._advanced(min(steps, room, look))
+            samples = yield from self._advanced(min(steps, room, look))
             status = self._judge(samples)
             self._tell()
             if self._progress is not None:
                 self._progress(self._state(self.residuals[-1]))
             if status is not None:
                 return status
-            if self._drifted():
+            if (yield from self._drifted()):
                 return Status.CONVERGED
             steps = self._next(len(samples), time.perf_counter() - began)
 
-    def _advanced(self, steps: int) -> list[tuple[float, float]]:
+    def _advanced(self, steps: int) -> Steps[list[tuple[float, float]]]:
         """Run a superstep, its last iteration measured if whoever watches wants that."""
         watched = self._watch is not None and self._watch.measures
-        samples: list[tuple[float, float]] = self._job.call("advance", steps, *((True,) if watched else ()))
+        samples: list[tuple[float, float]] = yield ("advance", steps, *((True,) if watched else ()))
         if self._watch is not None and watched:
             self._watch.measured(self._job.spans(), len(self.residuals) - 1 + steps)
         return samples
@@ -212,7 +240,7 @@ class Drive:
         left = done * math.log(norm / self._target) / math.log(self._begun / norm)
         return max(int(min(left, SUPERSTEP_ITERATIONS)), done // AHEAD)
 
-    def _drifted(self) -> bool:
+    def _drifted(self) -> Steps[bool]:
         """In a long solve, take the true residual where the recursion is about to drift from it.
 
         The search direction is kept, so the convergence is (van der Vorst and Ye, SIAM J. Sci. Comput. 22, 2000: their
@@ -221,12 +249,12 @@ class Drive:
         iteration = len(self.residuals) - 1
         if iteration % WATCH:
             return False
-        norm, magnitude = self.residuals[-1], self._job.call("magnitude")
+        norm, magnitude = self.residuals[-1], (yield ("magnitude",))
         self._drift.add(iteration - self._looked_at, magnitude + max(self.residuals[self._looked_at :]))
         self._looked_at = iteration
         if not self._drift.crosses(norm):
             return False
-        norm = float(self._job.call("true_residual"))
+        norm = float((yield ("true_residual",)))
         self.residuals[-1] = norm
         self._drift.begin(magnitude, norm)
         self._best, self._best_at = norm, iteration

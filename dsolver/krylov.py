@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Final, Protocol, final
 
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import BatchedEngine, Engine, Field, PerChunk, Scalar
 from dsolver.kernels.contract import LOAD, UPDATE_P, UPDATE_X_R, WAXPBY
 from dsolver.lowered import Lowered
 from dsolver.operator import Operator
@@ -59,8 +60,13 @@ class ConjugateGradient:
 
     def start(self, limit: float) -> float:
         """Begin from the x and b that are set; finished when r . r <= limit. Returns the first r . r."""
-        engine = self._engine
         rr = self.residual()
+        self.begin(limit, rr)
+        return rr
+
+    def begin(self, limit: float, rr: float) -> None:
+        """Begin from a residual r that is set, with r . r = rr."""
+        engine = self._engine
         engine.fill(self._layout, 0.0, self._p)
         for scalar, value in (
             (self._rz_old, 1.0),
@@ -69,7 +75,23 @@ class ConjugateGradient:
             (self._ceiling, DIVERGED * DIVERGED * rr),
         ):
             engine.assign(scalar, engine.scalar(value))
-        return rr
+
+    def freeze(self) -> None:
+        """From now on steps leave x and r as they are, until the next start."""
+        self._engine.assign(self._limit, self._engine.scalar(math.inf))
+
+    def column(self, number: int, engine: Engine, operator: Operator) -> ConjugateGradient:
+        """One column of this, where this runs on a batched view of the engine: all but `step` may be asked of it."""
+        view = self._engine
+        assert isinstance(view, BatchedEngine)
+        made = copy(self)
+        made._engine, made.operator, made.preconditioner, made._parts = engine, operator, None, engine.parts()
+        for name, value in vars(self).items():
+            if isinstance(value, Field):
+                setattr(made, name, view.column(value, number))
+            elif isinstance(value, Scalar):
+                setattr(made, name, view.column_of(value, number))
+        return made
 
     def step(self) -> None:
         """One iteration. The first has p = 0 and rz_old = 1, which makes p = z."""

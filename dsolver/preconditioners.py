@@ -71,6 +71,7 @@ class Recipe(ABC):
         galerkin: whether it needs the levels of `dsolver.hierarchy` instead.
         bare: whether it needs nothing of A but its products, so that a constant stencil need not be stored.
         lowerable: whether it can be made on an engine of a smaller value type. It must not use `Site.cg` then.
+        batchable: whether it can be made on a batched engine. It must not read scalars then.
     """
 
     levels: ClassVar[int] = 1
@@ -79,6 +80,7 @@ class Recipe(ABC):
     galerkin: ClassVar[bool] = False
     bare: ClassVar[bool] = False
     lowerable: ClassVar[bool] = False
+    batchable: ClassVar[bool] = False
 
     @abstractmethod
     def on(self, site: Site) -> Preconditioner | None:
@@ -91,6 +93,7 @@ class Identity(Recipe):
     """No preconditioner: ``M=None`` or ``"none"``."""
 
     bare: ClassVar[bool] = True
+    batchable: ClassVar[bool] = True
 
     def on(self, site: Site) -> None:
         """None."""
@@ -118,6 +121,7 @@ class Multigrid(Recipe):
 
     galerkin: ClassVar[bool] = True
     lowerable: ClassVar[bool] = True
+    batchable: ClassVar[bool] = True
     sweeps: int | None = None
     visits: int | None = None
 
@@ -157,6 +161,8 @@ class Hpcg(Recipe):
 @dataclass(frozen=True)
 class Jacobi(Recipe):
     """Division by the diagonal of A: ``"jacobi"``. Worth its cost where the diagonal varies by orders of magnitude."""
+
+    batchable: ClassVar[bool] = True
 
     def on(self, site: Site) -> Preconditioner:
         """z = D⁻¹ r."""

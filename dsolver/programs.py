@@ -8,13 +8,14 @@ arguments and results are small and picklable, and blocks of data go in and out 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
 from dsolver import hierarchy
+from dsolver.batch import Batch
 from dsolver.cycle import MultigridCycle
 from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
@@ -146,7 +147,7 @@ class Solve:
     def update(self, spec: SolveSpec) -> None:
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
         self._engine.forget()  # recordings of kernels on the old matrix
-        for name in ("system", "layout", "operator", "cg", "preconditioner"):
+        for name in ("system", "layout", "operator", "cg", "preconditioner", "_levels", "_grids", "_batch"):
             self.__dict__.pop(name, None)
         self._begin(spec)
 
@@ -158,11 +159,13 @@ class Solve:
         self._engine.forget()
         self.cg.preconditioner = self.preconditioner = None
         del self.cg.operator, self.operator  # A is built anew, too: never two of them
+        del self._levels, self._grids, self._batch
         inconsistency = self._inconsistency
         self._begin(spec)
         self._inconsistency = inconsistency
 
     def _begin(self, spec: SolveSpec) -> None:
+        self._batch: Batch | None = None
         self._spec = spec
         self._inconsistency = 0.0
         rule = spec.hierarchy.problem.rule
@@ -186,6 +189,7 @@ class Solve:
             self.cg.operator = self.operator
         else:
             self.cg = ConjugateGradient(self._engine, self.operator, self.layout)
+        self._levels, self._grids = levels, grids
         self._precondition(levels, grids)
         self.system.settle(self.layout)
 
@@ -285,11 +289,60 @@ class Solve:
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
         engine, cg, parts = self._engine, self.cg, self._engine.parts()
-        if self._matrix_norm is None:
-            self._matrix_norm = cg.matrix_norm(engine.per_chunk(Noise(partition=engine.partition)))
-        xx = engine.scalar(0.0)
+        matrix, xx = self._norm_of_matrix(), engine.scalar(0.0)
         engine.dot(cg.x, cg.x, parts, xx)
-        return self._matrix_norm * float(np.sqrt(engine.read(xx)[0]))
+        return matrix * float(np.sqrt(engine.read(xx)[0]))
+
+    def _norm_of_matrix(self) -> float:
+        if self._matrix_norm is None:
+            self._matrix_norm = self.cg.matrix_norm(self._engine.per_chunk(Noise(partition=self._engine.partition)))
+        return self._matrix_norm
+
+    # -- several right-hand sides at once, see `dsolver.batch` ------------------------------------------------------
+
+    def widen(self, width: int) -> None:
+        """Make room for so many right-hand sides, which `take` then takes one by one."""
+        if self._batch is None or self._batch.width != width:
+            if self._batch is not None:
+                self._batch = None
+                self._engine.forget()  # recordings keep what they run on
+            recipe, grids = self._spec.preconditioner, self._grids
+            self._batch = Batch(self._engine, width, self._levels, self.operator, recipe, grids)
+
+    def take(self, number: int) -> None:
+        """A column's b and x are those that are loaded."""
+        self._several.take(number, self.cg.b, self.cg.x)
+
+    def give(self, number: int) -> None:
+        """The x that is unloaded is a column's."""
+        self._engine.copy(self._several.columns[number].x, self.cg.x)
+
+    def start_columns(self, limits: Mapping[int, float]) -> dict[int, float]:
+        """`start` of some columns."""
+        found = self._several.start({number: limit * limit for number, limit in limits.items()})
+        return {number: float(np.sqrt(rr)) for number, rr in found.items()}
+
+    def advance_columns(self, steps: int) -> list[list[tuple[float, float]]]:
+        """`advance` of all columns: what it tells, for each iteration, of each."""
+        samples = self._several.advance(steps)
+        return [[(float(np.sqrt(rr)), _curvature(pap, rz)) for rr, pap, rz in row] for row in samples]
+
+    def residual_columns(self, numbers: Sequence[int]) -> dict[int, float]:
+        """`true_residual` of some columns."""
+        return {number: float(np.sqrt(rr)) for number, rr in self._several.residuals(numbers).items()}
+
+    def magnitude_column(self, number: int) -> float:
+        """`magnitude` of a column."""
+        return self._norm_of_matrix() * self._several.norm(number)
+
+    def freeze_column(self, number: int) -> None:
+        """Iterations leave a column's x and r as they are, until its next start."""
+        self._several.freeze(number)
+
+    @property
+    def _several(self) -> Batch:
+        assert self._batch is not None
+        return self._batch
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""

@@ -10,12 +10,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, final, overload
 from weakref import WeakSet
 
 import numpy as np
 
 from dsolver.checkpoint import Checkpoint, checkpoint_of
+from dsolver.conductor import conducted
 from dsolver.containers import Container, container_of, stacked
 from dsolver.devices import free_memory_of
 from dsolver.engines.job import Job
@@ -39,6 +41,18 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAXITER: Final = 1000
+AT_ONCE: Final = 8
+"""Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
+TOGETHER_ON: Final = ("cpu",)
+"""Devices with kernels for several vectors."""
+ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
+"""Options that look into one solve."""
+COLUMN_VECTORS: Final = 10
+"""Vectors of the finest level that a right-hand side of several takes: 6 of conjugate gradients, the rest of M."""
+ROUNDED_UP: Final = 1.05
+"""A vector's length over its rows, at most, for chunks whose size matters."""
+SPARE: Final = 0.9
+"""Part of the free memory that may be taken."""
 CONSISTENT: Final = 1e-10
 """How large n·b / (‖n‖ ‖b‖) may be without a word where A n = 0: far above rounding, far below a forgotten flux."""
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
@@ -109,6 +123,24 @@ class Solutions(Sequence[Solution]):
     def __repr__(self) -> str:
         good = sum(solution.converged for solution in self)
         return f"<Solutions: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Load:
+    """A right-hand side that a program has.
+
+    Attributes:
+        right: it.
+        guess: where the solve begins.
+        inconsistency: the length of what no x can reach over that of b.
+        b_norm: the length of the rest.
+    """
+
+    right: Container
+    guess: Guess
+    inconsistency: float
+    b_norm: float
 
 
 @final
@@ -240,8 +272,11 @@ class Solver:
 
         Args:
             b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
-                list of such, or one array of shape (m, nx, ny, nz). They are solved one after the other on the same
-                set-up.
+                list of such, or one array of shape (m, nx, ny, nz). Up to `AT_ONCE` at a time are solved together, so
+                that the matrix is read once for all of them; each has the iterations and the bits that it would have
+                alone, and its timings are those of all. With M "hpcg", "chebyshev" or a function, the graph engine,
+                precond_dtype="float32", one of the arguments from callback to resume, and (so far) on GPUs they are
+                solved one after the other; `Solution.notes` then says why.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is "mg": it
                 takes about as long as an iteration and saves one or two.
             rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
@@ -282,7 +317,7 @@ class Solver:
         pairs = list(zip(b, _guesses(x0, b), strict=True))
         for values, guess in pairs:
             self._check(values, guess)
-        solutions = [self.run(values, guess, options) for values, guess in pairs]
+        solutions = self._run_several(pairs, options)
         x = [solution.x for solution in solutions]
         return Solutions(solutions, x if isinstance(b, list | tuple) else stacked(x, b))
 
@@ -361,6 +396,81 @@ class Solver:
                 except ClusterError as error:
                     self._begin_anew(error)
 
+    def _run_several(self, pairs: Sequence[tuple[Any, Any]], options: Options) -> list[Solution]:
+        """Solve for several right-hand sides that `_check` has seen: as many at once as there is room for, or none."""
+        reason = self._why_not_together(options)
+        at_once = 1 if reason else min(len(pairs), self._room(), AT_ONCE)
+        if at_once < 2:
+            solutions = [self.run(values, guess, options) for values, guess in pairs]
+            if len(pairs) < 2:
+                return solutions
+            reason = reason or "memory is short"
+            note = f"solved one after the other: {reason}"
+            return [replace(solution, notes=(*solution.notes, note)) for solution in solutions]
+        groups = -(-len(pairs) // at_once)
+        cuts = [len(pairs) * i // groups for i in range(groups + 1)]
+        parts = [pairs[first:last] for first, last in pairwise(cuts)]
+        return [solution for part in parts for solution in self._run_together(part, options)]
+
+    def _why_not_together(self, options: Options) -> str:
+        """Why several right-hand sides cannot be solved at once; empty if they can."""
+        if self._runtime.engine == "graph":
+            return "engine='graph' has no kernels for several vectors"
+        if self._runtime.device not in TOGETHER_ON:
+            return f"there are no kernels for several vectors on {self._runtime.device!r} yet"
+        if not self._recipe.batchable:
+            return f"M={self._recipe} has no kernels for several vectors"
+        if self._spec.lowered:
+            return f"precond_dtype={self._spec.precond_dtype!r} has no kernels for several vectors"
+        asked = [name for name in ALONE if getattr(options, name) is not None]
+        return f"{asked[0]}= looks into one solve" if asked else ""
+
+    def _room(self) -> int:
+        """How many right-hand sides can be solved at once, for the memory that is left and the reach of row numbers."""
+        points = max(chunk.box.points for chunk in self._partition)
+        reach = int(2**31 / (ROUNDED_UP * points))
+        if self._runtime.device != "cuda":
+            return reach
+        free = min(free_memory_of(self._runtime.client, self._runtime.workers))
+        return min(reach, int(free * SPARE / (8 * COLUMN_VECTORS * ROUNDED_UP * points)))
+
+    def _run_together(self, pairs: Sequence[tuple[Any, Any]], options: Options) -> list[Solution]:
+        """Solve for several right-hand sides at once."""
+        if len(pairs) == 1:
+            return [self.run(*pairs[0], options)]
+        with self._in_use():
+            self._losses = 0
+            while True:
+                try:
+                    return self._solved_together(pairs, options)
+                except ClusterError as error:
+                    self._begin_anew(error)
+
+    def _solved_together(self, pairs: Sequence[tuple[Any, Any]], options: Options) -> list[Solution]:
+        began, setup = time.perf_counter(), self._setup
+        job = self._opened()
+        job.call("widen", len(pairs))
+        loads = []
+        for number, (b, x0) in enumerate(pairs):
+            loads.append(self._loaded(b, x0))
+            job.call("take", number)
+        loaded = time.perf_counter()
+        drives = [Drive(job, options.tolerances(), load.b_norm, patience=self._patience) for load in loads]
+        watch = Watch(self._runtime.client, None)
+        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._spec))
+        with watch:
+            found = conducted(job, drives)
+            slowest = max(drives, key=lambda drive: len(drive.residuals))
+            watch.end(_of_all(found), len(slowest.residuals) - 1, slowest.true_residual)
+        solved = time.perf_counter()
+        solutions = []
+        for number, (load, drive, status) in enumerate(zip(loads, drives, found, strict=True)):
+            job.call("give", number)
+            status = for_all_of_b(status, load.inconsistency, load.b_norm, options)
+            times = {"setup": setup, "load": loaded - began, "solve": solved - loaded}
+            solutions.append(self._solution(load, drive, status, times, began))
+        return solutions
+
     def _launch(self) -> None:
         """Start the program; when a worker is lost meanwhile, on those that are left."""
         try:
@@ -386,6 +496,36 @@ class Solver:
 
     def _solved(self, b: Any, x0: Any, options: Options, keeper: Keeper) -> Solution:
         began, setup = time.perf_counter(), self._setup
+        load, job, client = self._loaded(b, x0), self._opened(), self._runtime.client
+        loaded = time.perf_counter()
+        watch = Watch(client, options.spans)
+        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._spec))
+        progress = keeper.watching(job, self._runtime, self._partition, load.b_norm, options.progress)
+        drive = Drive(job, options.tolerances(), load.b_norm, options.callback, progress, self._patience, watch)
+        self._solving = load.right
+        try:
+            with watch:
+                status = drive.run()
+                notes: tuple[str, ...] = ()
+                if self._spec.lowered and status in DOUBTFUL:
+                    notes = (self._fall_back(drive, load.guess, status),)
+                    status = drive.resume()
+                status = for_all_of_b(status, load.inconsistency, load.b_norm, options)
+                watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
+        finally:
+            self._solving = None
+        times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
+        return replace(
+            self._solution(load, drive, status, times, began), spans=watch.spans, exposure=watch.exposure, notes=notes
+        )
+
+    @property
+    def _patience(self) -> int:
+        """A value takes this many iterations to cross the grid, and until it has the residual may stay as it is."""
+        return max(PATIENCE, sum(self.problem.grid))
+
+    def _loaded(self, b: Any, x0: Any) -> _Load:
+        """Bring a right-hand side and a first guess to the program."""
         job, client = self._opened(), self._runtime.client
         right = container_of("b", b, self._partition, client)
         guess: Guess = x0 if x0 is None or isinstance(x0, str) else container_of("x0", x0, self._partition, client)
@@ -403,44 +543,20 @@ class Solver:
             if self.problem.rule is None and not self.problem.singular and not right.is_zero():
                 raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
             job.call("fill", "x", 0.0)
-        loaded = time.perf_counter()
-        # A value takes this many iterations to cross the grid, and until it has the residual may stay as it is.
-        patience = max(PATIENCE, sum(self.problem.grid))
-        watch = Watch(client, options.spans)
-        watch.feed.start(what="solve", problem=self.problem.name, **self._runtime.about(self._spec))
-        progress = keeper.watching(job, self._runtime, self._partition, b_norm, options.progress)
-        drive = Drive(job, options.tolerances(), b_norm, options.callback, progress, patience, watch)
-        self._solving = right
-        try:
-            with watch:
-                status = drive.run()
-                notes: tuple[str, ...] = ()
-                if self._spec.lowered and status in DOUBTFUL:
-                    notes = (self._fall_back(drive, guess, status),)
-                    status = drive.resume()
-                status = for_all_of_b(status, inconsistency, b_norm, options)
-                watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
-        finally:
-            self._solving = None
-        solved = time.perf_counter()
-        x = self._x_like(right)
+        return _Load(right=right, guess=guess, inconsistency=inconsistency, b_norm=b_norm)
+
+    def _solution(self, load: _Load, drive: Drive, status: Status, times: dict[str, float], began: float) -> Solution:
+        """What a drive has made of what was loaded; x is fetched."""
+        job = self._opened()
         return Solution(
-            x=x,
+            x=self._x_like(load.right),
             status=status,
             iterations=len(drive.residuals) - 1,
             residuals=tuple(drive.residuals),
             true_residual=drive.true_residual,
-            b_norm=b_norm,
-            timings={
-                "setup": setup,
-                "load": loaded - began,
-                "solve": solved - loaded,
-                "total": setup + time.perf_counter() - began,
-            },
+            b_norm=load.b_norm,
+            timings={**times, "total": times["setup"] + time.perf_counter() - began},
             engine=self._runtime.describe(len(self._partition), job.link),
-            spans=watch.spans,
-            exposure=watch.exposure,
-            notes=notes,
         )
 
     def _x_like(self, right: Container) -> Any:
@@ -634,6 +750,11 @@ def _check_norms(b_norm: float, x_norm: float) -> None:
     for name, norm in (("b", b_norm), ("x0", x_norm)):
         if not np.isfinite(norm):
             raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+
+
+def _of_all(statuses: Sequence[Status]) -> str:
+    """Of several: the first that did not converge."""
+    return str(next((status for status in statuses if not status.converged), Status.CONVERGED))
 
 
 def _several(b: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels import transfers
+from dsolver.kernels.batched import Batched
 from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
@@ -99,6 +100,10 @@ class Backend(ABC):
         from dsolver.kernels import load
 
         return load(self.name, self.threads, dtype)
+
+    def batched(self, width: int) -> Batched:
+        """The same kernels for vectors of so many columns."""
+        return Batched(self, width)
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name."""
@@ -295,6 +300,7 @@ class Backend(ABC):
             sends=_ranges([(chunk, len(r)) for chunk, r in sends], 0),
             receives=_ranges(receives, self.guard),
             size=sum(count for _, count in receives) + 2 * self.guard,
+            items=layout.size,
         )
 
     @abstractmethod

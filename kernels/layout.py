@@ -176,9 +176,28 @@ class HaloLayout:
         sends: per neighbor (chunk number, first, last + 1) in the packed buffer.
         receives: per neighbor (chunk number, first, last + 1) in the halo vector, guard included.
         size: length of the halo vector, guards included.
+        items: length of the vectors that are packed; None where it is not known.
     """
 
     send_rows: Array
     sends: tuple[tuple[int, int, int], ...]
     receives: tuple[tuple[int, int, int], ...]
     size: int
+    items: int | None = None
+
+    def widened(self, width: int, xp: Any) -> HaloLayout:
+        """The same for vectors of so many columns, column after column, with an item's columns side by side on the way.
+
+        Raises:
+            ValueError: the vectors' length is not known, or beyond what a row number reaches.
+        """
+        if self.items is None or self.items * width >= 2**31:
+            raise ValueError(f"vectors of {self.items} items cannot be exchanged {width} at a time")
+        columns = self.items * xp.arange(width, dtype=np.int32)
+        return HaloLayout(
+            send_rows=(self.send_rows[:, None] + columns[None, :]).astype(np.int32).reshape(-1),
+            sends=tuple((chunk, width * first, width * last) for chunk, first, last in self.sends),
+            receives=tuple((chunk, width * first, width * last) for chunk, first, last in self.receives),
+            size=width * self.size,
+            items=width * self.items,
+        )

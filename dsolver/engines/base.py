@@ -102,6 +102,13 @@ class Engine(ABC):
     def dense_rows(self) -> int:
         """Rows of a matrix whose inverse the kernels may store, at most: see `dsolver.kernels.DENSE_ROWS`."""
 
+    def batched(self, width: int) -> BatchedEngine | None:
+        """This engine, with kernels on vectors of so many columns; None if it has none.
+
+        It shares all but the kernels, as `lowered` does.
+        """
+        return None
+
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
     @property
@@ -212,3 +219,23 @@ class Engine(ABC):
 
     def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
         """Give back what the engine holds outside this process."""
+
+
+class BatchedEngine(Engine):
+    """Runs kernels on several vectors at once, which are the columns of its fields; scalars have a value for each.
+
+    What was built for every chunk is read once for all columns. Each column gets the bits that it would get alone.
+    """
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of columns."""
+
+    @abstractmethod
+    def column(self, x: Field, number: int) -> Field:
+        """A column of a field, as a field of the engine that this is a view of."""
+
+    @abstractmethod
+    def column_of(self, x: Scalar, number: int) -> Scalar:
+        """A column of a scalar, likewise."""

@@ -9,108 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, final
+from typing import Any
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.base import BatchedEngine, Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.batched import EagerBatch
+from dsolver.engines.eager_handles import (
+    Awaiting,
+    EagerField,
+    EagerHalo,
+    EagerParts,
+    EagerPerChunk,
+    EagerScalar,
+    items_of,
+)
 from dsolver.engines.stopwatch import OFF, HostStopwatch, Stopwatch, Told
-from dsolver.engines.transport import Alone, Channel, Transport
+from dsolver.engines.transport import Alone, Transport
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.contract import LOAD, Kernel
-from dsolver.kernels.layout import HaloLayout
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition, Triple
-
-
-@final
-class EagerPerChunk(PerChunk):
-    """What was built for each owned chunk; level is the multigrid level: what is built is a sequence of levels."""
-
-    def __init__(self, items: dict[int, Any], level: int | None = None) -> None:
-        self.items = items
-        self.level = level
-
-    def at(self, *path: str | int) -> EagerPerChunk:
-        level = path[0] if self.level is None and path and isinstance(path[0], int) else self.level
-        return EagerPerChunk({number: follow(item, path) for number, item in self.items.items()}, level)
-
-
-class Awaiting:
-    """Items that an operation behind an exchange may still change: whoever uses them waits for its halo."""
-
-    def __init__(self, items: dict[int, Any]) -> None:
-        self._items = items
-        self.halo: EagerHalo | None = None
-
-    @property
-    def items(self) -> dict[int, Any]:
-        """The items, waited for."""
-        self.wait()
-        return self._items
-
-    def wait(self) -> None:
-        """Wait until no operation changes the items any more."""
-        if self.halo is not None:
-            halo, self.halo = self.halo, None
-            halo.wait()
-
-
-@final
-class EagerField(Awaiting, Field):
-    """A vector for each owned chunk."""
-
-    def __init__(self, items: dict[int, Any], level: int | None = None) -> None:
-        super().__init__(items)
-        self.level = level
-
-
-@final
-class EagerHalo(Halo):
-    """Halo vectors of the owned chunks and what fills them."""
-
-    def __init__(self, plans: dict[int, HaloLayout], channel: Channel, level: int | None = None) -> None:
-        self.plans = plans
-        self.channel = channel
-        self.level = level
-        self.finish: Callable[[], None] | None = None
-        self.behind: list[Callable[[], None]] = []
-        """What is to be run once it has come, where that has to wait until somebody waits for it."""
-
-    @property
-    def vectors(self) -> dict[int, Any]:
-        """The halo vectors; `wait` tells when they are full."""
-        return self.channel.vectors
-
-    @property
-    def items(self) -> dict[int, Any]:
-        """The halo vectors, waited for."""
-        self.wait()
-        return self.vectors
-
-    def wait(self) -> None:
-        """Wait until the vectors are full."""
-        if self.finish is not None:
-            finish, self.finish = self.finish, None
-            works, self.behind = self.behind, []
-            finish()
-            for work in works:
-                work()
-
-
-@final
-class EagerParts(Awaiting, Parts):
-    """Own parts at their chunks' places, zero elsewhere, and everyone's parts."""
-
-    def __init__(self, own: Any, everyone: Any, places: Mapping[int, int]) -> None:
-        super().__init__({number: own[place : place + 1] for number, place in places.items()})
-        self.own, self.everyone = own, everyone
-
-
-@final
-class EagerScalar(Scalar):
-    """A float64 (1,) array on the device."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class EagerEngine(Engine):
@@ -143,7 +60,7 @@ class EagerEngine(Engine):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
-        columns = [_items(operand) for operand in operands]
+        columns = [items_of(operand) for operand in operands]
         return EagerPerChunk(
             {
                 number: make(self.backend, number, *(c[number] if isinstance(c, dict) else c for c in columns))
@@ -178,6 +95,9 @@ class EagerEngine(Engine):
     def dense_rows(self) -> int:
         return DENSE_ROWS[self.backend.name]
 
+    def batched(self, width: int) -> BatchedEngine:
+        return EagerBatch(self, width)
+
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
     @property
@@ -197,14 +117,14 @@ class EagerEngine(Engine):
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
-        self._call(kernel, operands, [_items(operand) for operand in operands])
+        self._call(kernel, operands, [items_of(operand) for operand in operands])
 
     def behind(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
         assert isinstance(halo, EagerHalo)
         if halo.finish is None:  # it has come
             self.run(kernel, *operands)
             return
-        columns = [halo.vectors if operand is halo else _items(operand) for operand in operands]
+        columns = [halo.vectors if operand is halo else items_of(operand) for operand in operands]
 
         def work() -> None:
             self._call(kernel, operands, columns)
@@ -303,19 +223,5 @@ class EagerEngine(Engine):
         self.run(LOAD, layout, EagerPerChunk(on_device), out)
 
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:
-        vectors, layouts = _items(x), _items(layout)
+        vectors, layouts = items_of(x), items_of(layout)
         return {number: self.backend.unload(layouts[number], vectors[number]) for number in self.owned}
-
-
-def follow(item: Any, path: Sequence[str | int]) -> Any:
-    """The part of an item that attributes (str) and indices (int) lead to."""
-    for name in path:
-        item = getattr(item, name) if isinstance(name, str) else item[name]
-    return item
-
-
-def _items(operand: Operand) -> Any:
-    """What a kernel sees of an operand: an array or object for each chunk, or one value for all."""
-    if isinstance(operand, EagerPerChunk | EagerField | EagerHalo | EagerParts):
-        return operand.items
-    return operand.value if isinstance(operand, EagerScalar) else operand

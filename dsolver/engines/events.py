@@ -22,7 +22,7 @@ from dsolver.engines.stopwatch import Finish, Measuring, bytes_received, leaves
 from dsolver.monitor.spans import HALO, MAIN, Kind, Span
 
 if TYPE_CHECKING:
-    from dsolver.engines.eager import EagerHalo
+    from dsolver.engines.eager_handles import EagerHalo
 
 _EXTERNAL: Final = 1  # CU_EVENT_RECORD_EXTERNAL: a node of the graph, instead of an edge
 _TRIES: Final = 5

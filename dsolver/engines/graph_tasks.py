@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from dsolver.engines.eager import follow
+from dsolver.engines.eager_handles import follow
 from dsolver.kernels import Backend, load
 
 Path = tuple[str | int, ...]

@@ -15,7 +15,7 @@ from dsolver.engines.base import Halo, Operand
 from dsolver.monitor.spans import HALO, MAIN, Kind, Span
 
 if TYPE_CHECKING:
-    from dsolver.engines.eager import EagerHalo
+    from dsolver.engines.eager_handles import EagerHalo
     from dsolver.kernels.contract import Kernel
 
 COARSE: Final = frozenset({"symgs", "dense_solve"})

@@ -13,7 +13,7 @@ import pytest
 
 from dsolver import problems
 from dsolver.engines.base import Engine
-from dsolver.engines.eager import EagerHalo, EagerPerChunk
+from dsolver.engines.eager_handles import EagerHalo, EagerPerChunk
 from dsolver.engines.links import TOKEN_BYTES
 from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.reference import ReferenceEngine

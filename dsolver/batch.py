@@ -1,0 +1,101 @@
+"""Conjugate gradients for several right-hand sides at once: what a program does for `dsolver.conductor`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from dsolver.engines.base import BatchedEngine, Engine, Field, PerChunk, Scalar
+from dsolver.hierarchy import Level
+from dsolver.krylov import ConjugateGradient
+from dsolver.operator import Operator
+from dsolver.preconditioners import Recipe, Site
+
+Samples = list[list[tuple[float, float, float]]]
+"""For each iteration, of each column: r . r, pᵀAp, rᵀMr."""
+
+
+@final
+class Batch:
+    """Several systems with the same matrix, which is read once for all of them.
+
+    Each column has its own coefficients, limit and end; a column that has ended is frozen by the guards of the update
+    of x and r while others go on. What is asked of single columns runs on views of them.
+
+    Args:
+        engine: runs the kernels of one vector.
+        width: number of columns.
+        levels: the `ChunkLevel` of every chunk for each level, finest first.
+        operator: A, on the engine.
+        recipe: of the preconditioner.
+        grids: the levels of `dsolver.hierarchy`, for a recipe that needs them.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        width: int,
+        levels: Sequence[PerChunk],
+        operator: Operator,
+        recipe: Recipe,
+        grids: Sequence[Level],
+    ) -> None:
+        view = engine.batched(width)
+        assert view is not None
+        self._view: BatchedEngine = view
+        self._engine = engine
+        wide = Operator(view, levels[0])
+        self._cg = ConjugateGradient(view, wide, levels[0].at("layout"))
+        site = Site(
+            engine=view, levels=levels, operator=wide, cg=self._cg, grids=[grid.batched(width) for grid in grids]
+        )
+        self._cg.preconditioner = recipe.on(site)
+        self.columns = [self._cg.column(number, engine, operator) for number in range(width)]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self._view.width
+
+    def take(self, number: int, b: Field, x: Field) -> None:
+        """Set b and x of a column."""
+        column = self.columns[number]
+        self._engine.copy(b, column.b)
+        self._engine.copy(x, column.x)
+
+    def start(self, limits: Mapping[int, float]) -> dict[int, float]:
+        """Begin some columns from their x; returns r . r. Finished when it is at most the limit."""
+        found = self.residuals(list(limits))
+        for number, limit in limits.items():
+            self.columns[number].begin(limit, found[number])
+        return found
+
+    def residuals(self, numbers: Sequence[int]) -> dict[int, float]:
+        """Set r = b - A x of some columns and return r . r.
+
+        Of all columns together where all are asked for, else of one after the other.
+        """
+        if len(numbers) == self.width:
+            self._cg.residual()
+            return dict(enumerate(self._view.read(self._cg.rr)))
+        return {number: self.columns[number].residual() for number in numbers}
+
+    def freeze(self, number: int) -> None:
+        """From now on x and r of a column stay what they are, until its next start."""
+        self.columns[number].freeze()
+
+    def advance(self, steps: int) -> Samples:
+        """Run iterations."""
+        cg, width = self._cg, self.width
+        watched: tuple[Scalar, ...] = (cg.rr, cg.pap, cg.rz)
+        samples = self._view.repeat(cg.step, steps, watched)
+        return [
+            [(row[number], row[width + number], row[2 * width + number]) for number in range(width)] for row in samples
+        ]
+
+    def norm(self, number: int) -> float:
+        """‖x‖ of a column."""
+        engine, x, xx = self._engine, self.columns[number].x, self._engine.scalar(0.0)
+        engine.dot(x, x, engine.parts(), xx)
+        return math.sqrt(engine.read(xx)[0])

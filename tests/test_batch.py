@@ -1,0 +1,173 @@
+"""Several right-hand sides at once: the histories and the bits that each would have alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from distributed import Client, LocalCluster
+
+import dsolver
+from dsolver import grids, problems
+from dsolver.kernels.batched import Batched
+from dsolver.partition import Triple
+from dsolver.preconditioners import Multigrid
+from dsolver.problems import Problem
+from dsolver.solution import Status
+
+F64 = npt.NDArray[np.float64]
+GRID = (21, 16, 15)
+CUTS: tuple[Triple, ...] = ((1, 1, 1), (2, 1, 1), (2, 2, 2))
+
+
+def rough(x: Any, y: Any, z: Any) -> Any:
+    """κ between 0.1 and 10."""
+    return 10.0 ** (((x * 7 + y * 11 + z * 13) % 17 - 8.0) / 8.0)
+
+
+PROBLEMS: dict[str, Problem] = {
+    "27 points": problems.poisson27(GRID),
+    "constant": problems.poisson7(GRID),
+    "variable": problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"}),
+    "singular": problems.diffusion(GRID, rough, bc="neumann"),
+}
+
+
+def right_hand_sides(count: int) -> list[F64]:
+    """Of different sizes and smoothness, so that they take different numbers of iterations; one is zero."""
+    rng = np.random.default_rng(5)
+    x = np.linspace(0.0, 1.0, GRID[0])[:, None, None]
+    made = [rng.standard_normal(GRID), 1e-9 * np.sin(7.0 * x) * np.ones(GRID), np.zeros(GRID), 1e6 * rng.random(GRID)]
+    made += [rng.standard_normal(GRID) * (x > i / 9.0) for i in range(count)]
+    return [b - b.mean() for b in made[:count]]
+
+
+def assert_same(together: Any, alone: Any) -> None:
+    """To the last bit."""
+    assert together.status is alone.status
+    assert together.residuals == alone.residuals
+    assert together.true_residual == alone.true_residual
+    assert together.b_norm == alone.b_norm
+    assert np.array_equal(np.asarray(together.x), np.asarray(alone.x))
+
+
+def compare(solver: dsolver.Solver, count: int, **options: Any) -> None:
+    """Several at once against each alone."""
+    bs = right_hand_sides(count)
+    together = solver.solve(bs, **options)
+    alone = [solver.solve(b, **options) for b in bs]
+    assert not any(solution.notes for solution in together)
+    for several, single in zip(together, alone, strict=True):
+        assert_same(several, single)
+
+
+@pytest.mark.parametrize("chunks", CUTS)
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("kernels", ["cpu", "numpy"])
+def test_each_has_the_bits_that_it_has_alone(name: str, chunks: Triple, kernels: str) -> None:
+    problem = replace(PROBLEMS[name], chunks=chunks)
+    kind: Any = "numpy" if kernels == "numpy" else "auto"
+    with dsolver.Solver(problem, device="cpu", kernels=kind) as solver:
+        compare(solver, 3 if kernels == "numpy" else 5, rtol=1e-6 if kernels == "numpy" else 1e-8)
+
+
+@pytest.mark.parametrize("m", [None, "jacobi", Multigrid(sweeps=2, visits=2)])
+def test_with_other_preconditioners_too(m: Any) -> None:
+    problem = replace(PROBLEMS["variable"], chunks=(2, 2, 1))
+    with dsolver.Solver(problem, device="cpu", M=m, engine="reference") as solver:
+        compare(solver, 4)
+
+
+def test_levels_that_stay_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grids, "SMALL_GRID", 0)
+    with dsolver.Solver(replace(PROBLEMS["variable"], chunks=(2, 2, 2)), device="cpu") as solver:
+        compare(solver, 2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_on_a_cluster(workers: int) -> None:
+    problem = replace(PROBLEMS["variable"], chunks=(2, 2, 2))
+    bs = right_hand_sides(3)
+    with dsolver.Solver(problem, device="cpu") as solver:
+        alone = [solver.solve(b) for b in bs]
+    with (
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
+        ) as cluster,
+        Client(cluster) as client,
+        dsolver.Solver(problem, client=client, device="cpu") as solver,
+    ):
+        for together, single in zip(solver.solve(bs), alone, strict=True):
+            assert_same(together, single)
+
+
+def test_ends_of_every_kind_beside_each_other() -> None:
+    """Also long solves whose recursion is corrected on the way, and first guesses."""
+    problem = PROBLEMS["variable"]
+    bs = right_hand_sides(4)
+    with dsolver.Solver(problem, device="cpu", M=None) as solver:
+        guesses = [None, bs[0], None, None]
+        for options in ({"maxiter": 7}, {"rtol": 1e-15}, {"rtol": 1e-13}, {"maxiter": 0}):
+            first = np.stack([np.zeros(GRID) if guess is None else guess for guess in guesses])
+            together: Any = solver.solve(np.stack(bs), x0=first, **options)
+            alone = [solver.solve(b, x0=guess, **options) for b, guess in zip(bs, first, strict=True)]
+            for several, single in zip(together, alone, strict=True):
+                assert_same(several, single)
+    assert {solution.status for solution in together} >= {Status.MAX_ITERATIONS, Status.CONVERGED}
+
+
+def test_a_right_hand_side_without_a_finite_solution_leaves_the_others_alone() -> None:
+    problem = problems.stencil(GRID, {(0, 0, 0): np.full(GRID, -1.0)})
+    good = PROBLEMS["27 points"]
+    bs = right_hand_sides(2)
+    with dsolver.Solver(problem, device="cpu", M=None) as solver:
+        assert [solution.status for solution in solver.solve(bs)] == [Status.INDEFINITE] * 2
+    with dsolver.Solver(good, device="cpu") as solver:
+        bs[1] *= 1e150  # its r . r overflows
+        together = solver.solve(bs)
+        assert_same(together[0], solver.solve(bs[0]))
+
+
+def test_widths_may_change_and_the_matrix_too() -> None:
+    with dsolver.Solver(PROBLEMS["variable"], device="cpu") as solver:
+        compare(solver, 2)
+        compare(solver, 5)
+        solver.update(kappa=2.0)
+        compare(solver, 5)
+        compare(solver, 11)  # in two parts
+
+
+def test_what_cannot_be_batched_is_solved_one_after_the_other_and_says_why() -> None:
+    problem = PROBLEMS["27 points"]
+    bs = right_hand_sides(2)
+    for arguments, options, reason in (
+        ({"M": "chebyshev"}, {}, "Chebyshev"),
+        ({"precond_dtype": "float32"}, {}, "precond_dtype"),
+        ({}, {"callback": lambda _: False}, "callback="),
+    ):
+        kinds: Any = arguments
+        asked: Any = options
+        with dsolver.Solver(problem, device="cpu", **kinds) as solver:
+            for together, b in zip(solver.solve(bs, **asked), bs, strict=True):
+                assert "one after the other" in together.notes[0]
+                assert reason in together.notes[0]
+                assert_same(together, solver.solve(b))
+
+
+def test_the_matrix_is_read_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    plain = Batched.one_by_one
+
+    def noted(self: Batched, name: str) -> Any:
+        seen.append(name)
+        return plain(self, name)
+
+    monkeypatch.setattr(Batched, "one_by_one", noted)
+    with dsolver.Solver(PROBLEMS["variable"], device="cpu") as solver:
+        solver.solve(right_hand_sides(2))
+    assert {"dot", "update_x_r"} <= set(seen)
+    assert not {"spmv", "spmv_dot", "forward", "backward", "upper_residual", "lower_residual"} & set(seen)
+    assert not {"restrict_full", "prolong_add", "dense_solve"} & set(seen)
