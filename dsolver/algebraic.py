@@ -31,9 +31,9 @@ from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
 from dsolver.roughness import jumping
 
-BLOCKY: Final = 0.28
+BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
-blocks of one cell have a third to a half, of two cells a quarter, white noise a fifth."""
+blocks of one cell have a third to a half, of two to four cells more than a quarter, white noise a fifth."""
 MOST_ROWS: Final = 64**3
 """Rows of the first level at most: its coarse points are chosen on the host, in 0.8 s of one core."""
 WIDEST: Final = 1000
