@@ -120,6 +120,15 @@ def test_without_fixed_values_and_in_float32() -> None:
         assert abs(found.x.mean()) < 1e-9 * np.abs(found.x).max()
 
 
+def test_several_right_hand_sides_and_a_first_guess() -> None:
+    with dsolver.Solver(problem(), device="cpu") as solver:
+        alone = solver.solve(B, rtol=1e-9)
+        both = solver.solve(np.stack([B[::-1].copy(), B]), rtol=1e-9)
+        assert both.converged
+        assert np.array_equal(both.x[1], alone.x)
+        assert solver.solve(B, x0="fmg", rtol=1e-9).iterations <= alone.iterations
+
+
 def test_rows_that_grow_too_long_leave_the_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(algebraic, "WIDEST", 10)
     _, levels = levels_of(GRID, KAPPA)
