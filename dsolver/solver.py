@@ -44,7 +44,7 @@ MAXITER: Final = 1000
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 TOGETHER_ON: Final = ("cpu",)
-"""Devices with kernels for several vectors."""
+"""Devices on which several are solved together: not on GPUs before the CUDA kernels for it have run on one."""
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
 COLUMN_VECTORS: Final = 10
@@ -364,6 +364,7 @@ class Solver:
             spec = self._planned(problem)
             self._check_memory(spec, self._spec)
             self._opened().call("update", spec)
+            self._columns = 0
             self._load_coefficients(problem)
             self._spec, self._given = spec, problem
             self._fresh, self._setup = True, time.perf_counter() - began
@@ -417,7 +418,7 @@ class Solver:
         if self._runtime.engine == "graph":
             return "engine='graph' has no kernels for several vectors"
         if self._runtime.device not in TOGETHER_ON:
-            return f"there are no kernels for several vectors on {self._runtime.device!r} yet"
+            return "the CUDA kernels for several vectors have not been run on a GPU yet"
         if not self._recipe.batchable:
             return f"M={self._recipe} has no kernels for several vectors"
         if self._spec.lowered:
@@ -432,7 +433,7 @@ class Solver:
         if self._runtime.device != "cuda":
             return reach
         free = min(free_memory_of(self._runtime.client, self._runtime.workers))
-        return min(reach, int(free * SPARE / (8 * COLUMN_VECTORS * ROUNDED_UP * points)))
+        return min(reach, max(self._columns, int(free * SPARE / (8 * COLUMN_VECTORS * ROUNDED_UP * points))))
 
     def _run_together(self, pairs: Sequence[tuple[Any, Any]], options: Options) -> list[Solution]:
         """Solve for several right-hand sides at once."""
@@ -450,6 +451,7 @@ class Solver:
         began, setup = time.perf_counter(), self._setup
         job = self._opened()
         job.call("widen", len(pairs))
+        self._columns = len(pairs)
         loads = []
         for number, (b, x0) in enumerate(pairs):
             loads.append(self._loaded(b, x0))
@@ -474,6 +476,7 @@ class Solver:
     def _launch(self) -> None:
         """Start the program; when a worker is lost meanwhile, on those that are left."""
         try:
+            self._columns = 0  # for how many right-hand sides at once the program holds room
             self._job = self._runtime.launch(Solve, self._spec, self._partition, self.problem.offsets)
             self._load_coefficients(self._given)
             self._fresh = True

@@ -74,6 +74,25 @@ def test_each_has_the_bits_that_it_has_alone(name: str, chunks: Triple, kernels:
         compare(solver, 3 if kernels == "numpy" else 5, rtol=1e-6 if kernels == "numpy" else 1e-8)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("chunks", CUTS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_each_has_its_bits_on_a_gpu(name: str, chunks: Triple, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.solver.TOGETHER_ON", ("cpu", "cuda"))
+    with dsolver.Solver(replace(PROBLEMS[name], chunks=chunks), device="cuda") as solver:
+        compare(solver, 5)
+        compare(solver, 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("m", [None, "jacobi", Multigrid(sweeps=2, visits=2)])
+def test_other_preconditioners_on_a_gpu(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.solver.TOGETHER_ON", ("cpu", "cuda"))
+    monkeypatch.setattr(grids, "SMALL_GRID", 0)
+    with dsolver.Solver(replace(PROBLEMS["variable"], chunks=(2, 2, 1)), device="cuda", M=m) as solver:
+        compare(solver, 4)
+
+
 @pytest.mark.parametrize("m", [None, "jacobi", Multigrid(sweeps=2, visits=2)])
 def test_with_other_preconditioners_too(m: Any) -> None:
     problem = replace(PROBLEMS["variable"], chunks=(2, 2, 1))

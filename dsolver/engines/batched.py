@@ -56,11 +56,8 @@ class EagerBatch(BatchedEngine):
 
     def field(self, layout: PerChunk) -> EagerField:
         assert isinstance(layout, EagerPerChunk)
-        zeros = self._engine.backend.zeros
-        items = {
-            number: zeros(self._width * layout.items[number].size).reshape(self._width, -1)
-            for number in self._engine.owned
-        }
+        zeros, sizes = self._engine.backend.zeros, {n: layout.items[n].size for n in self._engine.owned}
+        items = {number: zeros(self._width * size).reshape(self._width, size) for number, size in sizes.items()}
         return EagerField(items, layout.level)
 
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> EagerHalo:

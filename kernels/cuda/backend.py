@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dsolver.kernels.backend import Backend, Entries, StencilRows, lossless
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cuda import assembly, dense, galerkin, transfers
+from dsolver.kernels.cuda.batched import CudaBatched
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
@@ -68,7 +69,10 @@ class CudaBackend(Backend):
         self._coarse_change = kernel("flow.cu", "coarse_change", dtype)
         self._vectors = {name: kernel("vectors.cu", name, dtype) for name in _VECTORS}
 
-        self._stencils = StencilKernels(self.dtype, self._sum, lambda: self._scratch.here()[1])
+        self._stencils = StencilKernels(self.dtype, self.sum, lambda: self._scratch.here()[1])
+
+    def batched(self, width: int) -> CudaBatched:
+        return CudaBatched(self, width)
 
     @property
     def host_threads(self) -> int:
@@ -180,7 +184,7 @@ class CudaBackend(Backend):
             block,
             (*a.plane_arguments, x, y, a.partials, *tail),
         )
-        self._sum(a.partials, len(a.by_plane), dot)
+        self.sum(a.partials, len(a.by_plane), dot)
 
     def spmv_halo(self, a: CudaHaloMatrix, h: Array, y: Array) -> None:
         self._halo("spmv_halo", a, h, y)
@@ -365,8 +369,11 @@ class CudaBackend(Backend):
         return True
 
     def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
-        head = (*a.color_arguments, *arguments)
         functions = self._sweeps.get(name) or self._cycle[name], self._narrow.get(name)
+        self.launch_sweep(functions, sweep, (*a.color_arguments, *arguments))
+
+    def launch_sweep(self, functions: tuple[Any, Any | None], sweep: Sweep, head: tuple[Any, ...]) -> None:
+        """The launches of a half sweep; head: their first arguments; functions: also one for narrow slices, or None."""
         if sweep.chains > 1:
             self._in_chains(functions, head, sweep)
             return
@@ -421,7 +428,7 @@ class CudaBackend(Backend):
         if size:
             follow(self._vectors[name], *_grid(size), (*arguments, np.int64(size)))
 
-    def _sum(self, parts: Array, size: int, dot: Array) -> None:
+    def sum(self, parts: Array, size: int, dot: Array) -> None:
         arguments = (parts, np.int64(size), *self._scratch.here(), dot)
         follow(self._vectors["sum"], *_grid(size), arguments)
 

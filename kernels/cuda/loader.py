@@ -15,6 +15,7 @@ OPTIONS = ("--std=c++17",)
 
 SOURCES = (
     "assembly.cu",
+    "batched.cu",
     "cycle.cu",
     "dense.cu",
     "galerkin.cu",
@@ -45,18 +46,18 @@ def source(name: str) -> str:
     return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8"), text)
 
 
-def options_for(dtype: str) -> tuple[str, ...]:
-    """What NVRTC is told for a value type."""
-    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}")
+def options_for(dtype: str, width: int = 1) -> tuple[str, ...]:
+    """What NVRTC is told for a value type, and for kernels on several vectors for their number."""
+    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}", *((f"-DWIDTH={width}",) if width > 1 else ()))
 
 
 @cache
-def kernel(file: str, name: str, dtype: str) -> Any:
-    """A kernel of a source file for a value type, to be called as ``kernel(grid, block, arguments)``.
+def kernel(file: str, name: str, dtype: str, width: int = 1) -> Any:
+    """A kernel of a source file for a value type (and a number of vectors): ``kernel(grid, block, arguments)`` runs it.
 
     CuPy compiles a text once per process, device and value type, at the first launch, and keeps the result on disk
     between processes.
     """
     import cupy
 
-    return cupy.RawKernel(source(file), name, options=options_for(dtype))
+    return cupy.RawKernel(source(file), name, options=options_for(dtype, width))

@@ -115,7 +115,7 @@ class Color:
     columns: int
 
 
-def slabs_of(layout: Layout, itemsize: int) -> int:
+def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
     """How many slabs a chunk is cut into, for each chain or one.
 
     Where x fits in L2, what slabs bring is the other chain: it fills the device while a launch ends. A color must then
@@ -124,8 +124,9 @@ def slabs_of(layout: Layout, itemsize: int) -> int:
     Args:
         layout: the rows.
         itemsize: bytes of an item of x.
+        columns: of x.
     """
-    size, cache = layout.size * itemsize, device_property("l2CacheSize")
+    size, cache = layout.size * itemsize * columns, device_property("l2CacheSize")
     if layout.colors > MOST_COLORS:
         return 1
     if size <= cache:
@@ -134,7 +135,9 @@ def slabs_of(layout: Layout, itemsize: int) -> int:
     return max(1, CHAINS * round(size / (CHAINS * chosen(itemsize).slab_share * cache)))
 
 
-def sweeps(layout: Layout, entries: Array, local: Slices, *, every: bool = False) -> tuple[Sweep, Sweep]:
+def sweeps(
+    layout: Layout, entries: Array, local: Slices, *, every: bool = False, columns: int = 1
+) -> tuple[Sweep, Sweep]:
     """The forward and the backward half sweep.
 
     Colors without rows are left out, and going back those without upper entries: they would change nothing.
@@ -144,12 +147,13 @@ def sweeps(layout: Layout, entries: Array, local: Slices, *, every: bool = False
         entries: the slices in storage order, as `Entries` of slices.cuh.
         local: the slices.
         every: whether a backward half sweep needs all colors, as one that fills x does.
+        columns: vectors that are swept at once.
     """
     forward, backward = _colors(layout, local)
     if not every:
         backward = [color for color in backward if color.columns > 0]
     itemsize = int(local.values.itemsize)
-    slabs = slabs_of(layout, itemsize)
+    slabs = slabs_of(layout, itemsize, columns)
     if slabs == 1:
         return _plain(forward, itemsize), _plain(backward, itemsize)
     begins = (_cuts(layout, c, slabs, entries, local, back=b) for c, b in ((forward, False), (backward, True)))

@@ -1,0 +1,323 @@
+"""The CUDA text of batched.cu on the host, thread by thread: each column gets what the CPU kernels make of it alone.
+
+A block's threads are fibers that take turns; a shuffle or a barrier is a point where they wait for each other. How the
+kernels are launched on a GPU, and their bits there, is for the tests of `tests/test_batch.py` that need one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dsolver import grids, hierarchy, problems
+from dsolver.engines.eager import EagerEngine
+from dsolver.hierarchy import Level, Rows
+from dsolver.kernels import Backend, load
+from dsolver.kernels.layout import SLICE, Slices
+from dsolver.partition import Partition
+from dsolver.preconditioners import Noise
+
+F64 = npt.NDArray[np.float64]
+GRID = (11, 9, 10)
+WARPS = 2
+
+HOST = """
+#include <cmath>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__
+#define __shared__ static
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __cvta_generic_to_shared(where) 0
+struct uint4 { unsigned x, y, z, w; };
+struct Index { unsigned x, y, z; };
+static Index threadIdx, blockIdx, blockDim, gridDim;
+static ucontext_t scheduler, fibers[128];
+static int current, left, threads;
+static bool done[128];
+static long arrived[5], turn[5];            // of each warp, and of the block
+static double values_of[128];
+static void yield() { swapcontext(&fibers[current], &scheduler); }
+static void barrier(int which, int count) {
+    const long mine = turn[which];
+    if (++arrived[which] == count) { arrived[which] = 0; ++turn[which]; return; }
+    while (turn[which] == mine) yield();
+}
+static int lanes(int warp) { return threads - 32 * warp < 32 ? threads - 32 * warp : 32; }
+template <typename T> static T shuffled(T value, int from) {
+    const int me = current, warp = me / 32;
+    std::memcpy(&values_of[me], &value, sizeof value);
+    barrier(warp, lanes(warp));
+    T found;
+    std::memcpy(&found, &values_of[32 * warp + from], sizeof found);
+    barrier(warp, lanes(warp));
+    return found;
+}
+template <typename T> static T __shfl_sync(unsigned, T value, int from) { return shuffled(value, from); }
+template <typename T> static T __shfl_xor_sync(unsigned, T value, int distance) {
+    return shuffled(value, (current % 32) ^ distance);
+}
+static void __syncthreads() { barrier(4, threads); }
+static void __syncwarp() { barrier(current / 32, lanes(current / 32)); }
+static void __threadfence() {}
+template <typename T> static T __ldg(const T* from) { return *from; }
+template <typename T> static T __ldcs(const T* from) { return *from; }
+template <typename T> static T __ldcg(const T* from) { return *from; }
+template <typename T> static void __stcs(T* to, T value) { *to = value; }
+static unsigned atomicAdd(unsigned* to, unsigned value) { const unsigned old = *to; *to += value; return old; }
+template <typename T> static T min(T a, T b) { return a < b ? a : b; }
+static void (*body)();
+static void entry() { body(); done[current] = true; --left; yield(); }
+static void run(void (*kernel)(), int blocks, int wide) {
+    static std::vector<char> stacks(128 << 16);
+    body = kernel;
+    gridDim = {unsigned(blocks), 1, 1}; blockDim = {unsigned(wide), 1, 1};
+    for (int block = 0; block < blocks; ++block) {
+        threads = left = wide;
+        std::memset(arrived, 0, sizeof arrived);
+        for (int t = 0; t < wide; ++t) {
+            getcontext(&fibers[t]);
+            fibers[t].uc_stack.ss_sp = &stacks[t << 16];
+            fibers[t].uc_stack.ss_size = 1 << 16;
+            fibers[t].uc_link = &scheduler;
+            done[t] = false;
+            makecontext(&fibers[t], entry, 0);
+        }
+        while (left) for (int t = 0; t < wide; ++t) if (!done[t]) {
+            current = t; threadIdx = {unsigned(t), 0, 0}; blockIdx = {unsigned(block), 0, 0};
+            swapcontext(&scheduler, &fibers[t]);
+        }
+    }
+}
+#define fma std::fma
+#include "batched.cu"
+static void* given[16];
+static long long numbers[16];
+#define P(type, i) static_cast<type*>(given[i])
+#define M P(const Entries, 0), P(const real, 1), P(const int, 2)
+#define N(i) numbers[i]
+static void call_spmv() { spmv(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_spmv_dot() { spmv_dot(M, P(real, 3), P(real, 4), P(real, 5), P(double, 6), N(0), N(1), N(2)); }
+static void call_forward() { forward_from_zero(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
+static void call_backward() { backward_solve(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
+static void call_upper_residual() { upper_residual(M, P(real, 3), P(real, 4), N(0), N(1)); }
+static void call_lower_residual() { lower_residual(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_product() { product(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2)); }
+static void call_product_add() { product_add(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2)); }
+static void call_move() { move(P(int, 0), P(int, 1), P(real, 2), P(real, 3), N(0), N(1), N(2), N(3)); }
+static void call_dense_product() { dense_product(P(int, 0), P(real, 1), P(real, 2), P(real, 3), N(0), N(1)); }
+static void call_spmv_halo() { spmv_halo(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_subtract_halo() { subtract_halo(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_times_halo() { times_halo(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_times_halo_dot() {
+    times_halo_dot(M, P(int, 3), P(real, 4), P(real, 5), P(real, 6), P(double, 7), P(unsigned, 8), P(double, 9), N(0),
+                   N(1), N(2), N(3));
+}
+extern "C" void launch(const char* name, int blocks, int wide, void** pointers, int count, long long* sizes, int more) {
+    for (int i = 0; i < count; ++i) given[i] = pointers[i];
+    for (int i = 0; i < more; ++i) numbers[i] = sizes[i];
+#define IF(kernel) if (!std::strcmp(name, #kernel)) return run(call_##kernel, blocks, wide);
+    IF(spmv) IF(spmv_dot) IF(forward) IF(backward) IF(upper_residual) IF(lower_residual) IF(product) IF(product_add)
+    IF(move) IF(dense_product) IF(spmv_halo) IF(subtract_halo) IF(times_halo) IF(times_halo_dot)
+    __builtin_abort();
+}
+"""
+
+
+class Host:
+    """Launches of the kernels for a number of columns."""
+
+    def __init__(self, folder: Any, width: int) -> None:
+        compiler = shutil.which("g++")
+        if compiler is None:
+            pytest.skip("needs g++")
+        self.width = width
+        for name in ("batched.cu", "slices.cuh"):
+            text = (resources.files("dsolver.kernels") / "cuda" / name).read_text(encoding="utf-8")
+            text = re.sub(r"asm(?: volatile)?\([^;]*\);", ";", text)  # none of it is run here
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "host.cpp").write_text(HOST, encoding="utf-8")
+        options = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", f"-DWIDTH={width}")
+        subprocess.run([compiler, *options, "-o", "host.so", "host.cpp"], cwd=folder, check=True)
+        self._launch = ctypes.CDLL(str(folder / "host.so")).launch
+
+    def __call__(self, name: str, warps: int, arrays: tuple[Any, ...], *sizes: int) -> None:
+        """A launch of so many warps, WARPS of them a block."""
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        numbers = (ctypes.c_longlong * max(1, len(sizes)))(*map(int, sizes))
+        blocks = -(-warps // WARPS)
+        self._launch(name.encode(), blocks, WARPS * SLICE, pointers, len(arrays), numbers, len(sizes))
+
+
+@pytest.fixture(scope="module", params=[2, 3, 8])
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Host:
+    return Host(tmp_path_factory.mktemp("host"), int(request.param))
+
+
+@cache
+def levels(cuts: tuple[int, int, int]) -> list[Level]:
+    """Levels of a 27-point matrix with rough rows, on CPU kernels; levels stay distributed where there are chunks."""
+    partition = Partition(GRID, cuts)
+    engine = EagerEngine(partition, load("cpu"))
+    noise = engine.per_chunk(Noise(partition=partition))
+    weights = engine.per_chunk(rough_rows, noise)
+    rows = Rows(partition=partition, offsets=problems.BOX_OFFSETS, weights=weights, constant=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grids, "SMALL_GRID", 0)
+        patch.setattr(hierarchy, "LAST", 30, raising=False)
+        return hierarchy.build(engine, rows)
+
+
+def rough_rows(_: Backend, __: int, noise: F64) -> F64:
+    """A different row for each point: nothing here needs a symmetric matrix."""
+    flat = noise.T.reshape(-1)
+    rows = np.stack([-1.0 + 0.3 * np.sin(7.0 * flat + o) for o in range(27)])
+    rows[13] = 30.0 + flat
+    return rows.reshape(-1)
+
+
+def packed(s: Slices, order: Any = None) -> npt.NDArray[np.uint32]:
+    """The slices as `Entries` of slices.cuh, at a multiple of 16 bytes."""
+    width = (s.start[1:] - s.start[:-1]) // SLICE
+    run = (s.column_start[1:] - s.column_start[:-1]) == width
+    shape = s.upper | s.coarse << 10 | width << 20 | run.astype(np.int64) << 30
+    number = np.arange(len(width))
+    table = np.stack([s.start[:-1] // SLICE, s.column_start[:-1], number, shape], axis=1).astype(np.uint32)
+    table = table if order is None else table[order]
+    room = np.zeros(table.size + 4, dtype=np.uint32)
+    first = -room.ctypes.data % 16 // 4
+    room[first : first + table.size] = table.reshape(-1)
+    return room[first : first + table.size]
+
+
+def vectors(width: int, layout: Any, seed: int) -> F64:
+    """Columns of random numbers, zero on padding."""
+    made = np.zeros((width, layout.size))
+    made[:, layout.position] = np.random.default_rng(seed).standard_normal((width, layout.rows))
+    return made
+
+
+def close(found: F64, wanted: F64) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("cuts", [(1, 1, 1), (2, 1, 1)])
+def test_matrix_passes(host: Host, cuts: tuple[int, int, int]) -> None:
+    cpu, k = load("cpu"), host.width
+    for level in levels(cuts)[:2]:
+        made: Any = level.chunks
+        a, layout = made.items[0].matrix, made.items[0].layout
+        count, size = len(a.local.upper), layout.size
+        x, r = vectors(k, layout, 1), vectors(k, layout, 2)
+        listed = np.random.default_rng(0).permutation(count)
+        head = (packed(a.local, listed), a.local.values, a.local.columns)
+        y, expected = np.zeros_like(x), np.zeros_like(x)
+        host("spmv", count, (*head, a.diagonal, x, y), size, count)
+        for c in range(k):
+            cpu.kernel("spmv")(a, x[c], expected[c])
+        close(y, expected)
+        partials = np.zeros((k, count))
+        y[:] = 0.0
+        host("spmv_dot", count, (*head, a.diagonal, x, y, partials), size, count, count)
+        close(y, expected)
+        by_slice = (x * y).reshape(k, -1, SLICE).sum(axis=2)[:, 1:-1]
+        np.testing.assert_allclose(partials, by_slice, rtol=1e-11, atol=1e-11)
+        for name, given in (("upper_residual", (x,)), ("lower_residual", (r, x))):
+            out, wanted = np.zeros_like(x), np.zeros_like(x)
+            host(name, count, (*head, *given, out), size, count)
+            for c in range(k):
+                cpu.kernel(name)(a, *(v[c] for v in given), wanted[c])
+            close(out, wanted)
+        by_color = (packed(a.local), a.local.values, a.local.columns)
+        for name, step in (("forward", 1), ("backward", -1)):
+            out, wanted = np.zeros_like(x), np.zeros_like(x)
+            colors = range(layout.colors)[::step]
+            for color in colors:
+                first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
+                if first < last:
+                    start = first if step > 0 else last - 1
+                    host(name, last - first, (*by_color, a.diagonal, r, out), size, start, step, last - first)
+            for c in range(k):
+                cpu.kernel(name)(a, r[c], wanted[c])
+            close(out, wanted)
+
+
+@pytest.mark.parametrize("cuts", [(1, 1, 1), (2, 1, 1)])
+def test_transfers_and_the_last_level(host: Host, cuts: tuple[int, int, int]) -> None:
+    cpu, k = load("cpu"), host.width
+    fine, coarse = levels(cuts)[:2]
+    above: Any = fine.chunks
+    below: Any = coarse.chunks
+    way: Any = fine.descent
+    descent, layout, target = way.items[0], above.items[0].layout, below.items[0].layout
+    for name, single, a, x, y in (
+        ("product", "restrict_full", descent.restriction, vectors(k, layout, 3), np.zeros((k, target.size))),
+        ("product_add", "prolong_add", descent.prolongation, vectors(k, descent.lattice, 4), vectors(k, layout, 5)),
+    ):
+        wanted, count = y.copy(), len(a.slices.upper)
+        head = (packed(a.slices), a.slices.values, a.slices.columns, a.target)
+        host(name, count, (*head, x, y), x.shape[1], y.shape[1], count)
+        for c in range(k):
+            cpu.kernel(single)(a, x[c], wanted[c])
+        close(y, wanted)
+    routes: Any = fine.in_order
+    route, x, y = routes.items[0], vectors(k, target, 6), np.zeros((k, descent.lattice.size))
+    wanted, size = y.copy(), len(route.source)
+    halo = np.ascontiguousarray(x.T)  # the columns of an item side by side
+    for given, apart in ((x, (x.shape[1], 1)), (halo, (1, k))):
+        y[:] = 0.0
+        host("move", -(-size // SLICE), (route.source, route.target, given, y), *apart, y.shape[1], size)
+        for c in range(k):
+            cpu.kernel("move")(route, x[c], wanted[c])
+        assert np.array_equal(y, wanted)
+    last: Any = levels(cuts)[-1]
+    inverse, layout = last.inverse.items[0], last.chunks.items[0].layout
+    r, y = vectors(k, layout, 7), np.zeros((k, layout.size))
+    wanted, rows = y.copy(), len(inverse.position)
+    host("dense_product", rows, (inverse.position, inverse.values, r, y), layout.size, rows)
+    for c in range(k):
+        cpu.kernel("dense_solve")(inverse, r[c], wanted[c])
+    np.testing.assert_allclose(y, wanted, rtol=1e-11, atol=1e-13)
+
+
+def test_halos(host: Host) -> None:
+    cpu, k = load("cpu"), host.width
+    made: Any = levels((2, 1, 1))[0].chunks
+    layout, a, plan = (getattr(made.items[0], name) for name in ("layout", "halo_matrix", "halo"))
+    h = np.random.default_rng(8).standard_normal((plan.size, k))
+    x, y = vectors(k, layout, 9), vectors(k, layout, 10)
+    count, slices = a.size, len(a.slices.upper)
+    head = (packed(a.slices), a.slices.values, a.slices.columns, a.boundary)
+    for name in ("spmv_halo", "subtract_halo"):
+        out, wanted = y.copy(), y.copy()
+        host(name, slices, (*head, h, out), layout.size, count)
+        for c in range(k):
+            cpu.kernel(name)(a, h[:, c].copy(), wanted[c])
+        close(out, wanted)
+    q, products = np.zeros((k, count)), np.zeros((k, count))
+    for c in range(k):
+        cpu.kernel("times_halo")(a, h[:, c].copy(), products[c])
+    host("times_halo", slices, (*head, h, q), count, count)
+    close(q, products)
+    q[:] = 0.0
+    blocks = -(-slices // WARPS)
+    partials, ticket, dot = np.zeros((k, blocks)), np.zeros(1, dtype=np.uint32), np.zeros((k, 3))
+    host("times_halo_dot", slices, (*head, h, x, q, partials, ticket, dot), layout.size, count, 3, count)
+    close(q, products)
+    np.testing.assert_allclose(dot[:, 0], (x[:, a.boundary] * q).sum(axis=1), rtol=1e-11)
+    assert ticket[0] == 0
+    assert not dot[:, 1:].any()
