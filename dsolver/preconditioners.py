@@ -109,11 +109,10 @@ class Multigrid(Recipe):
 
     Attributes:
         sweeps: 1, or 2 for twice the smoothing on the finest level: fewer iterations for coefficients that are rough
-            from cell to cell. By default 2 where the matrix is rough (`dsolver.roughness`) and all levels keep the
-            lattice, else 1.
+            from cell to cell. By default 2 where the matrix is rough (`dsolver.roughness`) and no level leaves the
+            lattice for that (`dsolver.algebraic`), else 1.
         visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in
-            random patches of several cells. By default 2 where small levels leave the lattice for that
-            (`dsolver.algebraic`), else 1.
+            random patches of several cells. By default 2 where the matrix is rough, else 1.
 
     Raises:
         InputError: one of them is neither 1 nor 2.
@@ -133,8 +132,8 @@ class Multigrid(Recipe):
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""
-        patches = any(level.algebraic for level in site.grids)
-        sweeps, visits = (1, 2) if patches else (2 if site.grids[0].rough else 1, 1)
+        visits = 2 if site.grids[0].rough else 1
+        sweeps = 1 if any(level.algebraic for level in site.grids) else visits
         return MultigridCycle(site.grids, self.sweeps or sweeps, self.visits or visits)
 
 
