@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,10 +53,15 @@ def of_workers(client: Client, workers: Sequence[str], device: str) -> float:
     known = _KNOWN.setdefault(client, {})
     key = device, *workers
     if key not in known:
-        question: Callable[..., float] = devices.copy_bandwidth if device == "cuda" else _of_worker
+        question: Callable[..., Any] = _of_gpu if device == "cuda" else _of_worker
         known[key] = sum(devices.ask_all(client, question, workers).values())
     return known[key]
 
 
-def _of_worker(dask_worker: Worker) -> float:
-    return of_cpu(int(dask_worker.state.nthreads))
+async def _of_gpu() -> float:
+    return await asyncio.to_thread(devices.copy_bandwidth)
+
+
+async def _of_worker(dask_worker: Worker) -> float:
+    """In a thread of its own: a worker whose event loop stands still misses its heartbeats."""
+    return await asyncio.to_thread(of_cpu, int(dask_worker.state.nthreads))
