@@ -35,7 +35,8 @@ class FakeClient:
     def nthreads(self) -> dict[str, int]:
         return dict.fromkeys(self.workers, 1)
 
-    async def run(self, function: Callable[..., Any], workers: list[str]) -> dict[str, Any]:
+    async def run(self, function: Callable[..., Any], workers: list[str], on_error: str) -> dict[str, Any]:
+        assert on_error == "return"
         if function is versions.installed:
             return dict.fromkeys(workers, versions.installed())
         return {worker: self.workers[worker] for worker in workers}
@@ -162,6 +163,12 @@ def test_a_cluster_that_does_not_answer_is_a_cluster_error(monkeypatch: pytest.M
     monkeypatch.setattr(FakeClient, "run", fail)
     with pytest.raises(ClusterError, match="does not answer: gone"):
         of_cluster({"tcp://a:1": "none"}, "auto")
+
+
+def test_a_worker_that_dies_while_it_is_asked_is_named() -> None:
+    gone: Any = OSError("Stream is closed")  # what the scheduler returns of its connection to the worker
+    with pytest.raises(ClusterError, match="worker tcp://b:1 does not answer within 15 s: it died"):
+        of_cluster({"tcp://a:1": "no GPU", "tcp://b:1": gone}, "auto")
 
 
 @pytest.fixture
