@@ -25,7 +25,7 @@ from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.iteration import State
 from dsolver.partition import Partition
 
-GRID = (24, 24, 24)
+GRID = (16, 16, 16)
 BOUND = 30.0
 """Seconds within which a loss has to be dealt with."""
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
@@ -84,7 +84,7 @@ def check(solution: dsolver.Solution, truth: Any) -> None:
     np.testing.assert_allclose(np.asarray(solution.x), truth, rtol=0, atol=1e-6 * np.abs(truth).max())
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: Any, tmp_path: Path) -> None:
     with cluster() as client:
@@ -96,10 +96,10 @@ def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: A
         found = store.newest(GRID)
         assert found is not None
         assert left(client) == [(0, [])] * len(client.nthreads())
-        check(dsolver.solve(PROBLEM, da.from_array(B, chunks=12), client=client, engine=engine, M=None), truth)
+        check(dsolver.solve(PROBLEM, da.from_array(B, chunks=8), client=client, engine=engine, M=None), truth)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery.Recent, "due", True)
     starts: list[float] = []
@@ -117,7 +117,7 @@ def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: py
         assert starts[1] < 0.2 * starts[0]  # it did not begin at zero
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_coefficients_are_brought_to_the_new_owners() -> None:
     kappa = np.random.default_rng(0).random((16, 16, 16)) + 1.0
     problem, b = dsolver.problems.diffusion((16, 16, 16), kappa), np.ones((16, 16, 16))
