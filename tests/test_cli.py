@@ -14,7 +14,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from click.testing import CliRunner, Result
 from distributed import LocalCluster
 
 from dsolver import problems
@@ -24,6 +23,7 @@ from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.solve import row_sums
 from dsolver.devices import Gpu
 from dsolver.monitor.spans import read_jsonl
+from tests.commands import call, good, refused
 
 GRID = ("--grid", "16", "16", "16")
 SHAPE = (16, 16, 16)
@@ -37,29 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("dsolver.devices.find_gpu", lambda: NO_GPU)
     monkeypatch.setattr("dsolver.cluster.find_gpu", lambda: NO_GPU)
     return tmp_path
-
-
-def call(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def good(*arguments: str) -> str:
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments: str) -> str:
-    """The one line on stderr of a command that must be refused."""
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    return result.stderr
 
 
 # --- help ------------------------------------------------------------------------------------------------------------

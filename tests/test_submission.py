@@ -11,30 +11,16 @@ from pathlib import Path
 import dask.config
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
 import dsolver
 from dsolver import submission
-from dsolver.cli import main
 from dsolver.engines import ranks
 from tests.authority import certificates
+from tests.commands import call, good
 
 PATIENCE = 90.0
-
-
-def call(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def good(*arguments: str) -> str:
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -7,20 +7,12 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import dsolver
-from dsolver.cli import main
 from dsolver.iteration import State
 from dsolver.monitor import notebook
 from dsolver.monitor.notebook import Live, curve
-
-
-def call(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, arguments)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+from tests.commands import call
 
 
 @pytest.fixture(scope="module")

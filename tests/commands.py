@@ -1,0 +1,32 @@
+"""`dsolver` commands, run in this process."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner, Result
+
+from dsolver.cli import main
+
+
+def call(*arguments: str) -> Result:
+    """What a command has printed and returned; what it raised beside its exit is raised here."""
+    result = CliRunner().invoke(main, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def good(*arguments: str) -> str:
+    """The output of a command that must succeed."""
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*arguments: str) -> str:
+    """The one line on stderr of a command that must be refused."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
