@@ -11,13 +11,14 @@ import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import pytest
-from distributed import Client, LocalCluster, futures_of
+from distributed import Client, futures_of
 
 import dsolver
 from dsolver import Status, problems
 from dsolver.api import solve
 from dsolver.engines import ranks
 from dsolver.errors import InputError
+from tests.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 16, 24)
@@ -28,10 +29,7 @@ PROBLEM = problems.poisson7(GRID, chunks=CHUNKS)
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two workers as threads of this process, where their ranks can be looked at."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster(2) as client:
         yield client
 
 

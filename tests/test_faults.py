@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dsolver
 from dsolver import recovery
@@ -33,6 +33,7 @@ from dsolver.engines import ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.iteration import State
 from tests.belongings import nothing_left
+from tests.clusters import breakable
 
 GRID = (16, 16, 16)
 BOUND = 30.0
@@ -51,15 +52,6 @@ def leak_check(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def truth() -> Any:
     return dsolver.solve(PROBLEM, B, rtol=1e-11, M=None).x
-
-
-@contextmanager
-def cluster(workers: int = 3) -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as made,
-        Client(made) as client,
-    ):
-        yield client
 
 
 @contextmanager
@@ -177,7 +169,7 @@ def test_kill_9_of_a_worker_at_any_moment(
 ) -> None:
     """During set-up or at some iteration, with checkpoints or without."""
     choose = random.Random(seed)
-    with cluster(choose.choice([2, 3])) as client:
+    with breakable(choose.choice([2, 3])) as client:
         pid = pid_of(client, choose.randrange(3))
         setup, delay = choose.random() < 0.3, choose.uniform(0.0, 0.1)
         store = Checkpoint(tmp_path / "store", every=choose.choice([0.0, 0.3])) if choose.random() < 0.7 else None
@@ -209,7 +201,7 @@ def test_kill_9_of_a_worker_at_any_moment(
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["resident", pytest.param("graph", marks=pytest.mark.slow)])
 def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any, request: pytest.FixtureRequest) -> None:
-    with cluster() as client:
+    with breakable(3) as client:
         pid = pid_of(client, 2)
         watch = Watch(5, lambda: os.kill(pid, signal.SIGSTOP))
         try:
@@ -253,7 +245,7 @@ def broken(client: Any) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_connection_to_the_scheduler_that_breaks(engine: Any, truth: Any, request: pytest.FixtureRequest) -> None:
     """The client connects anew by itself, but what it held is lost by then."""
-    with cluster(2) as client:
+    with breakable(2) as client:
         watch = Watch(5, lambda: broken(client))
         try:
             check(solve(client, engine, watch), truth)
@@ -274,7 +266,7 @@ def test_a_connection_to_the_scheduler_that_breaks(engine: Any, truth: Any, requ
 def test_ctrl_c_ends_a_solve_and_the_cluster_stays(engine: Any, request: pytest.FixtureRequest) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in processes of the background
     try:
-        with cluster(2) as client:
+        with breakable(2) as client:
             alarm = threading.Timer(0.5, lambda: watch.strike(lambda: os.kill(os.getpid(), signal.SIGINT)))
             watch = Watch(3, alarm.start, pause=0.1)
             with pytest.raises(KeyboardInterrupt):
@@ -306,7 +298,7 @@ FULL = """
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with cluster(2) as client:
+            with breakable(2) as client:
                 client = client if sys.argv[2] == "cluster" else None
                 x = dsolver.solve(PROBLEM, B, client=client, M=None, checkpoint=store, callback=look).x
         np.save(sys.argv[3], x)
@@ -356,7 +348,7 @@ def test_a_checkpoint_that_is_damaged_when_a_worker_is_killed(
     """It goes on from the save before, or says that there is none to go on from."""
     monkeypatch.setattr(recovery, "RETURN", 0.0)
     store = Checkpoint(tmp_path / "store", every=0.0)
-    with cluster(2) as client:
+    with breakable(2) as client:
         pid = pid_of(client, 0)
 
         def fault() -> None:
@@ -385,7 +377,7 @@ def test_to_resume_from_a_damaged_checkpoint_is_refused(engine: Any, tmp_path: P
     for path in store.path.iterdir():
         if path.is_dir():
             damage(store, path.name)
-    with cluster(2) as client:
+    with breakable(2) as client:
         with pytest.raises(InputError, match=r"is damaged: .*Begin without it"):
             solve(client, engine, resume=store)
         assert_usable(client, engine)

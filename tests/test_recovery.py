@@ -7,15 +7,13 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dsolver
 from dsolver import checkpoint, recovery
@@ -24,21 +22,13 @@ from dsolver.engines import ranks
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.iteration import State
 from dsolver.partition import Partition
+from tests.clusters import breakable, cluster
 
 GRID = (16, 16, 16)
 BOUND = 30.0
 """Seconds within which a loss has to be dealt with."""
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
 B = np.random.default_rng(5).standard_normal(GRID)
-
-
-@contextmanager
-def cluster(workers: int = 3) -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as made,
-        Client(made) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +77,7 @@ def check(solution: dsolver.Solution, truth: Any) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: Any, tmp_path: Path) -> None:
-    with cluster() as client:
+    with breakable(3) as client:
         killer = Killer(client, 8, 1)
         store = Checkpoint(tmp_path / "store", every=0.0)
         solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer, checkpoint=store)
@@ -103,7 +93,7 @@ def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: A
 def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery.Recent, "due", True)
     starts: list[float] = []
-    with cluster() as client:
+    with breakable(3) as client:
         killer = Killer(client, 20, 0)
 
         def callback(state: State) -> None:
@@ -122,14 +112,14 @@ def test_coefficients_are_brought_to_the_new_owners() -> None:
     kappa = np.random.default_rng(0).random((16, 16, 16)) + 1.0
     problem, b = dsolver.problems.diffusion((16, 16, 16), kappa), np.ones((16, 16, 16))
     expected = dsolver.solve(problem, b, M=None, rtol=1e-11).x
-    with cluster(2) as client:
+    with breakable(2) as client:
         solution = dsolver.solve(problem, b, client=client, M=None, callback=Killer(client, 5, 0))
     check(solution, expected)
 
 
 def test_no_worker_left_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "RETURN", 0.0)
-    with cluster(1) as client:
+    with breakable(1) as client:
         killer = Killer(client, 3, 0)
         with pytest.raises(WorkerLostError):
             dsolver.solve(PROBLEM, B, client=client, M=None, callback=killer)
@@ -138,7 +128,7 @@ def test_no_worker_left_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_scheduler_that_is_gone_is_one_error() -> None:
-    with cluster(2) as client:
+    with breakable(2) as client:
         made = client.cluster
         assert made is not None
 
@@ -153,10 +143,7 @@ def test_a_scheduler_that_is_gone_is_one_error() -> None:
 
 
 def test_faults_of_the_program_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made,
-        Client(made) as client,
-    ):
+    with cluster(2) as client:
         calls: list[int] = []
 
         def fail(*_: Any) -> Any:
@@ -176,10 +163,7 @@ def test_a_solve_resumes_on_another_number_of_workers(truth: Any, tmp_path: Path
     folder = tmp_path / "store"
     first = dsolver.solve(PROBLEM, B, M=None, maxiter=20, checkpoint=Checkpoint(folder, every=0.0))
     assert first.status is dsolver.Status.MAX_ITERATIONS
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made,
-        Client(made) as client,
-    ):
+    with cluster(2) as client:
         other = dsolver.problems.poisson7(GRID, chunks=(1, 2, 1))
         second = dsolver.solve(other, B, client=client, M=None, resume=folder)
     check(second, truth)

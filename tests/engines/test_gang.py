@@ -34,6 +34,7 @@ from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import connect
+from tests.clusters import cluster
 
 Triple = tuple[int, int, int]
 SOON = 10.0
@@ -105,17 +106,6 @@ def _explode(message: str) -> None:
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def cluster(workers: int, *, processes: bool = False, threads: int = 1) -> Iterator[Client]:
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=threads, processes=processes, dashboard_address=":0"
-        ) as made,
-        Client(made) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from dask.utils import key_split
-from distributed import Client, LocalCluster, Worker
+from distributed import Client, Worker
 from distributed.utils import color_of
 
 from dsolver import kernels, problems
@@ -32,6 +32,7 @@ from dsolver.ordering import Order
 from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Hpcg, Identity
 from dsolver.programs import BuildLevels, Solve, SolveSpec
+from tests.clusters import cluster
 
 STEPS = 6
 
@@ -40,21 +41,9 @@ def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> Hierarchy:
     return Hierarchy.plan(problems.hpcg(grid), chunks, Order.parse("color8"))
 
 
-@contextmanager
-def cluster_of(workers: int, *, processes: bool = False) -> Iterator[Client]:
-    # No memory limit: a worker may not be stopped because the machine that runs the tests is busy with something else.
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=2, processes=processes, dashboard_address=None, memory_limit=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with cluster_of(2) as client:
+    with cluster(2, threads=2) as client:
         yield client
 
 
@@ -125,7 +114,7 @@ def test_bits_are_those_of_the_eager_engine(client: Client, workers: int, precon
 def test_bits_with_worker_processes() -> None:
     hierarchy = plan()
     history, x = solve(eager_engine(hierarchy), hierarchy)
-    with cluster_of(2, processes=True) as client, graph_engine(client, hierarchy) as engine:
+    with cluster(2, processes=True, threads=2) as client, graph_engine(client, hierarchy) as engine:
         found, futures = solve(engine, hierarchy)
         blocks = client.gather(futures)
         del futures
@@ -411,7 +400,7 @@ async def die_soon() -> None:
 def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, past: int, processes: bool) -> None:
     monkeypatch.setattr(graph, "PAST", past)
     hierarchy = plan((2, 1, 1))
-    with cluster_of(2, processes=processes) as client, graph_engine(client, hierarchy) as engine:
+    with cluster(2, processes=processes, threads=2) as client, graph_engine(client, hierarchy) as engine:
         program = Solve(engine, SolveSpec(hierarchy=hierarchy))
         program.fill("b", 1.0)
         program.start()
@@ -426,7 +415,7 @@ def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, p
 
 def test_a_worker_that_hangs_is_told_within_half_a_minute() -> None:
     hierarchy = plan((2, 1, 1))
-    with cluster_of(2, processes=True) as client, graph_engine(client, hierarchy) as engine:
+    with cluster(2, processes=True, threads=2) as client, graph_engine(client, hierarchy) as engine:
         program = Solve(engine, SolveSpec(hierarchy=hierarchy))
         program.fill("b", 1.0)
         program.start()

@@ -7,7 +7,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import dsolver
 from dsolver import problems
@@ -15,6 +15,7 @@ from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import Runtime, connect
+from tests.clusters import cluster
 
 STEPS = 6
 HIERARCHY = Hierarchy.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), Order.parse("color8"))
@@ -48,12 +49,7 @@ def serial(dtype: str) -> Result:
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result, dtype: str) -> None:
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster(workers) as client:
         for engine in ("resident", "graph"):
             samples, blocks = run(connect(client, engine=engine, device="cpu"), dtype)
             assert samples == serial[0], engine
@@ -111,12 +107,7 @@ def test_problems_with_coefficients_give_the_same_bits_too() -> None:
     serial = {M: solved(None, "reference", M) for M in (None, "mg")}
     assert all(len(residuals) == 7 for residuals, _ in serial.values())
     assert serial["mg"][0][-1] < 1e-2 * serial[None][0][-1]
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster(2) as client:
         for engine in ("resident", "graph"):
             for M, (residuals, x) in serial.items():
                 found = solved(client, engine, M)

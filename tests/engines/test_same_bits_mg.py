@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
 from dsolver import grids, problems
 from dsolver.levels import Hierarchy
@@ -15,6 +14,7 @@ from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import Runtime, connect
+from tests.clusters import cluster
 
 STEPS = 4
 GRID = (21, 16, 15)
@@ -55,12 +55,7 @@ def rough(x: Any, y: Any, z: Any) -> Any:
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, spread: bool) -> None:  # noqa: ARG001
     problem = problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"})
     serial = run(connect(engine="reference", device="cpu"), problem)
-    with (
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster(workers) as client:
         for engine in ("resident", "graph"):
             samples, blocks = run(connect(client, engine=engine, device="cpu"), problem)
             assert samples == serial[0], engine
@@ -72,12 +67,7 @@ def test_in_float32_too() -> None:
     serial = run(connect(engine="reference", device="cpu"), problem, "float32")
     embedded = run(connect(device="cpu"), problem, "float32")
     double = run(connect(device="cpu"), problem)
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster(2) as client:
         ranks, tasks = (run(connect(client, engine=e, device="cpu"), problem, "float32") for e in ("resident", "graph"))
     assert serial[0] == embedded[0] == ranks[0] == tasks[0]
     norms, expected = ([norm for norm, _ in samples] for samples in (serial[0], double[0]))

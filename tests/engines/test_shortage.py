@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client
 
 from dsolver import problems
 from dsolver.engines.shortage import is_shortage, shortage
@@ -15,6 +15,7 @@ from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.runtime import connect
+from tests.clusters import cluster
 
 HIERARCHY = Hierarchy.plan(problems.hpcg((8, 8, 8)), (2, 1, 1), Order.parse("color8"), levels=1)
 
@@ -88,10 +89,7 @@ def test_a_shortage_is_one_error_that_ends_the_job(when: str, workers: int) -> N
     if workers == 0:
         check(None, program, when, "the memory of the GPU")
         return
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0") as made,
-        Client(made) as client,
-    ):
+    with cluster(workers) as client:
         check(client, program, when, r"rank \d on worker .*: the memory of the GPU")
 
 
