@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-import numpy as np
+from timing import copy_bandwidth, in_graph, timed
 
 from dsolver import Solver, kernels, problems
 from dsolver.engines.eager import EagerEngine
@@ -28,37 +28,7 @@ from dsolver.multigrid import VCycle
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 
-REPEATS = 30
 TOLERANCE = 1e-9
-
-
-def timed(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Median seconds of some work on the current stream."""
-    stream = cupy.cuda.get_current_stream()
-    work()
-    events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(repeats)]
-    for start, end in events:
-        start.record(stream)
-        work()
-        end.record(stream)
-    stream.synchronize()
-    return float(np.median([cupy.cuda.get_elapsed_time(*pair) for pair in events])) / 1e3
-
-
-def in_graph(stream: Any, work: Callable[[], object]) -> Callable[[], object]:
-    """The work as one CUDA graph launch."""
-    work()
-    stream.begin_capture()
-    work()
-    graph = stream.end_capture()
-    return lambda: graph.launch(stream)
-
-
-def copy_bandwidth() -> float:
-    """Bytes a second of a device-to-device copy, read and written."""
-    source = cupy.random.default_rng(0).random(1 << 28)  # 2 GiB
-    target = cupy.empty_like(source)
-    return 2.0 * int(source.nbytes) / timed(lambda: target.data.copy_from_device_async(source.data, source.nbytes))
 
 
 def tail_bytes(matrix: Any) -> int:

@@ -15,31 +15,10 @@ from typing import Any
 
 import cupy
 import numpy as np
+from timing import copy_bandwidth, timed
 
 from dsolver import kernels, problems
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil, star_transfer
-
-REPEATS = 30
-
-
-def timed(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Median seconds of some work on the current stream."""
-    stream = cupy.cuda.get_current_stream()
-    work()
-    events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(repeats)]
-    for start, end in events:
-        start.record(stream)
-        work()
-        end.record(stream)
-    stream.synchronize()
-    return float(np.median([cupy.cuda.get_elapsed_time(*pair) for pair in events])) / 1e3
-
-
-def copy_bandwidth() -> float:
-    """Bytes a second of a device-to-device copy, read and written."""
-    source = cupy.random.default_rng(0).random(1 << 27)  # 1 GiB
-    target = cupy.empty_like(source)
-    return 2.0 * int(source.nbytes) / timed(lambda: target.data.copy_from_device_async(source.data, source.nbytes))
 
 
 def stencil_of(problem: problems.Problem, layout: Any) -> ConstantStencil:
