@@ -88,7 +88,12 @@ def wanted(engine: Engine, partition: Partition, offsets: Offsets, weights: PerC
 
 
 def count_of(engine: Engine, made: PerChunk) -> int:
-    """How many levels `MakeAlgebraic` has made, the first one included; 0 where rows became too long."""
+    """How many levels `MakeAlgebraic` has made, the first one included; 0 where rows became too long.
+
+    Args:
+        engine: in float64, as counts are. On a GPU a view of another type would read their bits as that.
+        made: what was made, on that engine or a view of it.
+    """
     counts, one, parts = engine.per_chunk(_count, made), engine.per_chunk(_one), engine.parts()
     total = engine.scalar(0.0)
     engine.run(DOT, counts, one, parts)

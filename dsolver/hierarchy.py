@@ -521,7 +521,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             return levels
         if levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights):
             make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=rows.singular, **where)
-            if rest := _algebraic(view, level, depth, view.per_chunk(make_rest, layout, weights)):
+            if rest := _algebraic(engine, view, level, depth, view.per_chunk(make_rest, layout, weights)):
                 return levels + rest
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)
         level.star = bool(what) and _known(engine, partition, below, *what)
@@ -546,12 +546,12 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         partition, offsets, constant = below.partition, BOX_OFFSETS, False
 
 
-def _algebraic(engine: Engine, first: Level, depth: int, made: PerChunk) -> list[Level]:
-    """The levels below the first of those that `MakeAlgebraic` has made; none where that gave up."""
+def _algebraic(engine: Engine, view: Engine, first: Level, depth: int, made: PerChunk) -> list[Level]:
+    """The levels below the first of those that `MakeAlgebraic` has made for a view; none where that gave up."""
     found = [made.at(depth + n) for n in range(algebraic.count_of(engine, made))]
-    levels = [Level(engine, first.partition, BOX_OFFSETS, chunks) for chunks in found[1:]]
+    levels = [Level(view, first.partition, BOX_OFFSETS, chunks) for chunks in found[1:]]
     for level, way in zip((first, *levels), found[:-1], strict=False):
-        level.descent, level.in_order = way, engine.per_chunk(in_order, way.at("lattice"), way.at("lattice"))
+        level.descent, level.in_order = way, view.per_chunk(in_order, way.at("lattice"), way.at("lattice"))
     for level in levels:
         level.algebraic = True
     if levels:

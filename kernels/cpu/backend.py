@@ -378,12 +378,17 @@ class CpuBackend(Backend):
         vectors.gather(plan.send_rows, x, buffer)
 
     def dot(self, x: Real, y: Real, dot: F64) -> None:
+        if not x.dtype == y.dtype == self.dtype:  # a GPU would take the bits for those of its type, and say nothing
+            raise TypeError(f"dot of {x.dtype} and {y.dtype} by kernels of {self.dtype}")
+        self._dot(x, y, dot)
+
+    def _dot(self, x: Real, y: Real, dot: F64) -> None:
         parts = np.empty(_blocks(x))
         self.team.run(vectors.block_dots, 0, len(parts), x, y, parts)
         dot[0] = vectors.in_order(parts)
 
     def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
-        self.dot(x, y, dot)
+        self._dot(x, y, dot)
 
     def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
         self.team.run(vectors.waxpby, 0, _blocks(x), a, x, b, y, w)
