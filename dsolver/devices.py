@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from dsolver import rollcall
+from dsolver.engines.shortage import give_back
 from dsolver.errors import ClusterError, DeviceError
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ def free_memory() -> int:
     return min(free, limit - int(pool.used_bytes())) if limit else free
 
 
+def reclaimed_memory() -> int:
+    """`free_memory` once this process has given back all that nothing uses any more. Takes some 0.1 s."""
+    give_back()
+    return free_memory()
+
+
 def copy_bandwidth() -> float:
     """Bytes a second that the GPU of this process reads and writes in a copy of its memory.
 
@@ -85,15 +92,16 @@ def copy_bandwidth() -> float:
     return float(probe.copy_bandwidth(int(cupy.cuda.runtime.getDevice())))
 
 
-def free_memory_of(client: Client | None, workers: Sequence[str]) -> tuple[int, ...]:
-    """`free_memory` of each worker's GPU, or of this process's.
+def free_memory_of(client: Client | None, workers: Sequence[str], *, reclaim: bool = False) -> tuple[int, ...]:
+    """`free_memory` of each worker's GPU, or of this process's; with `reclaim`, `reclaimed_memory`.
 
     Raises:
         ClusterError: a worker does not answer.
     """
+    question = reclaimed_memory if reclaim else free_memory
     if client is None:
-        return (free_memory(),)
-    found = ask_all(client, free_memory, workers)
+        return (question(),)
+    found = ask_all(client, question, workers)
     return tuple(found[worker] for worker in workers)
 
 

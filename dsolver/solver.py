@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from dsolver.conductor import conducted
 from dsolver.containers import Container, container_of, stacked
 from dsolver.devices import free_memory_of
 from dsolver.engines.job import Job
+from dsolver.engines.shortage import let_go
 from dsolver.errors import ClusterError, DeviceMemoryError, InconsistentWarning, InputError
 from dsolver.estimation import Estimate, planned
 from dsolver.fetching import fetched
@@ -493,7 +493,7 @@ class Solver:
         if self._losses > ATTEMPTS:
             raise error
         self._runtime = without_the_lost(self._runtime, error)
-        _let_go(error)
+        let_go(error)
         self._held = self._claimed()
         self._launch()
 
@@ -608,12 +608,15 @@ class Solver:
         held = None if old is None else self._planned_memory(old)
         if held is not None and self._planned_memory(spec).bytes <= held.bytes:
             return
-        free = free_memory_of(runtime.client, runtime.workers)
-        if held is not None:
-            free = tuple(left + worker.resident for left, worker in zip(free, held.workers, strict=False))
-        shortage = self._planned_memory(spec, free).shortage
-        if shortage is not None:
-            raise DeviceMemoryError(shortage)
+        shortage: str | None = None
+        for reclaim in (False, True):  # before it is refused, all that nothing uses any more is given back
+            free = free_memory_of(runtime.client, runtime.workers, reclaim=reclaim)
+            if held is not None:
+                free = tuple(left + worker.resident for left, worker in zip(free, held.workers, strict=False))
+            shortage = self._planned_memory(spec, free).shortage
+            if shortage is None:
+                return
+        raise DeviceMemoryError(shortage)
 
     def _planned_memory(self, spec: SolveSpec, free: tuple[int, ...] = ()) -> Estimate:
         return planned(
@@ -740,13 +743,6 @@ def _warn_inconsistent(inconsistency: float) -> None:
             InconsistentWarning,
             stacklevel=5,
         )
-
-
-def _let_go(error: BaseException | None) -> None:
-    """Empty the frames of an error that was dealt with: they hold data of the cluster, and Dask's hold the error."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _check_norms(b_norm: float, x_norm: float) -> None:

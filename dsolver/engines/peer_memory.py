@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import cupy
 
+from dsolver.engines.shortage import give_back, is_shortage
 from dsolver.memory import PEER_BLOCK, PEER_UNIT
 
 _ALIGNMENT: Final = 256
@@ -110,7 +111,13 @@ class Arena:
         self._free = self._end = 0
 
     def _add(self, size: int) -> None:
-        address: Any = cupy.cuda.runtime.malloc(size)
+        try:
+            address: Any = cupy.cuda.runtime.malloc(size)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if not is_shortage(error):
+                raise
+            give_back()  # CuPy's pool does so for its own arrays alone
+            address = cupy.cuda.runtime.malloc(size)
         self._blocks.append(int(address))
         _clear(int(address), size)
         self._handles.append(bytes(cupy.cuda.runtime.ipcGetMemHandle(address)))

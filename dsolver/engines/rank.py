@@ -20,7 +20,7 @@ from dsolver.engines.job import on_host
 from dsolver.engines.links import Address, Encryption
 from dsolver.engines.mesh import Mesh, PeerError
 from dsolver.engines.resident import ResidentEngine
-from dsolver.engines.shortage import give_back, is_shortage, shortage
+from dsolver.engines.shortage import give_back, is_shortage, let_go, shortage
 from dsolver.engines.transport import Alone, SocketTransport, Transport
 from dsolver.errors import DsolverError, RankError
 from dsolver.partition import Partition
@@ -207,6 +207,7 @@ class Rank:
             return Failure(error=shortage(error, f"{where}: "))
         if isinstance(error, DsolverError) and _survives_pickling(error):
             error.add_note(f"raised by {where}")
+            let_go(error)
             return Failure(error=error)
         made = RankError(f"{where} failed: {error!r}")
         made.add_note("".join(traceback.format_exception(error)))

@@ -70,6 +70,10 @@ class Recorder:
     def forget(self) -> None:
         """Drop the graphs."""
         self.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Drop the graphs, and with them the steps and all that these work on. Waits for nobody: a rank may be lost."""
         self._graphs.clear()
         self._instrumented.clear()
         self._refused.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
 from collections.abc import Iterator
@@ -33,6 +34,17 @@ def shortage(error: BaseException, where: str = "") -> DeviceMemoryError:
     )
 
 
+def let_go(error: BaseException | None) -> None:
+    """Empty the frames of an error that was dealt with, and forget them: they hold vectors, matrices and the error.
+
+    Those that still run cannot be emptied, and the others lead to them.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
 @contextmanager
 def shortages_told() -> Iterator[None]:
     """What CuPy raises where memory has run out, as an error of this package."""
@@ -45,7 +57,11 @@ def shortages_told() -> Iterator[None]:
 
 
 def give_back() -> None:
-    """Return what this process keeps of its GPU's memory for later use."""
+    """Return what this process keeps of its GPU's memory for later use, also in cycles that nobody has collected yet.
+
+    To Python's collector an array on a GPU is a hundred bytes: it does not come because gigabytes wait for it.
+    """
     cupy = sys.modules.get("cupy")
     if cupy is not None:
+        gc.collect()
         cupy.get_default_memory_pool().free_all_blocks()

@@ -1,0 +1,193 @@
+"""What a closed Solver leaves: no array waits for Python's collector, to which one on a GPU is a hundred bytes."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver import problems
+from dsolver.engines import resident
+from dsolver.engines.rank import Failure, GangSpec, Rank
+from dsolver.errors import InputError
+from dsolver.kernels import Backend
+
+
+def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:
+    """Problems of about n³ points, n a multiple of 16, and how they are solved."""
+    cube, grid = (n, n, n), (n, n - 4, n)
+    rough = np.exp(np.random.default_rng(1).standard_normal(grid))
+    return {
+        "mg": (problems.hpcg(grid), {"M": "mg"}),
+        "hpcg": (problems.hpcg(cube), {"M": "hpcg"}),
+        "hpcg in float32": (problems.hpcg(cube), {"M": "hpcg", "precond_dtype": "float32"}),
+        "jacobi": (problems.poisson7(grid), {"M": "jacobi"}),
+        "chebyshev": (problems.poisson7(grid), {"M": "chebyshev"}),
+        "star": (problems.poisson7(grid), {"M": "mg"}),
+        "star in float32": (problems.poisson7(grid), {"M": "mg", "precond_dtype": "float32"}),
+        "diffusion": (problems.diffusion(grid, rough), {"M": "mg"}),
+        "diffusion in float32": (problems.diffusion(grid, rough), {"M": "mg", "precond_dtype": "float32"}),
+    }
+
+
+SYSTEMS = systems(16)
+
+
+class Recording:
+    """As a GPU's recorder keeps its steps; they run as they are."""
+
+    stream: AbstractContextManager[Any] = nullcontext()
+
+    def __init__(self, _: Any) -> None:
+        self.graphs: dict[Callable[[], None], object] = {}
+
+    def repeat(self, step: Callable[[], None], times: int, watch: Sequence[Any], **__: bool) -> list[tuple[float, ...]]:
+        samples = []
+        for _ in range(times):
+            step()
+            self.graphs[step] = object()
+            samples.append(tuple(float(scalar[0]) for scalar in watch))
+        return samples
+
+    def forget(self) -> None:
+        self.graphs.clear()
+
+    close = forget
+
+    def instrument(self, *_: Any) -> None:
+        """Nothing is measured."""
+
+    def spans(self, _: Any) -> list[Any]:
+        return []
+
+    def wait(self) -> None:
+        """All is done."""
+
+    settle = wait
+
+
+@pytest.fixture(params=["as on a CPU", "recorded as on a GPU"])
+def recorded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resident engine with and without a recorder."""
+    if request.param != "recorded as on a GPU":
+        return
+    make = resident.ResidentEngine.__init__
+
+    def with_recorder(self: Any, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        self._recorder = Recording(self.transport)
+
+    monkeypatch.setattr(resident.ResidentEngine, "__init__", with_recorder)
+
+
+@pytest.fixture(autouse=True)
+def uncollected() -> Iterator[None]:
+    """Python's collector does not come."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def arrays_of(solver: dsolver.Solver) -> list[weakref.ref[Any]]:
+    """The arrays that its program leads to, but those of the user's problem and of kernels that are kept."""
+    job: Any = solver._job
+    known, found, look = set[int](), [], [job._program]
+    while look:
+        thing = look.pop()
+        if id(thing) in known or isinstance(thing, type | ModuleType | Backend | problems.Problem):
+            continue
+        known.add(id(thing))
+        if isinstance(thing, np.ndarray):
+            found.append(weakref.ref(thing))
+        look += thing.__closure__ or () if isinstance(thing, FunctionType) else gc.get_referents(thing)
+    return found
+
+
+def alive(arrays: list[weakref.ref[Any]]) -> int:
+    return sum(array() is not None for array in arrays)
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("cut", [(1, 1, 1), (2, 1, 2)])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_closed_solver_leaves_no_array(name: str, cut: Any) -> None:
+    problem, options = SYSTEMS[name]
+    with dsolver.Solver(replace(problem, chunks=cut), device="cpu", **options) as solver:
+        b = np.ones(problem.grid)
+        solver.solve(b, maxiter=3, spans=lambda _: None)
+        first = arrays_of(solver)
+        assert alive(first) > 10
+        solver.update(solver.problem if not problem.coefficients else None)
+        solver.solve(b, maxiter=3)
+        with pytest.raises(InputError, match="NaN or infinite"):
+            solver.solve(np.full(problem.grid, np.nan))
+        second = arrays_of(solver)
+        assert alive(second) > 10
+    del solver
+    assert (alive(first), alive(second)) == (0, 0)
+
+
+class Bad:
+    """A program that refuses what it is given."""
+
+    def __init__(self) -> None:
+        self.vector = np.zeros(8)
+
+    def load(self, block: Any) -> None:
+        """Fail with two errors, whose frames have arrays."""
+        seen = block + self.vector
+        try:
+            seen.item(9)
+        except IndexError as error:
+            raise InputError("it is bad") from error
+
+
+def test_what_a_rank_refuses_is_not_kept() -> None:
+    rank = Rank.__new__(Rank)
+    spec: Any = GangSpec.__new__(GangSpec)
+    object.__setattr__(spec, "job", "some")
+    rank.spec, rank.number, rank._worker, rank._reason = spec, 0, "tcp://a:1", None
+    rank.abort = lambda _: None  # type: ignore[method-assign, assignment]
+    program, block = Bad(), np.ones(8)
+    kept = [weakref.ref(program.vector), weakref.ref(block)]
+    failure = rank._attempt(program.load, (block,))
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.error, InputError)
+    del program, block, failure
+    assert alive(kept) == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_closed_solver_leaves_nothing_in_the_pool_of_a_gpu(name: str) -> None:
+    import cupy
+
+    problem, options = systems(64)[name]
+    pool = cupy.get_default_memory_pool()
+
+    def solve() -> int:
+        with dsolver.Solver(problem, device="cuda", **options) as solver:
+            solution = solver.solve(np.ones(problem.grid), maxiter=5, spans=lambda _: None)
+            solver.update(problem)
+            solution = solver.solve(np.ones(problem.grid), maxiter=5)
+            with pytest.raises(InputError, match="NaN or infinite"):
+                solver.solve(np.full(problem.grid, np.nan))
+            del solution
+            held = int(pool.used_bytes())
+        del solver
+        return held - int(pool.used_bytes())
+
+    solve()  # compiles, and makes what kernels keep
+    before = pool.used_bytes()
+    assert solve() > 6 * 8 * 64 * 60 * 64, "the vectors of conjugate gradients were held"
+    slab = 64 * (2048 * 8 + 4) + 1024  # of partial sums, which are kept: a new stream may need another one
+    assert pool.used_bytes() - before <= slab
