@@ -1,5 +1,7 @@
 """Compile every CUDA kernel with NVRTC for each supported architecture and value type, without a GPU or a driver.
 
+No kernel may read early what the launch before it writes (early_loads.py).
+
 Usage: python .ci/compile_kernels.py [FOLDER]      (default: kernels/cuda)
 """
 
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda.bindings import nvrtc
+from early_loads import moved
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 VALUE_TYPES = ("double", "float")
@@ -67,6 +70,15 @@ def compile_for(path: Path, architecture: str, value_type: str) -> str:
         raise CompilationError(log)
     if checked(nvrtc.nvrtcGetCUBINSize(program)) == 0:
         raise CompilationError("no machine code came out")
+    cubin = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
+    ptx = b" " * checked(nvrtc.nvrtcGetPTXSize(program))
+    checked(nvrtc.nvrtcGetCUBIN(program, cubin))  # fill the buffers in place
+    checked(nvrtc.nvrtcGetPTX(program, ptx))
+    if early := moved(cubin, ptx.rstrip(b"\0").decode()):
+        raise CompilationError(
+            f"{', '.join(early)}: the assembler moved loads of constant memory in front of the wait for the launch "
+            f"before: read what launches write without __ldg and `const __restrict__`"
+        )
     return log
 
 

@@ -418,7 +418,7 @@ class Solver:
         if self._runtime.engine == "graph":
             return "engine='graph' has no kernels for several vectors"
         if self._runtime.device not in TOGETHER_ON:
-            return "the CUDA kernels for several vectors have not been run on a GPU yet"
+            return "the CUDA kernels for several vectors have not passed their tests on a GPU yet"
         if not self._recipe.batchable:
             return f"M={self._recipe} has no kernels for several vectors"
         if self._spec.lowered:

@@ -4,6 +4,9 @@
 // single vector does, so a warp reads its x in whole lines and whatever is not batched takes a column as it is.
 //
 // Sums are added in the order of slices.cuh, so a column's bits are those of the kernels for one vector.
+//
+// No vector that is read is `const __restrict__` here: of those the compiler makes loads that the assembler may move in
+// front of `wait_for_last_launch` (slices.cuh).
 
 #include "slices.cuh"
 
@@ -118,50 +121,55 @@ __device__ __forceinline__ void multiply(
     add(sums, slice, 0, slice.width, x, size, lane);
     EACH_COLUMN __stcs(y + w * size + p, sums.of[w]);
     if constexpr (WITH_DOT) {
+        real own[WIDTH];   // again, from L1: no registers in the loop
+        EACH_COLUMN own[w] = x[w * size + p];
         EACH_COLUMN {
-            const double part = warp_sum(static_cast<double>(x[w * size + p]) * sums.of[w]);
+            const double part = warp_sum(static_cast<double>(own[w]) * sums.of[w]);
             if (lane == 0) partials[static_cast<long long>(w) * slices + found.slice] = part;
         }
     }
 }
 
 // 26 entries (211) + d (8) and for each column x, y (16) bytes a row.
-KERNEL spmv(MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y, long long size,
-    int count) {
+KERNEL spmv(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(entries, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
 
-KERNEL spmv_dot(MATRIX, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y,
-    double* __restrict__ partials, long long size, int slices, int count) {
+KERNEL spmv_dot(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, double* partials, long long size,
+    int slices, int count) {
     multiply<true>(entries, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
 // x = (r - L x)/d: 13 entries (106) + d (8), and r, x (16) for each column.
 KERNEL forward_from_zero(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r, real* x, long long size, RANGE
+    MATRIX, const real* __restrict__ diagonal, const real* r, real* x, long long size, RANGE
 ) {
     OWN_SLICE()
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, 0, slice.upper, x, size, lane);
-    EACH_COLUMN x[w * size + p] = quotient(__ldcs(r + w * size + p) - sums.of[w], d);
+    real own[WIDTH];   // all of them before the first store, which they must not pass
+    EACH_COLUMN own[w] = __ldcs(r + w * size + p);
+    EACH_COLUMN x[w * size + p] = quotient(own[w] - sums.of[w], d);
 }
 
 // x = (w - U x)/d, likewise.
 KERNEL backward_solve(
-    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ right, real* x, long long size, RANGE
+    MATRIX, const real* __restrict__ diagonal, const real* right, real* x, long long size, RANGE
 ) {
     OWN_SLICE()
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, slice.upper, slice.width, x, size, lane);
-    EACH_COLUMN x[w * size + p] = quotient(__ldcs(right + w * size + p) - sums.of[w], d);
+    real own[WIDTH];
+    EACH_COLUMN own[w] = __ldcs(right + w * size + p);
+    EACH_COLUMN x[w * size + p] = quotient(own[w] - sums.of[w], d);
 }
 
 // y = -(U x): 13 entries (106), and x, y (16) for each column.
-KERNEL upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__ y, long long size, int count) {
+KERNEL upper_residual(MATRIX, const real* x, real* y, long long size, int count) {
     LISTED_SLICE()
     wait_for_last_launch();
     Sums sums = zeros();
@@ -170,14 +178,14 @@ KERNEL upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__ y, 
 }
 
 // w = r - L x: 13 entries (106), and r, x, w (24) for each column.
-KERNEL lower_residual(
-    MATRIX, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ out, long long size, int count
-) {
+KERNEL lower_residual(MATRIX, const real* r, const real* x, real* out, long long size, int count) {
     LISTED_SLICE()
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, 0, slice.upper, x, size, lane);
-    EACH_COLUMN __stcs(out + w * size + p, __ldcs(r + w * size + p) - sums.of[w]);
+    real own[WIDTH];
+    EACH_COLUMN own[w] = __ldcs(r + w * size + p);
+    EACH_COLUMN __stcs(out + w * size + p, own[w] - sums.of[w]);
 }
 
 // y[target] = A x, or += A x, with a rectangular A; x and y have `from` and `to` items a column.
@@ -195,35 +203,43 @@ __device__ __forceinline__ void rectangular(
     Sums sums = zeros();
     add(sums, slice, 0, slice.width, x, from, lane);
     if (q < 0) return;
-    EACH_COLUMN y[w * to + q] = ADD ? y[w * to + q] + sums.of[w] : sums.of[w];
+    if constexpr (ADD) {
+        real old[WIDTH];
+        EACH_COLUMN old[w] = y[w * to + q];
+        EACH_COLUMN sums.of[w] = old[w] + sums.of[w];
+    }
+    EACH_COLUMN y[w * to + q] = sums.of[w];
 }
 
-KERNEL product(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y, long long from,
-    long long to, int count) {
+KERNEL product(MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count) {
     rectangular<false>(entries, values, columns, target, x, y, from, to, count);
 }
 
-KERNEL product_add(MATRIX, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y,
-    long long from, long long to, int count) {
+KERNEL product_add(
+    MATRIX, const int* __restrict__ target, const real* x, real* y, long long from, long long to, int count
+) {
     rectangular<true>(entries, values, columns, target, x, y, from, to, count);
 }
 
-// y[target] = x[source] in every column, of a vector or a halo x, whose columns and items are so far apart: the indices (8 bytes) once, 16 a column.
+// y[target] = x[source] in every column, of a vector or a halo x, whose columns and items are so far apart: the indices
+// (8 bytes) once, 16 a column.
 extern "C" __global__ void move(
-    const int* __restrict__ source, const int* __restrict__ target, const real* __restrict__ x, real* __restrict__ y,
+    const int* __restrict__ source, const int* __restrict__ target, const real* x, real* y,
     long long column, long long item, long long to_size, long long size
 ) {
     next_may_start();
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const int from = i < size ? __ldg(source + i) : 0, to = i < size ? __ldg(target + i) : 0;
     wait_for_last_launch();
-    if (i < size) { EACH_COLUMN y[w * to_size + to] = __ldg(x + w * column + from * item); }
+    if (i >= size) return;
+    real own[WIDTH];
+    EACH_COLUMN own[w] = x[w * column + from * item];
+    EACH_COLUMN y[w * to_size + to] = own[w];
 }
 
 // x = values r, both at `position`: one warp a row, as cycle.cu adds it. rows^2 values, once for all columns.
 extern "C" __global__ void dense_product(
-    const int* __restrict__ position, const real* __restrict__ values, const real* __restrict__ r,
-    real* __restrict__ x, long long size, int rows
+    const int* __restrict__ position, const real* __restrict__ values, const real* r, real* x, long long size, int rows
 ) {
     next_may_start();
     const int row = warp_number();
@@ -235,7 +251,7 @@ extern "C" __global__ void dense_product(
     for (int j = lane; j < rows; j += SLICE) {
         const double value = __ldg(own + j);
         const real* at = r + __ldg(position + j);
-        EACH_COLUMN sums[w] += value * __ldg(at + w * size);
+        EACH_COLUMN sums[w] += value * at[w * size];
     }
     const int p = __ldg(position + row);
     EACH_COLUMN {

@@ -46,13 +46,13 @@ def source(name: str) -> str:
     return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8"), text)
 
 
-def options_for(dtype: str, width: int = 1) -> tuple[str, ...]:
+def options_for(dtype: str, width: int | None = None) -> tuple[str, ...]:
     """What NVRTC is told for a value type, and for kernels on several vectors for their number."""
-    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}", *((f"-DWIDTH={width}",) if width > 1 else ()))
+    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}", *(() if width is None else (f"-DWIDTH={width}",)))
 
 
 @cache
-def kernel(file: str, name: str, dtype: str, width: int = 1) -> Any:
+def kernel(file: str, name: str, dtype: str, width: int | None = None) -> Any:
     """A kernel of a source file for a value type (and a number of vectors): ``kernel(grid, block, arguments)`` runs it.
 
     CuPy compiles a text once per process, device and value type, at the first launch, and keeps the result on disk
