@@ -27,6 +27,7 @@ from dsolver.kernels.contract import (
     SPMV,
     WAXPBY,
 )
+from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
 from dsolver.roughness import jumping
@@ -35,7 +36,7 @@ BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
 blocks of one cell have a third to a half, of two to four cells more than a quarter, white noise a fifth."""
 MOST_ROWS: Final = 64**3
-"""Rows of the first level at most: its coarse points are chosen on the host, in 0.8 s of one core."""
+"""Rows of the first level at most: its coarse points are chosen on the host, in 0.7 s of one core."""
 WIDEST: Final = 1000
 """Entries of a row at most; slices of the GPU count to 1023."""
 SAFETY: Final = 1.1
@@ -124,19 +125,20 @@ class MakeAlgebraic:
         """An `AlgebraicLevel` for each level, at its number."""
         around = numbered(np, self.partition, 0, self.offsets)
         values = np.ascontiguousarray(backend.to_host(weights), dtype=np.float64).reshape(len(self.offsets), -1)
-        a, here = rows_on_host.of_stencil(self.offsets, around, values), layout
+        team = Team(backend.host_threads)
+        a, here = rows_on_host.of_stencil(self.offsets, around, values, team), layout
         made: list[AlgebraicLevel] = []
         while a.size > self.last:
-            below = rows_on_host.coarser(a, backend.host_threads)
+            below = rows_on_host.coarser(a, team)
             if max(below.matrix.width, below.restriction.width) > WIDEST:
                 return (None,) * self.depth
             lattice = in_lattice_order(backend, (below.matrix.size, 1, 1))
             level = AlgebraicLevel(
                 layout=here,
                 lattice=lattice,
-                restriction=backend.product(lattice, here, below.restriction.table(backend.xp), in_order=True),
-                prolongation=backend.product(here, lattice, below.prolongation.table(backend.xp), in_order=False),
-                **(_smoothed(backend, here, a) if made else {}),
+                restriction=backend.product(lattice, here, below.restriction.table(backend.xp, team), in_order=True),
+                prolongation=backend.product(here, lattice, below.prolongation.table(backend.xp, team), in_order=False),
+                **(_smoothed(backend, here, a, team) if made else {}),
             )
             made.append(level)
             a, here = below.matrix, lattice
@@ -147,10 +149,10 @@ class MakeAlgebraic:
         return (*(None,) * self.depth, *made)
 
 
-def _smoothed(backend: Backend, layout: Layout, a: Rows) -> dict[str, Any]:
+def _smoothed(backend: Backend, layout: Layout, a: Rows, team: Team) -> dict[str, Any]:
     """The matrix, and what its smoother divides by."""
-    matrix = backend.matrix(layout, a.table(backend.xp), None)
-    factors = backend.xp.full(layout.shape, SAFETY * rows_on_host.largest_eigenvalue(a))
+    matrix = backend.matrix(layout, a.table(backend.xp, team), None)
+    factors = backend.xp.full(layout.shape, SAFETY * rows_on_host.largest_eigenvalue(a, team))
     return {"matrix": matrix, "damped": backend.scale_diagonal(matrix, factors)}
 
 

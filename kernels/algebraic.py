@@ -21,6 +21,11 @@ from dsolver.kernels.cpu.team import Team
 STRONG = 0.25
 """A coupling is strong if it is at least this part of the row's strongest one (Ruge and Stüben)."""
 STEPS = 15
+SLAB = 16384
+"""Rows of a slab at least, within which coarse points are chosen one after another; 64³ points have 16 slabs."""
+BLOCK = 1024
+"""Rows whose terms of a sum are added one after another."""
+ALONE = Team()
 UNDECIDED, COARSE, FINE = 0, 1, 2
 
 
@@ -47,11 +52,11 @@ class Rows(NamedTuple):
         """Entries of the longest row."""
         return int(np.diff(self.start).max(initial=1))
 
-    def table(self, xp: Any) -> Entries:
+    def table(self, xp: Any, team: Team = ALONE) -> Entries:
         """The same as a table of as many entries a row as the longest one has, in arrays of a module."""
-        columns = np.full((self.width, self.size), -1, dtype=np.int32)
-        values = np.zeros(columns.shape)
-        _tabulate(*self, columns, values)
+        columns = np.empty((self.width, self.size), dtype=np.int32)
+        values = np.empty(columns.shape)
+        team.run(_tabulate, 0, self.size, self, columns, values)
         return Entries(columns=xp.asarray(columns), values=xp.asarray(values))
 
     def dense(self) -> npt.NDArray[np.float64]:
@@ -76,7 +81,10 @@ class Coarser(NamedTuple):
 
 
 def of_stencil(
-    offsets: tuple[tuple[int, int, int], ...], numbering: npt.NDArray[np.int32], weights: npt.NDArray[np.float64]
+    offsets: tuple[tuple[int, int, int], ...],
+    numbering: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float64],
+    team: Team = ALONE,
 ) -> Rows:
     """The rows of a lattice.
 
@@ -84,29 +92,48 @@ def of_stencil(
         offsets: the K offsets of the columns; with each one, its opposite.
         numbering: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and of those around, -1 outside.
         weights: float64 (K, rows).
+        team: shares the rows.
     """
     _, ny, nx = numbering.shape
     steps = np.array([i + nx * (j + ny * k) for i, j, k in offsets], dtype=np.int64)
     opposite = np.array([offsets.index((-i, -j, -k)) for i, j, k in offsets], dtype=np.int64)
     own = np.flatnonzero(_inner(numbering))
-    return Rows(*_rows_of_stencil(numbering.reshape(-1), own, steps, opposite, weights))
+    stencil = (numbering.reshape(-1), own, steps, opposite, weights)
+    return _filled(team, len(own), _count_stencil, _fill_stencil, *stencil)
 
 
-def coarser(a: Rows, threads: int = 1) -> Coarser:
+def coarser(a: Rows, team: Team = ALONE) -> Coarser:
     """The next coarser level of a symmetric matrix with a positive diagonal.
 
     Args:
         a: the matrix.
-        threads: that share the work which is independent by rows; it changes no bit.
+        team: shares the work; the number of its threads changes no bit.
     """
-    team = Team(threads)
-    strong = _filled(team, a.size, _count_strong, _fill_strong, a, STRONG)
-    transposed = _transposed(*strong, a.size)
-    number, count = _split(strong.start, strong.columns, transposed[0], transposed[1])
-    p = _filled(team, a.size, _count_weights, _fill_weights, a, strong, number)
-    r = Rows(*_transposed(*p, count))
-    ap = _filled(team, a.size, _count_product, _fill_product, a, p, count)
-    return Coarser(p, r, _filled(team, count, _count_product, _fill_product, r, ap, count))
+    end, strong = np.empty(a.size, dtype=np.int64), np.empty(len(a.columns), dtype=np.int32)
+    team.run(_strong, 0, a.size, a, STRONG, end, strong)
+    number, count = _split(team, a, end, strong)
+    seen = _filled(team, a.size, _count_seen, _fill_seen, a, number)
+    p = _filled(team, a.size, _count_weights, _fill_weights, a, end, strong, seen, number, count)
+    r = _filled(team, count, _count_mirrored, _fill_mirrored, p)
+    return Coarser(p, r, _joined(team, team.run(_galerkin, 0, count, r, a, p)))
+
+
+def _split(team: Team, a: Rows, end: Any, strong: Any) -> tuple[Any, int]:
+    """The number of each coarse point, -1 for the others, and how many are coarse.
+
+    Slabs of rows are split by themselves, first those with even numbers and then those between, which start from what
+    their neighbors have decided. Slabs depend on the number of rows alone, so threads change no bit.
+    """
+    state = np.zeros(a.size, dtype=np.int8)
+    slabs = max(1, a.size // SLAB)
+    for parity in range(min(2, slabs)):
+        mine = (slabs + 1 - parity) // 2
+        team.run(_split_slabs, 0, mine, parity, slabs, a.start, end, strong, state.copy(), state, worth=1)
+    _settle(a.start, end, strong, state)
+    coarse = np.flatnonzero(state == COARSE)
+    number = np.full(a.size, -1, dtype=np.int32)
+    number[coarse] = np.arange(len(coarse))
+    return number, len(coarse)
 
 
 def _filled(team: Team, rows: int, count: Any, fill: Any, *arguments: Any) -> Rows:
@@ -114,15 +141,36 @@ def _filled(team: Team, rows: int, count: Any, fill: Any, *arguments: Any) -> Ro
     start = np.zeros(rows + 1, dtype=np.int64)
     team.run(count, 0, rows, *arguments, start[1:])
     np.cumsum(start, out=start)
-    columns, values = np.empty(start[-1], dtype=np.int32), np.zeros(start[-1])
-    out = Rows(start, columns, values)
+    out = Rows(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
     team.run(fill, 0, rows, *arguments, out)
     return out
 
 
-def largest_eigenvalue(a: Rows) -> float:
+def _joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Rows:
+    """Rows whose lengths, columns and values come in parts."""
+    start = np.concatenate([[0], *(lengths for lengths, _, _ in parts)]).cumsum()
+    out = Rows(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
+    ends = np.cumsum([len(columns) for _, columns, _ in parts])
+
+    def copy(first: int, last: int) -> None:
+        for (_, columns, values), end in zip(parts[first:last], ends[first:last], strict=True):
+            out.columns[end - len(columns) : end] = columns
+            out.values[end - len(columns) : end] = values
+
+    team.run(copy, 0, len(parts), worth=1)
+    return out
+
+
+def largest_eigenvalue(a: Rows, team: Team = ALONE) -> float:
     """The largest eigenvalue of D⁻¹A, from below: `STEPS` steps of the power method in the norm of D."""
-    return float(_largest(*a, STEPS))
+    x, y, diagonal = np.empty(a.size), np.empty(a.size), np.ones(a.size)
+    team.run(_rough, 0, a.size, a, x, diagonal)
+    blocks = -(-a.size // BLOCK)
+    before, after = np.empty(blocks), np.empty(blocks)
+    for _ in range(STEPS):
+        team.run(_step, 0, blocks, BLOCK, a, diagonal, x, y, before, after, worth=1)
+        x, y = y, x
+    return float(np.sqrt(after.sum() / before.sum()))
 
 
 def _inner(numbering: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -135,81 +183,82 @@ def _inner(numbering: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
 
 
 @compiled()
-def _tabulate(start: Any, columns: Any, values: Any, out_columns: Any, out_values: Any) -> None:
-    for i in range(len(start) - 1):
-        for k in range(start[i], start[i + 1]):
-            out_columns[k - start[i], i] = columns[k]
-            out_values[k - start[i], i] = values[k]
+def _tabulate(first: Any, last: Any, a: Any, out_columns: Any, out_values: Any) -> None:
+    for i in range(first, last):
+        begin, n = a.start[i], a.start[i + 1] - a.start[i]
+        for k in range(n):
+            out_columns[k, i] = a.columns[begin + k]
+            out_values[k, i] = a.values[begin + k]
+        for k in range(n, len(out_columns)):
+            out_columns[k, i] = -1
+            out_values[k, i] = 0.0
 
 
 @compiled()
-def _rows_of_stencil(numbering: Any, own: Any, steps: Any, opposite: Any, weights: Any) -> Any:
+def _count_stencil(
+    first: Any, last: Any, numbering: Any, own: Any, steps: Any, opposite: Any, weights: Any, counts: Any
+) -> None:
     """An entry is there if it or its mirror image is not zero: rounding leaves one of them sometimes."""
-    rows = len(own)
-    start = np.zeros(rows + 1, np.int64)
-    for filling in range(2):
-        if filling == 0:
-            columns, values = np.empty(0, np.int32), np.empty(0)
-        else:
-            columns, values = np.empty(start[rows], np.int32), np.empty(start[rows])
+    for i in range(first, last):
         n = 0
-        for i in range(rows):
-            for k in range(len(steps)):
-                j = numbering[own[i] + steps[k]]
-                if j >= 0 and (weights[k, i] != 0.0 or weights[opposite[k], j] != 0.0):
-                    if filling == 1:
-                        columns[n] = j
-                        values[n] = weights[k, i]
-                    n += 1
-            start[i + 1] = n
-    return start, columns, values
+        for k in range(len(steps)):
+            j = numbering[own[i] + steps[k]]
+            if j >= 0 and (weights[k, i] != 0.0 or weights[opposite[k], j] != 0.0):
+                n += 1
+        counts[i] = n
 
 
 @compiled()
-def _strongest(i: Any, a: Any, part: Any) -> Any:
-    """What an entry of row i is at most if it is strong; positive ones off the diagonal never are."""
-    least = 0.0
-    for k in range(a.start[i], a.start[i + 1]):
-        if a.columns[k] != i:
-            least = min(least, a.values[k])
-    return part * least
-
-
-@compiled()
-def _count_strong(first: Any, last: Any, a: Any, part: Any, counts: Any) -> None:
+def _fill_stencil(
+    first: Any, last: Any, numbering: Any, own: Any, steps: Any, opposite: Any, weights: Any, out: Any
+) -> None:
     for i in range(first, last):
-        bound = _strongest(i, a, part)
-        for k in range(a.start[i], a.start[i + 1]):
-            counts[i] += a.columns[k] != i and a.values[k] < 0.0 and a.values[k] <= bound
-
-
-@compiled()
-def _fill_strong(first: Any, last: Any, a: Any, part: Any, out: Any) -> None:
-    """The entries by which rows depend strongly on others."""
-    for i in range(first, last):
-        bound, n = _strongest(i, a, part), out.start[i]
-        for k in range(a.start[i], a.start[i + 1]):
-            if a.columns[k] != i and a.values[k] < 0.0 and a.values[k] <= bound:
-                out.columns[n] = a.columns[k]
-                out.values[n] = a.values[k]
+        n = out.start[i]
+        for k in range(len(steps)):
+            j = numbering[own[i] + steps[k]]
+            if j >= 0 and (weights[k, i] != 0.0 or weights[opposite[k], j] != 0.0):
+                out.columns[n] = j
+                out.values[n] = weights[k, i]
                 n += 1
 
 
 @compiled()
-def _transposed(start: Any, columns: Any, values: Any, count: Any) -> Any:
-    out_start = np.zeros(count + 1, np.int64)
-    for j in columns:
-        out_start[j + 1] += 1
-    for i in range(count):
-        out_start[i + 1] += out_start[i]
-    place, out_columns, out_values = out_start[:-1].copy(), np.empty(len(columns), np.int32), np.empty(len(columns))
-    for i in range(len(start) - 1):
-        for k in range(start[i], start[i + 1]):
-            n = place[columns[k]]
-            out_columns[n] = i
-            out_values[n] = values[k]
-            place[columns[k]] = n + 1
-    return out_start, out_columns, out_values
+def _strong(first: Any, last: Any, a: Any, part: Any, end: Any, columns: Any) -> None:
+    """The points that row i depends on strongly, from a.start[i] to end[i]; positive entries are never strong."""
+    for i in range(first, last):
+        least = 0.0
+        for k in range(a.start[i], a.start[i + 1]):
+            if a.columns[k] != i:
+                least = min(least, a.values[k])
+        n, bound = a.start[i], part * least
+        for k in range(a.start[i], a.start[i + 1]):
+            if a.columns[k] != i and a.values[k] < 0.0 and a.values[k] <= bound:
+                columns[n] = a.columns[k]
+                n += 1
+        end[i] = n
+
+
+@compiled()
+def _inside(low: Any, high: Any, start: Any, end: Any, columns: Any) -> Any:
+    """The strong couplings among the points low .. high, numbered from low, and who depends on each."""
+    rows = high - low
+    own, inner = np.zeros(rows + 1, np.int32), np.empty(start[high] - start[low], np.int32)
+    own_t = np.zeros(rows + 1, np.int32)
+    n = 0
+    for i in range(rows):
+        for j in columns[start[low + i] : end[low + i]]:
+            if low <= j < high:
+                inner[n] = j - low
+                own_t[j - low + 1] += 1
+                n += 1
+        own[i + 1] = n
+    own_t = np.cumsum(own_t).astype(np.int32)
+    place, inner_t = own_t[:-1].copy(), np.empty(n, np.int32)
+    for i in range(rows):
+        for j in inner[own[i] : own[i + 1]]:
+            inner_t[place[j]] = i
+            place[j] += 1
+    return own, inner, own_t, inner_t
 
 
 @compiled()
@@ -239,12 +288,12 @@ def _merits(start: Any, start_t: Any) -> Any:
         merit, after and before (the lists' links, -1 at their ends), first (of each list).
     """
     rows = len(start) - 1
-    merit, after, before = np.empty(rows, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
+    merit, after, before = np.empty(rows, np.int32), np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
     most = 0
     for i in range(rows):
         merit[i] = start_t[i + 1] - start_t[i]
         most = max(most, merit[i] + start[i + 1] - start[i])
-    first = np.full(2 * most + 2, -1, np.int64)
+    first = np.full(2 * most + 2, -1, np.int32)
     for back in range(rows):
         i = rows - 1 - back
         after[i] = first[merit[i]]
@@ -266,14 +315,39 @@ def _raise(points: Any, by: Any, state: Any, first: Any, after: Any, before: Any
 
 
 @compiled()
-def _split(start: Any, columns: Any, start_t: Any, columns_t: Any) -> Any:
-    """The number of each coarse point, -1 for the others, and how many are coarse; at least one is.
+def _split_slabs(
+    first: Any,
+    last: Any,
+    parity: Any,
+    slabs: Any,
+    start: Any,
+    end: Any,
+    columns: Any,
+    decided: Any,
+    state: Any,
+) -> None:
+    """The slabs 2 first + parity, ... of so many; decided is the state that all of them start from."""
+    rows = len(state)
+    for half in range(first, last):
+        low, high = rows * (2 * half + parity) // slabs, rows * (2 * half + parity + 1) // slabs
+        _split_slab(low, high, start, end, columns, decided, state[low:high])
 
-    The point that most others depend on becomes coarse, those others do not, and what they depend on gains merit: the
-    first pass of Ruge and Stüben.
+
+@compiled()
+def _split_slab(low: Any, high: Any, start: Any, end: Any, columns: Any, decided: Any, state: Any) -> None:
+    """The point that most others depend on becomes coarse, those others do not, and what they depend on gains merit.
+
+    The first pass of Ruge and Stüben among the points low .. high; those that depend on a coarse point elsewhere are
+    fine from the beginning.
     """
-    state = np.zeros(len(start) - 1, np.int8)
-    merit, after, before, first = _merits(start, start_t)
+    own, inner, own_t, inner_t = _inside(low, high, start, end, columns)
+    merit, after, before, first = _merits(own, own_t)
+    for j in range(high - low):
+        for c in columns[start[low + j] : end[low + j]]:
+            if state[j] == UNDECIDED and decided[c] == COARSE:
+                state[j] = FINE
+                _move(j, -1, first, after, before, merit)
+                _raise(inner[own[j] : own[j + 1]], 1, state, first, after, before, merit)
     best = len(first) - 1
     while best > 0:
         i = first[best]
@@ -282,28 +356,22 @@ def _split(start: Any, columns: Any, start_t: Any, columns_t: Any) -> Any:
             continue
         _move(i, -1, first, after, before, merit)
         state[i] = COARSE
-        for j in columns_t[start_t[i] : start_t[i + 1]]:
+        for j in inner_t[own_t[i] : own_t[i + 1]]:
             if state[j] == UNDECIDED:
                 state[j] = FINE
                 _move(j, -1, first, after, before, merit)
-                depends = columns[start[j] : start[j + 1]]
-                best = max(best, _raise(depends, 1, state, first, after, before, merit))
-        _raise(columns[start[i] : start[i + 1]], -1, state, first, after, before, merit)
-    _settle(start, columns, state)
-    number = np.full(len(state), -1, np.int64)
-    coarse = np.flatnonzero(state == COARSE)
-    number[coarse] = np.arange(len(coarse))
-    return number, len(coarse)
+                best = max(best, _raise(inner[own[j] : own[j + 1]], 1, state, first, after, before, merit))
+        _raise(inner[own[i] : own[i + 1]], -1, state, first, after, before, merit)
 
 
 @compiled()
-def _settle(start: Any, columns: Any, state: Any) -> None:
+def _settle(start: Any, end: Any, columns: Any, state: Any) -> None:
     """A point left over that depends on no coarse one becomes coarse; so does the first if otherwise none is."""
     some = False
     for i in range(len(state)):
         if state[i] == UNDECIDED:
-            state[i] = COARSE if start[i + 1] > start[i] else FINE
-            for j in columns[start[i] : start[i + 1]]:
+            state[i] = COARSE if end[i] > start[i] else FINE
+            for j in columns[start[i] : end[i]]:
                 if state[j] == COARSE:
                     state[i] = FINE
         some |= state[i] == COARSE
@@ -312,37 +380,70 @@ def _settle(start: Any, columns: Any, state: Any) -> None:
 
 
 @compiled()
-def _count_weights(first: Any, last: Any, _: Any, strong: Any, number: Any, counts: Any) -> None:
+def _count_seen(first: Any, last: Any, a: Any, number: Any, counts: Any) -> None:
     for i in range(first, last):
-        counts[i] = 1
+        n = 0
         if number[i] < 0:
-            counts[i] = (number[strong.columns[strong.start[i] : strong.start[i + 1]]] >= 0).sum()
+            for k in range(a.start[i], a.start[i + 1]):
+                if number[a.columns[k]] >= 0 and a.values[k] < 0.0:
+                    n += 1
+        counts[i] = n
 
 
 @compiled()
-def _fill_weights(first: Any, last: Any, a: Any, strong: Any, number: Any, out: Any) -> None:
+def _fill_seen(first: Any, last: Any, a: Any, number: Any, out: Any) -> None:
+    """The negative entries of fine points' rows in coarse columns, by those columns' numbers."""
+    for i in range(first, last):
+        if number[i] < 0:
+            n = out.start[i]
+            for k in range(a.start[i], a.start[i + 1]):
+                if number[a.columns[k]] >= 0 and a.values[k] < 0.0:
+                    out.columns[n] = number[a.columns[k]]
+                    out.values[n] = a.values[k]
+                    n += 1
+
+
+@compiled()
+def _count_weights(
+    first: Any, last: Any, a: Any, end: Any, strong: Any, _: Any, number: Any, __: Any, counts: Any
+) -> None:
+    for i in range(first, last):
+        n = 1
+        if number[i] < 0:
+            n = 0
+            for j in strong[a.start[i] : end[i]]:
+                if number[j] >= 0:
+                    n += 1
+        counts[i] = n
+
+
+@compiled()
+def _fill_weights(
+    first: Any, last: Any, a: Any, end: Any, strong: Any, seen: Any, number: Any, count: Any, out: Any
+) -> None:
     """The classical interpolation to fine point i from the coarse points C that it depends on strongly.
 
     Each other point that it depends on strongly is what its own row makes of C; weakly coupled ones count as the
     point itself, and so do strong ones that see nothing of C (Ruge and Stüben, equations 4.28 and following).
     """
-    rows = len(a.start) - 1
-    place = np.full(rows, -1, np.int64)  # of coarse points, where the weight of i stands
-    leads = np.full(rows, -1, np.int64)  # the last row that depends on a point strongly
+    place = np.full(count, -1, np.int64)  # of coarse points, where the weight of i stands
+    leads = np.full(len(number), -1, np.int32)  # the last row that depends on a fine point strongly
     for i in range(first, last):
         begin = n = out.start[i]
         if number[i] >= 0:
             out.columns[n] = number[i]
             out.values[n] = 1.0
             continue
-        for j in strong.columns[strong.start[i] : strong.start[i + 1]]:
-            leads[j] = i
+        for j in strong[a.start[i] : end[i]]:
             if number[j] >= 0:
                 out.columns[n] = number[j]
-                place[j] = n
+                place[number[j]] = n
                 n += 1
+            else:
+                leads[j] = i
         weights = out.values[begin:n]
-        center = _collapsed(i, a, leads, place, begin, weights)
+        weights[:] = 0.0
+        center = _collapsed(i, a, seen, number, leads, place, begin, weights)
         if center > 0.0:
             weights /= -center
         else:
@@ -350,7 +451,7 @@ def _fill_weights(first: Any, last: Any, a: Any, strong: Any, number: Any, out: 
 
 
 @compiled()
-def _collapsed(i: Any, a: Any, leads: Any, place: Any, begin: Any, weights: Any) -> Any:
+def _collapsed(i: Any, a: Any, seen: Any, number: Any, leads: Any, place: Any, begin: Any, weights: Any) -> Any:
     """Row i of A collapsed onto its coarse points, whose entries are added to weights, and the point itself.
 
     Returns:
@@ -360,77 +461,131 @@ def _collapsed(i: Any, a: Any, leads: Any, place: Any, begin: Any, weights: Any)
     for k in range(a.start[i], a.start[i + 1]):
         j, value = a.columns[k], a.values[k]
         size += abs(value)
-        if j == i or leads[j] != i:
-            center += value
-        elif place[j] >= begin:
-            weights[place[j] - begin] += value
-        elif not _shared(value, j, a, place, begin, weights):
+        if number[j] >= 0:
+            if place[number[j]] >= begin:
+                weights[place[number[j]] - begin] += value
+            else:
+                center += value
+        elif leads[j] != i or not _shared(value, j, seen, place, begin, weights):
             center += value
     return center if center > NEGLIGIBLE * size else 0.0
 
 
 @compiled()
-def _shared(value: Any, j: Any, a: Any, place: Any, begin: Any, weights: Any) -> Any:
+def _shared(value: Any, j: Any, seen: Any, place: Any, begin: Any, weights: Any) -> Any:
     """Share an entry among the coarse points that row j sees, as that row weighs them; False if there are none."""
-    seen = 0.0
-    for k in range(a.start[j], a.start[j + 1]):
-        if a.values[k] < 0.0 and place[a.columns[k]] >= begin:
-            seen += a.values[k]
-    if seen == 0.0:
+    total = 0.0
+    for k in range(seen.start[j], seen.start[j + 1]):
+        if place[seen.columns[k]] >= begin:
+            total += seen.values[k]
+    if total == 0.0:
         return False
-    for k in range(a.start[j], a.start[j + 1]):
-        if a.values[k] < 0.0 and place[a.columns[k]] >= begin:
-            weights[place[a.columns[k]] - begin] += value * (a.values[k] / seen)
+    for k in range(seen.start[j], seen.start[j + 1]):
+        if place[seen.columns[k]] >= begin:
+            weights[place[seen.columns[k]] - begin] += value * (seen.values[k] / total)
     return True
 
 
 @compiled()
-def _count_product(first: Any, last: Any, a: Any, b: Any, width: Any, counts: Any) -> None:
-    seen = np.full(width, -1, np.int64)  # the last row that has a column
-    for i in range(first, last):
-        for j in a.columns[a.start[i] : a.start[i + 1]]:
-            for column in b.columns[b.start[j] : b.start[j + 1]]:
-                counts[i] += seen[column] != i
-                seen[column] = i
+def _count_mirrored(first: Any, last: Any, a: Any, counts: Any) -> None:
+    for j in a.columns:
+        if first <= j < last:
+            counts[j] += 1
 
 
 @compiled()
-def _fill_product(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> None:
-    """The product of two sparse matrices, row by row (Gustavson, ACM Trans. Math. Softw. 4, 1978)."""
-    place = np.full(width, -1, np.int64)
-    for i in range(first, last):
-        begin = n = out.start[i]
+def _fill_mirrored(first: Any, last: Any, a: Any, out: Any) -> None:
+    """Rows first .. last of Aᵀ. Every thread reads all columns: that takes less than to sort them among threads."""
+    place = out.start[first:last].copy()
+    for i in range(len(a.start) - 1):
         for k in range(a.start[i], a.start[i + 1]):
             j = a.columns[k]
-            for m in range(b.start[j], b.start[j + 1]):
-                column = b.columns[m]
-                if place[column] < begin:
-                    place[column] = n
-                    out.columns[n] = column
-                    n += 1
-                out.values[place[column]] += a.values[k] * b.values[m]
+            if first <= j < last:
+                out.columns[place[j - first]] = i
+                out.values[place[j - first]] = a.values[k]
+                place[j - first] += 1
 
 
 @compiled()
-def _largest(start: Any, columns: Any, values: Any, steps: Any) -> Any:
-    rows = len(start) - 1
-    x, y, diagonal = np.empty(rows), np.empty(rows), np.ones(rows)
-    for i in range(rows):
-        x[i] = ((i + 1) * 2654435761 % 4294967296) / 2147483648.0 - 1.0  # rough, and everywhere the same
-        for k in range(start[i], start[i + 1]):
-            if columns[k] == i:
-                diagonal[i] = values[k]
-    found = 0.0
-    for _ in range(steps):
-        before = after = 0.0
-        for i in range(rows):
+def _galerkin(first: Any, last: Any, r: Any, a: Any, p: Any) -> Any:
+    """Rows first .. last of R A P, each one as (a row of R A) P: nothing between is stored, and nothing is counted.
+
+    The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number.
+
+    Returns:
+        the rows' lengths, columns and values.
+    """
+    lengths = np.empty(last - first, np.int64)
+    columns, values = np.empty(64 * (last - first) + 64, np.int32), np.empty(64 * (last - first) + 64)
+    near, sums = np.empty(len(a.start), np.int32), np.empty(len(a.start))  # the row of R A
+    near_place, place = np.full(len(a.start), -1, np.int64), np.full(len(r.start), -1, np.int64)
+    base = used = 0
+    for i in range(first, last):
+        n = _row_of_product(i, r, a, base, near_place, near, sums)
+        base += n
+        most = used
+        for j in near[:n]:
+            most += p.start[j + 1] - p.start[j]
+        if most > len(columns):
+            columns, values = _longer(columns, 2 * most), _longer(values, 2 * most)
+        begin = used
+        for q in range(n):
+            for m in range(p.start[near[q]], p.start[near[q] + 1]):
+                c = p.columns[m]
+                if place[c] < begin:
+                    place[c] = used
+                    columns[used] = c
+                    values[used] = 0.0
+                    used += 1
+                values[place[c]] += sums[q] * p.values[m]
+        lengths[i - first] = used - begin
+    return lengths, columns[:used], values[:used]
+
+
+@compiled()
+def _row_of_product(i: Any, r: Any, a: Any, base: Any, place: Any, near: Any, sums: Any) -> Any:
+    """Row i of R A into near and sums; place is at least base where a column is in that row."""
+    n = 0
+    for k in range(r.start[i], r.start[i + 1]):
+        j = r.columns[k]
+        for m in range(a.start[j], a.start[j + 1]):
+            c = a.columns[m]
+            if place[c] < base:
+                place[c] = base + n
+                near[n] = c
+                sums[n] = 0.0
+                n += 1
+            sums[place[c] - base] += r.values[k] * a.values[m]
+    return n
+
+
+@compiled()
+def _longer(values: Any, size: Any) -> Any:
+    out = np.empty(size, values.dtype)
+    out[: len(values)] = values
+    return out
+
+
+@compiled()
+def _rough(first: Any, last: Any, a: Any, x: Any, diagonal: Any) -> None:
+    """A vector that is rough, and everywhere the same; and the diagonal."""
+    for i in range(first, last):
+        x[i] = ((i + 1) * 2654435761 % 4294967296) / 2147483648.0 - 1.0
+        for k in range(a.start[i], a.start[i + 1]):
+            if a.columns[k] == i:
+                diagonal[i] = a.values[k]
+
+
+@compiled()
+def _step(first: Any, last: Any, block: Any, a: Any, diagonal: Any, x: Any, y: Any, before: Any, after: Any) -> None:
+    """y = D⁻¹ A x on blocks first .. last, and of each block the parts of xᵀDx and yᵀDy."""
+    for number in range(first, last):
+        of_x = of_y = 0.0
+        for i in range(number * block, min((number + 1) * block, len(x))):
             product = 0.0
-            for k in range(start[i], start[i + 1]):
-                product += values[k] * x[columns[k]]
+            for k in range(a.start[i], a.start[i + 1]):
+                product += a.values[k] * x[a.columns[k]]
             y[i] = product / diagonal[i]
-            before += diagonal[i] * x[i] * x[i]
-            after += diagonal[i] * y[i] * y[i]
-        found = np.sqrt(after / before)
-        for i in range(rows):
-            x[i] = y[i] / found
-    return found
+            of_x += diagonal[i] * x[i] * x[i]
+            of_y += diagonal[i] * y[i] * y[i]
+        before[number], after[number] = of_x, of_y

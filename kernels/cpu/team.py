@@ -27,14 +27,17 @@ class Team:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1, "dsolver-kernel") if threads > 1 else None
 
-    def run(self, loop: Callable[..., None], first: int, last: int, *args: Any) -> None:
-        """loop(first, last, *args), cut into one contiguous range a thread when that is worth it."""
-        parts = min(self.threads, (last - first) // self.SLICES_WORTH_A_THREAD)
+    def run(
+        self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int = SLICES_WORTH_A_THREAD
+    ) -> list[Any]:
+        """loop(first, last, *args), cut into one contiguous range a thread where each gets as many as are worth it.
+
+        Returns:
+            what the loop returned for each range, in their order.
+        """
+        parts = min(self.threads, (last - first) // worth)
         if parts <= 1 or self._pool is None:
-            loop(first, last, *args)
-            return
+            return [loop(first, last, *args)]
         cuts = [first + (last - first) * i // parts for i in range(parts + 1)]
         waiting = [self._pool.submit(loop, cuts[i], cuts[i + 1], *args) for i in range(1, parts)]
-        loop(cuts[0], cuts[1], *args)
-        for part in waiting:
-            part.result()
+        return [loop(cuts[0], cuts[1], *args), *(part.result() for part in waiting)]

@@ -10,6 +10,7 @@ from dsolver import kernels
 from dsolver.grids import in_lattice_order, numbered
 from dsolver.kernels import algebraic
 from dsolver.kernels.algebraic import Rows
+from dsolver.kernels.cpu.team import Team
 from dsolver.partition import Partition
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
@@ -76,7 +77,9 @@ def test_interpolation_keeps_constants_and_the_coarse_matrix_is_galerkins() -> N
     np.testing.assert_allclose(rectangular(below.matrix, count), p.T @ dense @ p, atol=1e-9 * dense.max())
 
 
-def test_every_point_depends_strongly_on_a_coarse_one() -> None:
+@pytest.mark.parametrize("slab", [30, 1000])
+def test_every_point_depends_strongly_on_a_coarse_one(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algebraic, "SLAB", slab)
     _, _, dense = lattice(sigma=0.1)
     below = algebraic.coarser(sparse(dense))
     p = rectangular(below.prolongation, below.matrix.size)
@@ -101,11 +104,21 @@ def test_largest_eigenvalue_comes_from_below() -> None:
     assert 0.9 * exact < algebraic.largest_eigenvalue(sparse(dense)) <= exact * (1 + 1e-12)
 
 
-def test_threads_change_no_bit() -> None:
-    _, _, dense = lattice()
-    one, four = (algebraic.coarser(sparse(dense), threads) for threads in (1, 4))
-    for ours, theirs in zip((*one.prolongation, *one.matrix), (*four.prolongation, *four.matrix), strict=True):
-        assert np.array_equal(ours, theirs)
+@pytest.mark.parametrize("slab", [30, 1000])
+def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algebraic, "SLAB", slab)
+    monkeypatch.setattr(algebraic, "BLOCK", 50)
+    offsets, weights, _ = lattice()
+    around = numbered(np, Partition(GRID), 0, offsets)
+    made = []
+    for team in (Team(1), Team(2), Team(5)):
+        rows = algebraic.of_stencil(offsets, around, weights, team)
+        below = algebraic.coarser(rows, team)
+        largest, table = np.array(algebraic.largest_eigenvalue(rows, team)), rows.table(np, team)
+        made.append((*rows, *below.prolongation, *below.restriction, *below.matrix, *vars(table).values(), largest))
+    for several in made[1:]:
+        for ours, theirs in zip(made[0], several, strict=True):
+            assert np.array_equal(ours, theirs)
 
 
 def test_rows_without_couplings_become_one_coarse_point() -> None:
