@@ -21,8 +21,14 @@ CONNECT_SECONDS: Final = 10
 WAIT_SECONDS: Final = 600
 """How long workers that are waited for may take to come: pods and batch jobs with GPUs take minutes."""
 DASHBOARD: Final = "127.0.0.1:8787"
-DEAF: Final = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them."""
+DEAF: Final = """
+import logging, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+late = "Failed to communicate with scheduler during heartbeat"
+logging.getLogger("distributed.worker").addFilter(lambda record: not record.getMessage().startswith(late))
+"""
+"""What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them. Its
+scheduler goes first; a worker whose heartbeat is on its way then would show a traceback."""
 
 _EITHER: Final[dict[str, Any]] = {
     "threads_per_worker": 1,

@@ -287,7 +287,8 @@ FULL = """
     import numpy as np
     import dsolver
     from dsolver.checkpoint import Checkpoint
-    from tests.test_faults import B, PROBLEM, cluster
+    from tests.clusters import breakable
+    from tests.test_faults import B, PROBLEM
 
     if __name__ == "__main__":
         store, seen = Checkpoint(sys.argv[1] + "/store", every=0.0), []
