@@ -41,6 +41,7 @@ BOUND = 30.0
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
 B = np.random.default_rng(5).standard_normal(GRID)
 ENGINES = ["resident", "graph"]
+GRAPH_IS_SLOW = ["resident", pytest.param("graph", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +200,7 @@ def test_kill_9_of_a_worker_at_any_moment(
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("engine", ["resident", pytest.param("graph", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", GRAPH_IS_SLOW)
 def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any, request: pytest.FixtureRequest) -> None:
     with breakable(3) as client:
         pid = pid_of(client, 2)
@@ -242,7 +243,7 @@ def broken(client: Any) -> None:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", GRAPH_IS_SLOW)
 def test_a_connection_to_the_scheduler_that_breaks(engine: Any, truth: Any, request: pytest.FixtureRequest) -> None:
     """The client connects anew by itself, but what it held is lost by then."""
     with breakable(2) as client:
@@ -262,7 +263,7 @@ def test_a_connection_to_the_scheduler_that_breaks(engine: Any, truth: Any, requ
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", GRAPH_IS_SLOW)
 def test_ctrl_c_ends_a_solve_and_the_cluster_stays(engine: Any, request: pytest.FixtureRequest) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in processes of the background
     try:
@@ -341,7 +342,7 @@ def damage(store: Checkpoint, name: str) -> None:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", GRAPH_IS_SLOW)
 @pytest.mark.parametrize("all_of_them", [False, True])
 def test_a_checkpoint_that_is_damaged_when_a_worker_is_killed(
     engine: Any, all_of_them: bool, truth: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -371,7 +372,7 @@ def test_a_checkpoint_that_is_damaged_when_a_worker_is_killed(
         assert_usable(client, engine)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", GRAPH_IS_SLOW)
 def test_to_resume_from_a_damaged_checkpoint_is_refused(engine: Any, tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "store", every=0.0)
     solve(None, "resident", maxiter=5, checkpoint=store)
