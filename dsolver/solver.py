@@ -323,7 +323,7 @@ class Solver:
 
     def _check(self, b: Any, x0: Any) -> None:
         check_guess(self._recipe, x0)
-        check_shapes(self.problem, b, None if isinstance(x0, str) else x0)
+        check_shapes(self.problem, b, x0)
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.
@@ -667,7 +667,7 @@ _OPEN: WeakSet[Solver] = WeakSet()
 def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
     """Refuse what can be refused before anything is connected; values of Dask arrays are looked at once computed."""
     whole = Partition(problem.grid)
-    for name, values in (("b", b), ("x0", x0)):
+    for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
         if values is not None or name == "b":
             container = container_of(name, values, whole, None)
             if problem.rule is None or not problem.rule.masked:  # at masked cells there may be anything
@@ -778,5 +778,5 @@ def prepared(problem: Any, b: Any, x0: Any, m: Any, order: str, precond_dtype: A
     check_precond(recipe, precond_dtype)
     check_guess(recipe, x0)
     Order.parse(order)
-    check_shapes(problem, b, None if isinstance(x0, str) else x0)
+    check_shapes(problem, b, x0)
     return recipe

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
-import subprocess
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -25,6 +22,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.layout import SLICE, Slices
 from dsolver.partition import Partition
 from dsolver.preconditioners import Noise
+from tests.on_host import compiled
 
 F64 = npt.NDArray[np.float64]
 GRID = (11, 9, 10)
@@ -138,22 +136,18 @@ extern "C" void launch(const char* name, int blocks, int wide, void** pointers, 
 """
 
 
+def _without_assembly(text: str) -> str:
+    """None of it is run here."""
+    return re.sub(r"asm(?: volatile)?\([^;]*\);", ";", text)
+
+
 class Host:
     """Launches of the kernels for a number of columns."""
 
     def __init__(self, folder: Any, width: int) -> None:
-        compiler = shutil.which("g++")
-        if compiler is None:
-            pytest.skip("needs g++")
         self.width = width
-        for name in ("batched.cu", "slices.cuh"):
-            text = (resources.files("dsolver.kernels") / "cuda" / name).read_text(encoding="utf-8")
-            text = re.sub(r"asm(?: volatile)?\([^;]*\);", ";", text)  # none of it is run here
-            (folder / name).write_text(text, encoding="utf-8")
-        (folder / "host.cpp").write_text(HOST, encoding="utf-8")
-        options = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", f"-DWIDTH={width}")
-        subprocess.run([compiler, *options, "-o", "host.so", "host.cpp"], cwd=folder, check=True)
-        self._launch = ctypes.CDLL(str(folder / "host.so")).launch
+        options, sources = ("-O1", "-ffp-contract=off", f"-DWIDTH={width}"), ("batched.cu", "slices.cuh")
+        self._launch = compiled(folder, HOST, *options, sources=sources, edited=_without_assembly).launch
 
     def __call__(self, name: str, warps: int, arrays: tuple[Any, ...], *sizes: int) -> None:
         """A launch of so many warps, WARPS of them a block."""

@@ -6,10 +6,6 @@ Threads run one after the other here, forward or backward, so that one that read
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +14,7 @@ import pytest
 
 from dsolver.kernels import load
 from dsolver.kernels.coarsening import COARSE_OFFSETS, CORNERS, Coarsening
+from tests.on_host import compiled
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]
@@ -50,16 +47,7 @@ extern "C" void launch(LATTICE, int between, double* p, int back) {
 
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++")
-    folder: Path = tmp_path_factory.mktemp("host")
-    text = (resources.files("dsolver.kernels") / "cuda" / "galerkin.cu").read_text(encoding="utf-8")
-    (folder / "galerkin.cu").write_text(text, encoding="utf-8")
-    (folder / "host.cpp").write_text(HOST, encoding="utf-8")
-    options = ("-std=c++17", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-o", "host.so", "host.cpp")
-    subprocess.run([compiler, *options], cwd=folder, check=True)
-    return ctypes.CDLL(str(folder / "host.so")).launch
+    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu",)).launch
 
 
 def aligned(values: Any) -> npt.NDArray[np.int32]:

@@ -6,10 +6,6 @@ The CUDA text is also compiled for the host, so that it is compared where there 
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +17,7 @@ from dsolver.kernels import load, transfers
 from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.layout import SLICE
 from dsolver.problems import BOX_OFFSETS
+from tests.on_host import compiled
 
 Triple = tuple[int, int, int]
 Flags = tuple[bool, bool, bool]
@@ -73,16 +70,7 @@ extern "C" void spread_all(
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++")
-    folder: Path = tmp_path_factory.mktemp("host")
-    text = (resources.files("dsolver.kernels") / "cuda" / "transfers.cu").read_text(encoding="utf-8")
-    (folder / "transfers.cu").write_text(text, encoding="utf-8")
-    (folder / "host.cpp").write_text(HOST, encoding="utf-8")
-    options = ("-std=c++17", "-w", "-shared", "-fPIC", "-o", "host.so", "host.cpp")
-    subprocess.run([compiler, *options], cwd=folder, check=True)
-    return ctypes.CDLL(str(folder / "host.so"))
+    return compiled(tmp_path_factory.mktemp("host"), HOST, sources=("transfers.cu",))
 
 
 def pointer(values: Any) -> ctypes.c_void_p:
