@@ -108,7 +108,6 @@ def main() -> None:
     options.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options.add_argument("--rtol", type=float, default=1e-8)
     arguments = options.parse_args()
-    dsolver.solver.TOGETHER_ON = ("cpu", "cuda")  # also where a solve does not do so by itself yet
     for name in arguments.rows:
         solves(name, arguments)
     if arguments.device == "cuda":

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 MAXITER: Final = 1000
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
-TOGETHER_ON: Final = ("cpu",)
-"""Devices on which several are solved together: not on GPUs before the CUDA kernels for it have run on one."""
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
 COLUMN_VECTORS: Final = 10
@@ -275,8 +273,8 @@ class Solver:
                 list of such, or one array of shape (m, nx, ny, nz). Up to `AT_ONCE` at a time are solved together, so
                 that the matrix is read once for all of them; each has the iterations and the bits that it would have
                 alone, and its timings are those of all. With M "hpcg", "chebyshev" or a function, the graph engine,
-                precond_dtype="float32", one of the arguments from callback to resume, and (so far) on GPUs they are
-                solved one after the other; `Solution.notes` then says why.
+                precond_dtype="float32" or one of the arguments from callback to resume they are solved one after the
+                other; `Solution.notes` then says why.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is "mg": it
                 takes about as long as an iteration and saves one or two.
             rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
@@ -417,8 +415,6 @@ class Solver:
         """Why several right-hand sides cannot be solved at once; empty if they can."""
         if self._runtime.engine == "graph":
             return "engine='graph' has no kernels for several vectors"
-        if self._runtime.device not in TOGETHER_ON:
-            return "the CUDA kernels for several vectors have not passed their tests on a GPU yet"
         if not self._recipe.batchable:
             return f"M={self._recipe} has no kernels for several vectors"
         if self._spec.lowered:

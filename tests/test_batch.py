@@ -77,8 +77,7 @@ def test_each_has_the_bits_that_it_has_alone(name: str, chunks: Triple, kernels:
 @pytest.mark.gpu
 @pytest.mark.parametrize("chunks", CUTS)
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_each_has_its_bits_on_a_gpu(name: str, chunks: Triple, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.solver.TOGETHER_ON", ("cpu", "cuda"))
+def test_each_has_its_bits_on_a_gpu(name: str, chunks: Triple) -> None:
     with dsolver.Solver(replace(PROBLEMS[name], chunks=chunks), device="cuda") as solver:
         compare(solver, 5)
         compare(solver, 2)
@@ -87,7 +86,6 @@ def test_each_has_its_bits_on_a_gpu(name: str, chunks: Triple, monkeypatch: pyte
 @pytest.mark.gpu
 @pytest.mark.parametrize("m", [None, "jacobi", Multigrid(sweeps=2, visits=2)])
 def test_other_preconditioners_on_a_gpu(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.solver.TOGETHER_ON", ("cpu", "cuda"))
     monkeypatch.setattr(grids, "SMALL_GRID", 0)
     with dsolver.Solver(replace(PROBLEMS["variable"], chunks=(2, 2, 1)), device="cuda", M=m) as solver:
         compare(solver, 4)
