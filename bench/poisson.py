@@ -1,32 +1,121 @@
-"""The 7-point Poisson problem on one GPU, from nothing to 1e-8: seconds of set-up and solve, iterations.
+"""The 7-point Poisson problem from nothing to 1e-8: seconds of set-up and solve, iterations, memory.
 
     python bench/poisson.py [--grid 512 512 512] [--bc dirichlet] [--precond-dtype float64]
     python bench/poisson.py --kappa smooth
+    python bench/poisson.py --grid 512 512 512 --grid 1024 1024 1024 --workers 4
+    python bench/poisson.py --grid 64 64 64 --workers 2 --device cpu
 
-A solve of a small grid before compiles the kernels. b and kappa are on the GPU, b is random. kappa: smooth, between
-e^-1 and e; jumps, 1 or 10^4 in eight large blocks.
+In this process, or with --workers through Dask on so many GPUs (or CPU workers) of this machine. A solve of a small
+grid before compiles the kernels. b is random; b and kappa are made where they are used, chunk by chunk, before the
+clock runs. kappa: smooth, between e^-1 and e; jumps, 1 or 10^4 in eight large blocks. The residual is ‖b - A x‖ / ‖b‖,
+computed anew from x. Memory is of the GPU that needs most: what `dsolver.estimate` says, and what was taken at most
+from the beginning of the set-up to the end of the first solve, x included.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-
-import cupy
 
 import dsolver
 from dsolver import problems
+from dsolver.cluster import ClusterOptions, open_client
+from dsolver.containers import dask_array
+from dsolver.partition import Chunk, Partition
+from dsolver.placement import owners_of
+from dsolver.runtime import Runtime, connect
+
+SMALL = (64, 64, 64)
+SINGULAR = ("neumann", "periodic")
 
 
-def kappa_of(grid: Any, kind: str) -> Any:
-    """A coefficient for each cell, or 1.0."""
-    if kind == "one":
-        return 1.0
-    x, y, z = (cupy.linspace(0.0, 1.0, n).reshape([-1 if a == b else 1 for b in range(3)]) for a, n in enumerate(grid))
-    if kind == "smooth":
-        return cupy.exp(cupy.sin(6.0 * x) * cupy.cos(5.0 * y) * cupy.sin(4.0 * z + 1.0))
+def random_block(xp: Any, chunk: Chunk, _: Any) -> Any:
+    """Standard normal numbers, float64, of a chunk's shape."""
+    return xp.random.default_rng(chunk.number).standard_normal(chunk.box.shape)
+
+
+def smooth_block(xp: Any, chunk: Chunk, grid: Any) -> Any:
+    """Between e^-1 and e."""
+    x, y, z = places(xp, chunk, grid)
+    return xp.exp(xp.sin(6.0 * x) * xp.cos(5.0 * y) * xp.sin(4.0 * z + 1.0))
+
+
+def jumps_block(xp: Any, chunk: Chunk, grid: Any) -> Any:
+    """1 or 10^4."""
+    x, y, z = places(xp, chunk, grid)
     return 1.0 + (1e4 - 1.0) * ((x < 0.4) ^ (y < 0.55) ^ (z < 0.3))
+
+
+def places(xp: Any, chunk: Chunk, grid: Any) -> list[Any]:
+    """x, y and z of a chunk's cells, from 0 to 1 over the grid."""
+    lines = (xp.linspace(0.0, 1.0, n)[part] for n, part in zip(grid, chunk.box.slices, strict=True))
+    return [line.reshape([-1 if a == b else 1 for b in range(3)]) for a, line in enumerate(lines)]
+
+
+KAPPAS = {"smooth": smooth_block, "jumps": jumps_block}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where all runs: its devices' arrays and memory."""
+
+    runtime: Runtime
+
+    @property
+    def module(self) -> str:
+        """Of its arrays."""
+        return "cupy" if self.runtime.device == "cuda" else "numpy"
+
+    def array(self, grid: Any, make: Callable[[Any, Chunk, Any], Any]) -> Any:
+        """An array of the grid from what makes a chunk's block, each made by its owner."""
+        client = self.runtime.client
+        if client is None:
+            return block(make, self.module, Partition(grid)[0], grid)
+        from distributed import wait
+
+        partition = Partition(grid, self.runtime.chunks_for(grid))
+        owners = owners_of(partition, self.runtime.workers)
+        blocks = {
+            chunk.number: client.submit(block, make, self.module, chunk, grid, workers=[owner], pure=False)
+            for chunk, owner in zip(partition, owners, strict=True)
+        }
+        wait(list(blocks.values()))
+        return dask_array(partition, blocks, importlib.import_module(self.module).empty((0, 0, 0)))
+
+    def everywhere(self, question: Callable[[], int]) -> list[int]:
+        """What each device's process answers."""
+        client = self.runtime.client
+        return [question()] if client is None else [*client.run(question).values()]
+
+    def settle(self) -> None:
+        """Wait until no device works."""
+        if self.runtime.device == "cuda":
+            self.everywhere(left)
+
+
+def block(make: Callable[[Any, Chunk, Any], Any], module: str, chunk: Chunk, grid: Any) -> Any:
+    """A chunk's block, where it is called."""
+    made = make(importlib.import_module(module), chunk, grid)
+    if module == "cupy":
+        left()  # others read it on other streams
+    return made
+
+
+def emptied() -> int:
+    """Bytes free on this process's GPU, once CuPy keeps nothing back."""
+    importlib.import_module("cupy").get_default_memory_pool().free_all_blocks()
+    return left()
+
+
+def left() -> int:
+    """Bytes free on this process's GPU, when its work is done."""
+    cuda = importlib.import_module("cupy").cuda
+    cuda.Device().synchronize()
+    return int(cuda.runtime.memGetInfo()[0])
 
 
 def problem_of(grid: Any, bc: str, kappa: Any) -> problems.Problem:
@@ -34,42 +123,71 @@ def problem_of(grid: Any, bc: str, kappa: Any) -> problems.Problem:
     return problems.poisson7(grid) if bc == "points" else problems.diffusion(grid, kappa, bc=bc)
 
 
-def run(grid: Any, bc: str, kind: str, dtype: Any, rtol: float) -> tuple[float, float, dsolver.Solution]:
-    """Seconds of set-up and of the solve, and the solution."""
-    kappa = kappa_of(grid, kind)
-    b = cupy.random.default_rng(0).standard_normal(grid)
-    b -= b.mean()
-    cupy.cuda.Device().synchronize()
+def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
+    """Set a system up and solve it, and tell of it."""
+    runtime, bc = site.runtime, options.bc or ("points" if options.kappa == "one" else "dirichlet")
+    kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa])
+    b = site.array(grid, random_block)
+    if bc in SINGULAR:
+        b = b - b.mean()
+    problem = problem_of(grid, bc, kappa)
+    where = {"client": runtime.client, "device": runtime.device, "precond_dtype": options.precond_dtype}
+    expected = dsolver.estimate(problem, bandwidth=1.0, **where)
+    print(
+        f"{'x'.join(map(str, grid))} {bc}, kappa {options.kappa}, {options.precond_dtype}, "
+        f"{len(runtime.workers) or 'no'} workers, {runtime.device}: {expected.bytes / 1e9:.2f} GB each at most, "
+        f"of which {max(worker.resident for worker in expected.workers) / 1e9:.2f} GB stay",
+        flush=True,
+    )
+    gpu = runtime.device == "cuda"
+    before = site.everywhere(emptied) if gpu else []
     began = time.perf_counter()
-    with dsolver.Solver(problem_of(grid, bc, kappa), device="cuda", precond_dtype=dtype) as solver:
-        cupy.cuda.Device().synchronize()
+    with dsolver.Solver(problem, **where) as solver:
+        site.settle()
         made = time.perf_counter()
-        solution = solver.solve(b, rtol=rtol)
-        cupy.cuda.Device().synchronize()
+        solution = solver.solve(b, rtol=options.rtol)
+        site.settle()
         done = time.perf_counter()
-        again = solver.solve(b, rtol=rtol)
-        cupy.cuda.Device().synchronize()
-        print(f"    the same solver again: {time.perf_counter() - done:.3f} s, {again.iterations} iterations")
-    return made - began, done - made, solution
+        taken = [free - now for free, now in zip(before, site.everywhere(left) if gpu else [], strict=True)]
+        print(
+            f"    set-up {made - began:.3f} s + solve {done - made:.3f} s = {done - began:.3f} s, "
+            f"{solution.iterations} iterations, {solution.status}, residual {solution.relative_residual:.1e}"
+            + (f", took {max(taken) / 1e9:.2f} GB" if gpu else ""),
+            flush=True,
+        )
+        del solution
+        again = time.perf_counter()
+        solution = solver.solve(b, rtol=options.rtol)
+        site.settle()
+        print(f"    again: {time.perf_counter() - again:.3f} s, {solution.iterations} iterations", flush=True)
+        if len(runtime.workers) > 1:
+            del solution
+            told(solver.solve(b, rtol=options.rtol, spans=lambda _: None))
+
+
+def told(solution: dsolver.Solution) -> None:
+    """What a measured iteration left exposed."""
+    found = solution.exposure
+    if found is None:
+        return
+    each = ", ".join(f"{name}: {level.ms:.3f}" for name, level in found.levels.items())
+    print(f"    exposed of {found.iteration_ms:.3f} ms: {found.total.ms:.3f} ms ({each})", flush=True)
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--grid", type=int, nargs=3, default=(512, 512, 512))
-    options.add_argument("--bc", help="points (without kappa), dirichlet, neumann or periodic")
-    options.add_argument("--kappa", default="one", choices=("one", "smooth", "jumps"))
-    options.add_argument("--precond-dtype", default="float64")
-    options.add_argument("--rtol", type=float, default=1e-8)
-    arguments = options.parse_args()
-    bc = arguments.bc or ("points" if arguments.kappa == "one" else "dirichlet")
-    for grid in ((64, 64, 64), tuple(arguments.grid)):
-        setup, solve, solution = run(grid, bc, arguments.kappa, arguments.precond_dtype, arguments.rtol)
-        residual = solution.true_residual / solution.b_norm
-        print(
-            f"{grid} {bc}, kappa {arguments.kappa}, {arguments.precond_dtype}: set-up {setup:.3f} s + "
-            f"solve {solve:.3f} s = {setup + solve:.3f} s, "
-            f"{solution.iterations} iterations, {solution.status}, residual {residual:.1e}"
-        )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grid", type=int, nargs=3, action="append", help="may be given several times")
+    parser.add_argument("--bc", help="points (without kappa), dirichlet, neumann or periodic")
+    parser.add_argument("--kappa", default="one", choices=("one", *KAPPAS))
+    parser.add_argument("--precond-dtype", default="float64")
+    parser.add_argument("--rtol", type=float, default=1e-8)
+    parser.add_argument("--workers", type=int, help="through Dask")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    options = parser.parse_args()
+    with open_client(ClusterOptions(workers=options.workers, device=options.device)) as client:
+        site = Site(runtime=connect(client, device=options.device))
+        for grid in (SMALL, *map(tuple, options.grid or [(512, 512, 512)])):
+            run(site, grid, options)
 
 
 if __name__ == "__main__":
