@@ -1,4 +1,4 @@
-"""What a closed Solver leaves: no array waits for Python's collector, to which one on a GPU is a hundred bytes."""
+"""What a Solver leaves, closed or dropped: no array waits for the collector, which sees no memory of a GPU."""
 
 from __future__ import annotations
 
@@ -136,6 +136,23 @@ def test_a_closed_solver_leaves_no_array(name: str, cut: Any) -> None:
     assert (alive(first), alive(second)) == (0, 0)
 
 
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_solver_that_is_dropped_leaves_no_array(name: str) -> None:
+    """Without `close`, as notebooks and functions leave theirs."""
+    problem, options = SYSTEMS[name]
+    solver = dsolver.Solver(problem, device="cpu", **options)
+    solution = solver.solve(np.ones(problem.grid), maxiter=3, spans=lambda _: None)
+    with pytest.raises(InputError, match="NaN or infinite"):
+        solver.solve(np.full(problem.grid, np.nan))
+    solver.solve([np.ones(problem.grid)] * 2, maxiter=3)
+    arrays = arrays_of(solver)
+    assert alive(arrays) > 10
+    del solver
+    assert alive(arrays) == 0
+    assert solution.x.shape == problem.grid
+
+
 class Bad:
     """A program that refuses what it is given."""
 
@@ -167,22 +184,25 @@ def test_what_a_rank_refuses_is_not_kept() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_a_closed_solver_leaves_nothing_in_the_pool_of_a_gpu(name: str) -> None:
+def test_a_solver_leaves_nothing_in_the_pool_of_a_gpu(name: str, closed: bool) -> None:
     import cupy
 
     problem, options = systems(64)[name]
     pool = cupy.get_default_memory_pool()
 
     def solve() -> int:
-        with dsolver.Solver(problem, device="cuda", **options) as solver:
-            solution = solver.solve(np.ones(problem.grid), maxiter=5, spans=lambda _: None)
-            solver.update(problem)
-            solution = solver.solve(np.ones(problem.grid), maxiter=5)
-            with pytest.raises(InputError, match="NaN or infinite"):
-                solver.solve(np.full(problem.grid, np.nan))
-            del solution
-            held = int(pool.used_bytes())
+        solver = dsolver.Solver(problem, device="cuda", **options)
+        solution = solver.solve(np.ones(problem.grid), maxiter=5, spans=lambda _: None)
+        solver.update(problem)
+        solution = solver.solve(np.ones(problem.grid), maxiter=5)
+        with pytest.raises(InputError, match="NaN or infinite"):
+            solver.solve(np.full(problem.grid, np.nan))
+        del solution
+        held = int(pool.used_bytes())
+        if closed:
+            solver.close()
         del solver
         return held - int(pool.used_bytes())
 

@@ -82,6 +82,13 @@ class LocalJob(Job):
         self._program = None
         self._engine.close()
 
+    def __del__(self) -> None:
+        """Nobody has closed it: recorded steps keep the program, whose engine keeps them, so one of them has to let go.
+
+        Without this they wait for Python's collector, to which a vector on a GPU is a hundred bytes.
+        """
+        self._engine.forget()
+
     @contextmanager
     def _or_end(self) -> Iterator[None]:
         """A GPU that is short of memory ends the program: the next one needs what it holds."""
