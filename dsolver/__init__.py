@@ -18,8 +18,8 @@ from dsolver.estimation import Estimate, estimate
 from dsolver.iteration import State
 from dsolver.monitor.notebook import Live
 from dsolver.problems import Problem
-from dsolver.solution import Solution, Status
-from dsolver.solver import Solutions, Solver
+from dsolver.solution import Solution, Solutions, Status
+from dsolver.solver import Solver
 
 __version__ = "0.1.0"
 

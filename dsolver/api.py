@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from dsolver.checkpoint import checkpoint_of
+from dsolver.admission import prepared
 from dsolver.errors import InputError
-from dsolver.iteration import Callback, Progress, State
-from dsolver.monitor.watch import Sink
+from dsolver.iteration import State
+from dsolver.options import Arguments, Options, Setup, parted
 from dsolver.problems import Problem
-from dsolver.runtime import DeviceName, EngineName, KernelsName
+from dsolver.runtime import DeviceName, EngineName
+from dsolver.session import Session
+from dsolver.signatures import spelled_out
 from dsolver.solution import Solution, Status
-from dsolver.solver import Options, PrecondDtype, Solver, prepared
+from dsolver.solving import solved
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,55 +24,14 @@ BREAKDOWNS: Final = {Status.INDEFINITE: -1, Status.DIVERGED: -2, Status.NOT_FINI
 """What `cg` returns as info when the method broke down."""
 
 
-def solve(
-    problem: Problem,
-    b: Any,
-    *,
-    client: Client | None = None,
-    engine: EngineName = "auto",
-    device: DeviceName = "auto",
-    kernels: KernelsName = "auto",
-    order: str = "color8",
-    rtol: float = 1e-8,
-    atol: float = 0.0,
-    maxiter: int | None = None,
-    M: Any = "mg",  # SciPy's name for it
-    x0: Any = None,
-    callback: Callback | None = None,
-    progress: Progress | None = None,
-    spans: Sink | None = None,
-    precond_dtype: PrecondDtype = "float64",
-    checkpoint: Any = None,
-    resume: Any = None,
-) -> Solution:
+@spelled_out(Setup, Options)
+def solve(problem: Problem, b: Any, *, x0: Any = None, **arguments: Unpack[Arguments]) -> Solution:
     """Solve A x = b by conjugate gradients, preconditioned by multigrid. For several b on one A see `dsolver.Solver`.
 
     Args:
         problem: the system; see `dsolver.problems`.
         b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array.
-        client: a Dask cluster's client; by default everything runs in this process.
-        engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
-        device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
-        kernels: "auto", or "numpy" for the slow text-book kernels.
-        order: of the smoother of M="hpcg": "color8", "natural", or eight parity classes such as "7 5 2 6 1 4 3 0".
-        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
-        atol: the same limit as an absolute number, in the units of b.
-        maxiter: iterations at most; 1000 by default.
-        M: the preconditioner: "mg" (the default), "hpcg", "jacobi", "chebyshev", None, an object of
-            `dsolver.preconditioners`, or your own function or operator; see `dsolver.Solver`.
-        x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `Solver.solve`.
-        callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
-            one by one, which costs speed on small systems.
-        progress: called with the newest `State` about twice a second; the solve takes no notice of it.
-        spans: where measured spans go: a file of JSON lines, or a function that is called with those of each measured
-            iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about one in half
-            a second; without this, only in solves longer than that.
-        precond_dtype: the value type of multigrid. With "float32" it moves half the bytes while the system stays in
-            float64; should the true residual stall, the solve goes on with "float64", and warns.
-        checkpoint: a folder, or a `dsolver.Checkpoint`, where the iterate is saved now and then. On a cluster a solve
-            that loses a worker goes on by itself, from there or from an iterate in this process's memory, on the
-            workers that are left or come back.
-        resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved.
+        x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `dsolver.Solver.solve`.
 
     Returns:
         The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
@@ -80,28 +41,9 @@ def solve(
         DeviceError: "cuda" was asked for where there is none.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
-    options = Options(
-        rtol=rtol,
-        atol=atol,
-        maxiter=maxiter,
-        callback=callback,
-        progress=progress,
-        spans=spans,
-        checkpoint=checkpoint_of(checkpoint),
-        resume=checkpoint_of(resume),
-    )
-    recipe = prepared(problem, b, x0, M, order, precond_dtype)
-    with Solver(
-        problem,
-        client=client,
-        engine=engine,
-        device=device,
-        kernels=kernels,
-        order=order,
-        M=recipe,
-        precond_dtype=precond_dtype,
-    ) as solver:
-        return solver.run(b, x0, options)
+    setup, options = parted(**arguments)
+    with Session(problem, prepared(problem, b, x0, setup)) as session:
+        return solved(session, b, x0, options)
 
 
 def cg(
@@ -157,7 +99,7 @@ def cg(
 
     def tell(_: State) -> None:
         assert callback is not None
-        x = solver.iterate()
+        x = session.iterate()
         callback(x.reshape(size) if raveled else x)
 
     options = Options(
@@ -166,9 +108,9 @@ def cg(
         maxiter=10 * size if maxiter is None else maxiter,
         callback=None if callback is None else tell,
     )
-    recipe = prepared(A, b, x0, M, "color8")
-    with Solver(A, client=client, engine=engine, device=device, M=recipe) as solver:
-        solution = solver.run(b, x0, options)
+    setup = prepared(A, b, x0, Setup(client=client, engine=engine, device=device, M=M))
+    with Session(A, setup) as session:
+        solution = solved(session, b, x0, options)
     info = 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
     return (solution.x.reshape(size) if raveled else solution.x), info
 

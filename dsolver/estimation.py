@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver import bandwidth as copies
 from dsolver import devices, memory, traffic
-from dsolver.errors import InputError
+from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.levels import Hierarchy
 from dsolver.memory import Bytes, amount
 from dsolver.ordering import Order
@@ -19,7 +19,8 @@ from dsolver.partition import Triple
 from dsolver.placement import cut_for, owners_of
 from dsolver.preconditioners import Chebyshev, Hpcg, Recipe, recipe_of
 from dsolver.problems import Problem
-from dsolver.runtime import DeviceName, connect
+from dsolver.programs import SolveSpec
+from dsolver.runtime import DeviceName, Runtime, connect
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -184,6 +185,48 @@ def planned(
         iterations=iterations,
         seconds=None if bandwidth is None else iterations * moved / bandwidth,
     )
+
+
+def of_spec(spec: SolveSpec, runtime: Runtime, free: tuple[int, ...] = ()) -> Estimate:
+    """The estimate for what a `Solve` is told, on the GPUs of a runtime.
+
+    Args:
+        spec: it.
+        runtime: whose workers they are.
+        free: bytes that each GPU has free.
+    """
+    return planned(
+        spec.hierarchy,
+        spec.preconditioner,
+        runtime.workers,
+        device="cuda",
+        available=free,
+        precond_dtype=spec.precond_dtype,
+    )
+
+
+def check_memory(spec: SolveSpec, runtime: Runtime, old: SolveSpec | None = None) -> None:
+    """Refuse what no GPU could hold before anything is started, or given up of the old system whose place it takes.
+
+    What an old system that needed as much has been given is not asked for again.
+
+    Raises:
+        DeviceMemoryError: the memory of a GPU will not suffice.
+    """
+    if runtime.device != "cuda":
+        return
+    held = None if old is None else of_spec(old, runtime)
+    if held is not None and of_spec(spec, runtime).bytes <= held.bytes:
+        return
+    shortage: str | None = None
+    for reclaim in (False, True):  # before it is refused, all that nothing uses any more is given back
+        free = devices.free_memory_of(runtime.client, runtime.workers, reclaim=reclaim)
+        if held is not None:
+            free = tuple(left + worker.resident for left, worker in zip(free, held.workers, strict=False))
+        shortage = of_spec(spec, runtime, free).shortage
+        if shortage is None:
+            return
+    raise DeviceMemoryError(shortage)
 
 
 def iterations_for(recipe: Recipe, grid: Triple, points: int, rtol: float) -> int:

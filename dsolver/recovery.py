@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, final
@@ -23,6 +22,7 @@ from dsolver.engines.pulse import pulse
 from dsolver.errors import ClusterError, DeviceError
 from dsolver.fetching import Fetched, fetched
 from dsolver.iteration import Progress, State
+from dsolver.notices import warn
 from dsolver.partition import Partition, Triple
 from dsolver.runtime import Runtime
 
@@ -128,10 +128,9 @@ class Keeper:
             self._saved = True
         except OSError as error:
             if not self._warned:
-                warnings.warn(
+                warn(
                     f"the checkpoint {self._checkpoint.path} could not be written: {error}; the solve goes on without",
                     RuntimeWarning,
-                    stacklevel=2,
                 )
             self._warned = True
 

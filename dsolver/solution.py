@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, final
+from typing import Any, Final, final, overload
 
 from dsolver.monitor.notebook import curve, view
 from dsolver.monitor.spans import Exposure, Span
@@ -130,3 +130,35 @@ class Solution:
             f"<Solution {shape}: {self.status} after {self.iterations} iterations, "
             f"‖b - Ax‖/‖b‖ = {self.relative_residual:.2e}, {self.timings['total']:.2f} s on {self.engine}>"
         )
+
+
+@final
+class Solutions(Sequence[Solution]):
+    """The solutions for several right-hand sides, in their order.
+
+    Attributes:
+        x: the solutions as one array of shape (m, nx, ny, nz), when the right-hand sides were one; else a list.
+    """
+
+    def __init__(self, solutions: Sequence[Solution], x: Any) -> None:
+        self._solutions = tuple(solutions)
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self._solutions)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
+    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        return self._solutions[index]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached for every right-hand side."""
+        return all(solution.converged for solution in self)
+
+    def __repr__(self) -> str:
+        good = sum(solution.converged for solution in self)
+        return f"<Solutions: {good} of {len(self)} converged, {sum(s.iterations for s in self)} iterations>"

@@ -300,7 +300,7 @@ def test_what_the_arguments_show_is_refused_before_a_cluster_is_asked(
     def asked(*_: Any, **__: Any) -> Any:
         raise AssertionError("somebody looked for devices")
 
-    monkeypatch.setattr("dsolver.solver.connect", asked)
+    monkeypatch.setattr("dsolver.session.connect", asked)
     arguments, message = BAD[case]
     given: dict[str, Any] = {"problem": PROBLEM, "b": np.ones(GRID)} | arguments
     with pytest.raises(InputError, match=message):

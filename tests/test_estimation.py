@@ -12,7 +12,7 @@ import dsolver
 from dsolver import devices, estimation, problems
 from dsolver.devices import Gpu
 from dsolver.errors import DeviceMemoryError, InputError
-from dsolver.estimation import estimate
+from dsolver.estimation import estimate, of_spec
 from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Multigrid, Recipe
 from dsolver.runtime import Runtime
 
@@ -96,8 +96,8 @@ def test_a_system_that_no_gpu_holds_is_refused_before_set_up(monkeypatch: pytest
     runtime = Runtime(
         engine="resident", device="cuda", kernels="cuda", client=client, workers=("tcp://a:1", "tcp://b:1")
     )
-    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: runtime)
-    monkeypatch.setattr("dsolver.solver.free_memory_of", free)
+    monkeypatch.setattr("dsolver.session.connect", lambda *_, **__: runtime)
+    monkeypatch.setattr("dsolver.devices.free_memory_of", free)
     monkeypatch.setattr(Runtime, "launch", launch)
     with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 2 has 16 MiB free, .* needs .* MiB \(matrices .*use about"):
         dsolver.Solver(problems.hpcg((64, 64, 64)))
@@ -111,12 +111,12 @@ def test_an_update_that_no_gpu_holds_leaves_the_old_system(monkeypatch: pytest.M
     grid = (32, 32, 32)
     there: list[int] = []
     on_cpu = Runtime(engine="resident", device="cpu", kernels="cpu", client=None, workers=())
-    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: on_cpu)
-    monkeypatch.setattr("dsolver.solver.free_memory_of", lambda *_, **__: (there.pop(),))
+    monkeypatch.setattr("dsolver.session.connect", lambda *_, **__: on_cpu)
+    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (there.pop(),))
     with dsolver.Solver(problems.diffusion(grid)) as solver:
         expected = solver.solve(np.ones(grid))
-        solver._runtime = replace(on_cpu, device="cuda")  # of which only the check takes notice
-        few = solver._planned_memory(solver._spec).workers[0]
+        solver._session.runtime = replace(on_cpu, device="cuda")  # of which only the check takes notice
+        few = of_spec(solver._session.spec, solver._session.runtime).workers[0]
         there += [1 << 20, 1 << 20]  # the second time once all that nothing uses is given back
         with pytest.raises(DeviceMemoryError, match=r"GPU 0 of 1 has .* free, but its part of the system needs"):
             solver.update(kappa=np.full(grid, 2.0))
@@ -125,7 +125,7 @@ def test_an_update_that_no_gpu_holds_leaves_the_old_system(monkeypatch: pytest.M
         there += [1 << 28, 1 << 20]  # most of it was waiting for Python's collector
         solver.update(kappa=np.full(grid, 2.0))
         assert not there
-        assert solver._planned_memory(solver._spec).bytes > few.total
+        assert of_spec(solver._session.spec, solver._session.runtime).bytes > few.total
         for kappa in (1.0, 3.0):  # nobody looks for what is there
             solver.update(kappa=kappa)
         np.testing.assert_allclose(3.0 * solver.solve(np.ones(grid)).x, expected.x, rtol=1e-6)

@@ -99,7 +99,7 @@ def uncollected() -> Iterator[None]:
 
 def arrays_of(solver: dsolver.Solver) -> list[weakref.ref[Any]]:
     """The arrays that its program leads to, but those of the user's problem and of kernels that are kept."""
-    job: Any = solver._job
+    job: Any = solver._session.job
     known, found, look = set[int](), [], [job._program]
     while look:
         thing = look.pop()

@@ -29,8 +29,6 @@ ALLOWED = {
             "dsolver.engines.resident",
             "dsolver.runtime",
             "dsolver.containers",
-            "dsolver.api",
-            "dsolver.solver",
             "dsolver.cli",
             "dsolver.monitor",
             "dsolver.cluster",

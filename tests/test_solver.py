@@ -236,8 +236,8 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("dsolver.solver.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
-    monkeypatch.setattr("dsolver.solver.free_memory_of", lambda *_, **__: (1 << 37, 1 << 37))
+    monkeypatch.setattr("dsolver.session.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
+    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (1 << 37, 1 << 37))
     monkeypatch.setattr("dsolver.runtime.Runtime.launch", lambda *_: Job())
     first = Solver(PROBLEM)
     with pytest.raises(ClusterError, match=r"<Solver poisson7 .*> holds the GPUs of this cluster .* close it first"):

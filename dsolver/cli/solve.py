@@ -26,11 +26,11 @@ from dsolver.cli.options import (
 from dsolver.iteration import Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.monitor.spans import Span
+from dsolver.options import PrecondDtype
 from dsolver.ordering import Order
 from dsolver.partition import Box, Triple
 from dsolver.problems import Problem
 from dsolver.solution import Solution
-from dsolver.solver import PrecondDtype
 
 PROBLEMS: Final = {"hpcg": problems.hpcg, "poisson7": problems.poisson7, "poisson27": problems.poisson27}
 

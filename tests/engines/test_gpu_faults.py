@@ -70,7 +70,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The prediction sees more memory than there is."""
-    monkeypatch.setattr("dsolver.solver.free_memory_of", lambda *_, **__: (1 << 50,))
+    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (1 << 50,))
 
 
 def solve(client: Any, grid: tuple[int, int, int] = GRID, **options: Any) -> dsolver.Solution:

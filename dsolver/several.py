@@ -1,0 +1,133 @@
+"""Several right-hand sides: together where there are kernels and memory for it, else one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from dsolver import devices
+from dsolver.conductor import conducted
+from dsolver.errors import InputError
+from dsolver.iteration import Drive
+from dsolver.monitor.watch import Watch
+from dsolver.options import Options
+from dsolver.session import Session
+from dsolver.solution import Solution, Status
+from dsolver.solving import loaded, patience, solution_of, solved
+
+AT_ONCE: Final = 8
+"""Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
+ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
+"""Options that look into one solve."""
+COLUMN_VECTORS: Final = 10
+"""Vectors of the finest level that a right-hand side of several takes: 6 of conjugate gradients, the rest of M."""
+ROUNDED_UP: Final = 1.05
+"""A vector's length over its rows, at most, for chunks whose size matters."""
+SPARE: Final = 0.9
+"""Part of the free memory that may be taken."""
+
+Pairs = Sequence[tuple[Any, Any]]
+"""A right-hand side and a first guess each."""
+
+
+def are_several(b: Any) -> bool:
+    """Whether b is several right-hand sides."""
+    if isinstance(b, list | tuple):
+        return bool(b) and all(hasattr(values, "shape") for values in b)
+    return getattr(b, "ndim", 3) == 4
+
+
+def pairs_of(b: Any, x0: Any) -> Pairs:
+    """Each right-hand side with its first guess.
+
+    Raises:
+        InputError: there are not as many guesses.
+    """
+    if x0 is None or isinstance(x0, str):
+        return [(values, x0) for values in b]
+    if not are_several(x0) or len(x0) != len(b):
+        raise InputError(f"x0 must be {len(b)} guesses like b, a list or an array with one more dimension in front")
+    return list(zip(b, x0, strict=True))
+
+
+def solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for right-hand sides that `dsolver.admission` has seen: as many at once as there is room for, or none.
+
+    Raises:
+        InputError, ClusterError: as of `dsolver.solving.solved`.
+    """
+    reason = why_not_together(session, options)
+    at_once = 1 if reason else min(len(pairs), room(session), AT_ONCE)
+    if at_once < 2:
+        solutions = [solved(session, b, x0, options) for b, x0 in pairs]
+        if len(pairs) < 2:
+            return solutions
+        note = f"solved one after the other: {reason or 'memory is short'}"
+        return [replace(solution, notes=(*solution.notes, note)) for solution in solutions]
+    groups = -(-len(pairs) // at_once)
+    cuts = [len(pairs) * i // groups for i in range(groups + 1)]
+    parts = [pairs[first:last] for first, last in pairwise(cuts)]
+    return [solution for part in parts for solution in solved_together(session, part, options)]
+
+
+def why_not_together(session: Session, options: Options) -> str:
+    """Why several right-hand sides cannot be solved at once; empty if they can."""
+    if session.runtime.engine == "graph":
+        return "engine='graph' has no kernels for several vectors"
+    if not session.recipe.batchable:
+        return f"M={session.recipe} has no kernels for several vectors"
+    if session.spec.lowered:
+        return f"precond_dtype={session.spec.precond_dtype!r} has no kernels for several vectors"
+    asked = [name for name in ALONE if getattr(options, name) is not None]
+    return f"{asked[0]}= looks into one solve" if asked else ""
+
+
+def room(session: Session) -> int:
+    """How many right-hand sides can be solved at once, for the memory that is left and the reach of row numbers."""
+    points = max(chunk.box.points for chunk in session.partition)
+    reach = int(2**31 / (ROUNDED_UP * points))
+    if session.runtime.device != "cuda":
+        return reach
+    free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers))
+    return min(reach, max(session.columns, int(free * SPARE / (8 * COLUMN_VECTORS * ROUNDED_UP * points))))
+
+
+def solved_together(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for several right-hand sides at once."""
+    if len(pairs) == 1:
+        return [solved(session, *pairs[0], options)]
+    with session.in_use():
+        return session.lasting(lambda: _attempt(session, pairs, options))
+
+
+def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for all of them, unless a worker is lost meanwhile."""
+    began, job, tolerances = time.perf_counter(), session.job, options.tolerances()
+    session.widen(len(pairs))
+    loads = []
+    for number, (b, x0) in enumerate(pairs):
+        loads.append(loaded(session, b, x0))
+        job.call("take", number)
+    start = time.perf_counter()
+    together = [replace(load, setup=loads[0].setup, began=began, loaded=start) for load in loads]
+    drives = [Drive(job, tolerances, load.b_norm, patience=patience(session.problem.grid)) for load in together]
+    watch = Watch(session.runtime.client, None)
+    watch.feed.start(what="solve", **session.about)
+    with watch:
+        found = conducted(job, drives)
+        slowest = max(drives, key=lambda drive: len(drive.residuals))
+        watch.end(_of_all(found), len(slowest.residuals) - 1, slowest.true_residual)
+    took = time.perf_counter() - start
+    solutions = []
+    for number, (load, drive, status) in enumerate(zip(together, drives, found, strict=True)):
+        job.call("give", number)
+        solutions.append(solution_of(session, load, drive, load.judged(status, tolerances), took))
+    return solutions
+
+
+def _of_all(statuses: Sequence[Status]) -> str:
+    """Of several: the first that did not converge."""
+    return str(next((status for status in statuses if not status.converged), Status.CONVERGED))
