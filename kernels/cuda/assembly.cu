@@ -239,6 +239,28 @@ extern "C" __global__ void pack_entries(
     entries[i] = {static_cast<unsigned>(start[s] / SLICE), static_cast<unsigned>(column_start[s]), s, shape};
 }
 
+// For each color, the most entry columns that a slice of it has before its upper part begins, and from there on: a block
+// a color. begins (colors + 1): storage slices, the guard being slice 0. 20 bytes a slice.
+extern "C" __global__ void color_columns(
+    const long long* __restrict__ begins, const long long* __restrict__ start, const int* __restrict__ upper, int colors,
+    int* __restrict__ most
+) {
+    __shared__ int shared[2];
+    if (threadIdx.x < 2) shared[threadIdx.x] = 0;
+    __syncthreads();
+    const int color = blockIdx.x;
+    int lower_columns = 0, upper_columns = 0;
+    for (long long s = begins[color] - 1 + threadIdx.x; s < begins[color + 1] - 1; s += blockDim.x) {
+        const int lower = upper[s], width = static_cast<int>((start[s + 1] - start[s]) / SLICE);
+        lower_columns = max(lower_columns, lower);
+        upper_columns = max(upper_columns, width - lower);
+    }
+    atomicMax(shared, lower_columns);
+    atomicMax(shared + 1, upper_columns);
+    __syncthreads();
+    if (threadIdx.x < 2) most[threadIdx.x * colors + color] = shared[threadIdx.x];
+}
+
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
 // to its storage position. 20 bytes a row.
 extern "C" __global__ void storage_order(

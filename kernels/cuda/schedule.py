@@ -32,6 +32,8 @@ NARROW = "_narrow"
 NARROW_COLUMNS, NARROW_SLICES = 2, 4
 """Entry columns that their slices have at most, and slices of a warp, as sweeps.cu says too."""
 CHAINS = 2
+COLOR_THREADS = 256
+"""Of the block that looks at a color's slices."""
 MOST_COLORS = 64
 """Beyond, as in natural order, a color is a thin front already and what it reads is in L2."""
 
@@ -165,19 +167,14 @@ def sweeps(
 
 def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:
     """The colors that have rows, in the order of the forward and of the backward half sweep."""
-    width = (local.start[1:] - local.start[:-1]) // SLICE
+    colors = layout.colors
+    most = cupy.empty((2, colors), dtype=np.int32)
+    begins = cupy.asarray(np.asarray(layout.color_slices, dtype=np.int64))
+    arguments = (begins, local.start, local.upper, np.int32(colors), most)
+    # One launch for all: natural order has thousands of colors.
+    kernel("assembly.cu", "color_columns", local.values.dtype.name)((colors,), (COLOR_THREADS,), arguments)
     ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
-    if not ranges:
-        return [], []
-    parts = local.upper, width - local.upper
-    most = cupy.stack([part[first:last].max().astype(np.int64) for part in parts for _, first, last in ranges]).get()
-    halves = [
-        [
-            Color(number=c, first=first, last=last, columns=int(m))
-            for (c, first, last), m in zip(ranges, half, strict=True)
-        ]
-        for half in np.split(most, 2)
-    ]
+    halves = [[Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges] for half in most.get()]
     return halves[0], halves[1][::-1]
 
 
