@@ -164,7 +164,7 @@ def run(name: str, command: Sequence[str]) -> dict[str, Any]:
         _watch(process, log, record)
     finally:
         _end(process)
-    record.set(ended=time.time(), code=process.returncode, tail=_tail(log))
+    record.set(tail=_tail(log), ended=time.time(), code=process.returncode)  # code last: with it the job has ended
     files, too_large = _packed(folder)
     if too_large:
         too_large = f"in {folder} on worker {worker.address}"
@@ -268,10 +268,11 @@ def _job(name: str, record: Mapping[str, Any], task: str | None) -> Job:
 
 
 def _state(record: Mapping[str, Any], task: str | None) -> str:
-    if record.get("ended") is not None:
+    code = record.get("code")  # written last, and each value by itself
+    if code is not None:
         if record.get("cancel"):
             return "cancelled"
-        return "finished" if record["code"] == 0 else "failed"
+        return "finished" if code == 0 else "failed"
     if task is None or task in ("erred", "forgotten", "released"):
         return "lost"
     return "running" if record.get("started") is not None and task == "processing" else "queued"

@@ -155,3 +155,14 @@ def test_an_unknown_job(address: str) -> None:
     result = call("status", "--scheduler", address, "nobody")
     assert result.exit_code == 2
     assert "knows no job nobody" in result.stderr
+
+
+def test_a_job_whose_record_is_still_being_written_has_not_ended(address: str) -> None:
+    """Its end is there, the exit status is not: who looks just now must not be told that it has failed."""
+    name = good("submit", "--scheduler", address, "--", "solve", "--grid", "8", "8", "8").strip()
+    assert wait_for(address, name, "finished", "failed").state == "finished"
+    with Client(address, set_as_default=False) as client:
+        client.set_metadata([submission.ROOT, name, "code"], None)
+        assert submission.find(client, name).state not in ("finished", "failed", "cancelled")
+        client.set_metadata([submission.ROOT, name, "code"], 0)
+        assert submission.find(client, name).state == "finished"
