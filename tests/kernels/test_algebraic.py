@@ -9,7 +9,7 @@ import pytest
 from dsolver import kernels
 from dsolver.grids import in_lattice_order, numbered
 from dsolver.kernels import algebraic
-from dsolver.kernels.algebraic import Rows
+from dsolver.kernels.algebraic import Rows, spectrum, splitting
 from dsolver.kernels.cpu.team import Team
 from dsolver.partition import Partition
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
@@ -79,12 +79,12 @@ def test_interpolation_keeps_constants_and_the_coarse_matrix_is_galerkins() -> N
 
 @pytest.mark.parametrize("slab", [30, 1000])
 def test_every_point_depends_strongly_on_a_coarse_one(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algebraic, "SLAB", slab)
+    monkeypatch.setattr(splitting, "SLAB", slab)
     _, _, dense = lattice(sigma=0.1)
     below = algebraic.coarser(sparse(dense))
     p = rectangular(below.prolongation, below.matrix.size)
     is_coarse = (p == 1.0).sum(axis=1) * (np.count_nonzero(p, axis=1) == 1) > 0
-    strong = -dense >= algebraic.STRONG * (-dense).max(axis=1, keepdims=True)
+    strong = -dense >= splitting.STRONG * (-dense).max(axis=1, keepdims=True)
     assert (strong[~is_coarse][:, is_coarse].any(axis=1)).all()
 
 
@@ -106,8 +106,8 @@ def test_largest_eigenvalue_comes_from_below() -> None:
 
 @pytest.mark.parametrize("slab", [30, 1000])
 def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algebraic, "SLAB", slab)
-    monkeypatch.setattr(algebraic, "BLOCK", 50)
+    monkeypatch.setattr(splitting, "SLAB", slab)
+    monkeypatch.setattr(spectrum, "BLOCK", 50)
     offsets, weights, _ = lattice()
     around = numbered(np, Partition(GRID), 0, offsets)
     made = []
