@@ -33,18 +33,18 @@ class NullSpace:
     def project(self, b: Field) -> float:
         """Make b consistent. Returns how far it was from that: |n·b| / (‖n‖ ‖b‖), and 0 for a b of zeros."""
         excess, square = self._dots((self._ones, b), (b, b))
-        self._subtract(excess / self._volume, self._volumes, b)
+        self._engine.copy(self._less(b, excess / self._volume, self._volumes), b)
         return abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
 
-    def center(self, x: Field) -> None:
-        """Subtract the mean of x from x."""
+    def centered(self, x: Field) -> Field:
+        """x less its mean, until the next use of this; x stays, so that a solve may be looked at and go on."""
         (total,) = self._dots((self._volumes, x))
-        self._subtract(total / self._volume, self._ones, x)
+        return self._less(x, total / self._volume, self._ones)
 
-    def _subtract(self, factor: float, y: Field, x: Field) -> None:
-        """x -= factor y."""
+    def _less(self, x: Field, factor: float, y: Field) -> Field:
+        """x - factor y, in the work field."""
         self._engine.run(WAXPBY, 1.0, x, -factor, y, self._work)
-        self._engine.copy(self._work, x)
+        return self._work
 
     def _dots(self, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
         scalars = [self._engine.scalar(0.0) for _ in pairs]

@@ -234,10 +234,12 @@ class Solve:
             self.system.clear(values)
 
     def unload(self, name: str) -> Mapping[int, Any]:
-        """b or x as blocks by chunk number. An x that is fixed only up to a constant has mean zero from now on."""
-        if name == "x":
-            self.system.center(self.cg.x)
-        return self._engine.unload(self._field(name), self.layout)
+        """b or x as blocks by chunk number. Of an x that is fixed only up to a constant, the one with mean zero.
+
+        A solve that goes on afterwards does so with the bits that it had.
+        """
+        values = self._field(name)
+        return self._engine.unload(self.system.centered(values) if name == "x" else values, self.layout)
 
     def fill(self, name: str, value: float) -> None:
         """Set every row of b or x to a value."""

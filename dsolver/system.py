@@ -145,10 +145,9 @@ class System:
         if self._problem.rule is not None and self._problem.rule.masked:
             self._rebuilt(Assemble(right=False), x)
 
-    def center(self, x: Field) -> None:
-        """Take the solution with mean zero, where the mean is open."""
-        if self._null_space is not None:
-            self._null_space.center(x)
+    def centered(self, x: Field) -> Field:
+        """The solution with mean zero where the mean is open, else x. x stays; the result does until the next call."""
+        return x if self._null_space is None else self._null_space.centered(x)
 
     def _rebuilt(self, make: Assemble, x: Field) -> None:
         assert self._layout is not None
