@@ -13,6 +13,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.gridlevels import at_level
 from dsolver.grids import in_lattice_order, numbered
 from dsolver.kernels import Backend
 from dsolver.kernels import algebraic as rows_on_host
@@ -20,7 +21,6 @@ from dsolver.kernels.algebraic import Rows
 from dsolver.kernels.contract import (
     CHEBYSHEV,
     COPY,
-    DOT,
     JACOBI,
     PROLONG_ADD,
     RESTRICT_FULL,
@@ -31,6 +31,7 @@ from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
 from dsolver.roughness import jumping
+from dsolver.totals import totals
 
 BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
@@ -92,14 +93,11 @@ def count_of(engine: Engine, made: PerChunk) -> int:
     """How many levels `MakeAlgebraic` has made, the first one included; 0 where rows became too long.
 
     Args:
-        engine: in float64, as counts are. On a GPU a view of another type would read their bits as that.
+        engine: in float64, as counts are.
         made: what was made, on that engine or a view of it.
     """
-    counts, one, parts = engine.per_chunk(_count, made), engine.per_chunk(_one), engine.parts()
-    total = engine.scalar(0.0)
-    engine.run(DOT, counts, one, parts)
-    engine.total(parts, total)
-    return int(engine.read(total)[0])
+    (count,) = totals(engine, engine.per_chunk(_count, made))
+    return int(count)
 
 
 @final
@@ -146,7 +144,7 @@ class MakeAlgebraic:
         inverse = backend.dense_inverse(here, (dense + dense.T) / 2, singular=self.singular)
         made.append(AlgebraicLevel(layout=here, inverse=inverse))
         backend.synchronize()
-        return (*(None,) * self.depth, *made)
+        return at_level(self.depth, *made)
 
 
 def _smoothed(backend: Backend, layout: Layout, a: Rows, team: Team) -> dict[str, Any]:
@@ -159,11 +157,6 @@ def _smoothed(backend: Backend, layout: Layout, a: Rows, team: Team) -> dict[str
 def _count(backend: Backend, _: int, made: tuple[Any, ...]) -> Any:
     """float64 (1,)."""
     return backend.xp.full(1, float(sum(level is not None for level in made)))
-
-
-def _one(backend: Backend, _: int) -> Any:
-    """float64 (1,)."""
-    return backend.xp.ones(1)
 
 
 # -- in a cycle --------------------------------------------------------------------------------------------------------

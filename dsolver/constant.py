@@ -9,6 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.engines.base import Engine, PerChunk
 from dsolver.grids import Coarse, colored, in_lattice_order, stencil_rows
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import GHOST, Coarsening
@@ -16,6 +17,7 @@ from dsolver.kernels.layout import Layout
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil, has_way_down, star_transfer
 from dsolver.partition import Offsets, Partition, Triple
 from dsolver.problems import BOX_OFFSETS
+from dsolver.totals import totals
 
 F64 = npt.NDArray[np.float64]
 
@@ -50,9 +52,8 @@ class MakeFinest:
 
     def __call__(self, backend: Backend, number: int, weights: Any) -> Finest:
         """What they are; weights (K, rows) in any shape, or (K,)."""
-        box, count = self.partition[number].box, len(self.offsets)
-        by_offset = weights if weights.ndim == 1 and weights.size == count else weights.reshape(count, -1)
-        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, by_offset)
+        box = self.partition[number].box
+        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
         lattice = in_lattice_order(backend, box.shape)
         stencil = constant_stencil(lattice, rows, box.lo)
         if stencil is not None and not stencil.fits(backend.dtype):
@@ -61,8 +62,22 @@ class MakeFinest:
         return Finest(layout=layout, stencil=stencil)
 
 
-def way_down(backend: Backend, _: int, stencil: ConstantStencil | None) -> Any:
-    """float64 (1,): 1 if `MakeStarDescent` knows the way to the next coarser level, else 0."""
+def knows_way(engine: Engine, partition: Partition, below: Coarse, stencil: PerChunk) -> bool:
+    """Whether `MakeStarDescent` makes the way from the finest level to the next; the same on every rank.
+
+    Args:
+        engine: of the finest level, in float64.
+        partition: its chunks.
+        below: the next level.
+        stencil: the `ConstantStencil` of every chunk, or None.
+    """
+    if len(partition) > 1 or below.factors != (2, 2, 2):
+        return False
+    return totals(engine, engine.per_chunk(_has_way, stencil)) == (1.0,)
+
+
+def _has_way(backend: Backend, _: int, stencil: ConstantStencil | None) -> Any:
+    """float64 (1,): 1 if it does, else 0."""
     return backend.xp.full(1, float(stencil is not None and has_way_down(stencil)))
 
 

@@ -16,12 +16,9 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.layout import HaloLayout, Layout
-from dsolver.partition import DIRECTIONS, Box, Offsets, Partition, Triple, three
+from dsolver.partition import Box, Offsets, Partition, Triple, three
 from dsolver.problems import numbering
 
-WIDTH: Final = 2
-"""Layers of points around a chunk whose rows its coarse matrix depends on."""
-WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
 THIN: Final = 2
 """A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""
 SMALL_CHUNK: Final = 32**3
@@ -144,13 +141,23 @@ def numbered(xp: Any, partition: Partition, number: int, offsets: Offsets) -> An
     return numbering(xp, box, slots, partition.wrapped(number, offsets)).reshape(nz + 2, ny + 2, nx + 2)
 
 
+def own_number(partition: Partition, number: int) -> int:
+    """The chunk's number; where a level lives whole on every owner, the number of its only chunk."""
+    return 0 if len(partition) == 1 else number
+
+
+def by_offset(weights: Any, offsets: Offsets) -> Any:
+    """Weights as `StencilRows` has them: (K, rows), or (K,) for a constant stencil; they may come in any shape."""
+    return weights if weights.size == len(offsets) and weights.ndim == 1 else weights.reshape(len(offsets), -1)
+
+
 def stencil_rows(xp: Any, partition: Partition, number: int, offsets: Offsets, weights: Any) -> StencilRows:
-    """The matrix rows of a chunk."""
+    """The matrix rows of a chunk: weights (K rows,), offset after offset, or (K,), in any shape."""
     return StencilRows(
         shape=partition[number].box.shape,
         numbering=numbered(xp, partition, number, offsets).reshape(-1),
         offsets=offsets,
-        weights=weights,
+        weights=by_offset(weights, offsets),
     )
 
 
@@ -158,25 +165,6 @@ def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: 
     """What a chunk exchanges of a vector when rows read these offsets."""
     plan = partition.halo_plan(number, offsets)
     return backend.halo_layout(layout, list(plan.sends), list(plan.receives))
-
-
-# -- values of several layers around a chunk ---------------------------------------------------------------------------
-
-
-def shell(partition: Partition, number: int, values: Any) -> list[tuple[int, list[Any]]]:
-    """Per neighbor, the parts of a chunk's values (K, nz, ny, nx) that lie within `WIDTH` layers around it."""
-    box = partition[number].box
-    return [
-        (
-            neighbor,
-            [
-                values[(slice(None), *box.around(piece.box, width=0))]
-                for piece in partition.halo_pieces(neighbor, WIDE)
-                if piece.source == number
-            ],
-        )
-        for neighbor in partition.neighbors(number, WIDE)
-    ]
 
 
 def direct_layout(backend: Backend, sends: list[tuple[int, int]], receives: list[tuple[int, int]]) -> HaloLayout:
@@ -195,38 +183,6 @@ def direct_layout(backend: Backend, sends: list[tuple[int, int]], receives: list
         size=sum(size for _, size in receives) + 2 * guard,
         items=sum(size for _, size in sends),
     )
-
-
-def surrounded(backend: Backend, partition: Partition, number: int, values: Any, halo: Any) -> Any:
-    """A chunk's values (K, nz, ny, nx) with `WIDTH` layers around them, zero outside the domain.
-
-    Args:
-        backend: whose arrays these are.
-        partition: the chunks.
-        number: of the chunk.
-        values: its own.
-        halo: what the neighbors' `shell`s have sent, behind the guard.
-    """
-    box = partition[number].box
-    out = backend.framed(values, WIDTH)
-    first = backend.guard
-    for piece in partition.halo_pieces(number, WIDE):
-        place = out[(slice(None), *box.around(piece.seen, width=WIDTH))]
-        if piece.source == number:
-            place[...] = values[(slice(None), *box.around(piece.box, width=0))]
-        else:
-            place[...] = halo[first : first + place.size].reshape(place.shape)
-            first += place.size
-    return out
-
-
-def received(partition: Partition, number: int, count: int) -> list[tuple[int, int]]:
-    """Per neighbor, how many items of `count` values a point a chunk gets for `surrounded`."""
-    sizes: dict[int, int] = {}
-    for piece in partition.halo_pieces(number, WIDE):
-        if piece.source != number:
-            sizes[piece.source] = sizes.get(piece.source, 0) + count * piece.box.points
-    return sorted(sizes.items())
 
 
 def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:

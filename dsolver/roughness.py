@@ -7,8 +7,8 @@ from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import DOT
 from dsolver.partition import Offsets, Triple
+from dsolver.totals import totals
 
 RATIO: Final = 10.0
 """Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
@@ -35,12 +35,7 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
         weights: float64 (K rows,) of every chunk, offset after offset.
     """
     counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
-    one, parts = engine.per_chunk(_one), engine.parts()
-    jumps, pairs = engine.scalar(0.0), engine.scalar(0.0)
-    for place, scalar in enumerate((jumps, pairs)):
-        engine.run(DOT, counts.at(place), one, parts)
-        engine.total(parts, scalar)
-    found, among = engine.read(jumps, pairs)
+    found, among = totals(engine, counts.at(0), counts.at(1))
     return found / among if among else 0.0
 
 
@@ -62,8 +57,3 @@ class MakeCounts:
             pairs += (less > 0.0).sum()
             jumps += ((less > 0.0) & (more > RATIO * less)).sum()
         return jumps, pairs
-
-
-def _one(backend: Backend, _: int) -> Any:
-    """float64 (1,)."""
-    return backend.xp.ones(1)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver import grids, kernels
-from dsolver.grids import Coarse, colored, numbered, partition_of, surrounded
+from dsolver import grids, kernels, surroundings
+from dsolver.grids import Coarse, colored, numbered, partition_of
 from dsolver.partition import Box, Offsets, Partition, Triple
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
@@ -110,12 +110,12 @@ def test_the_layers_around_a_chunk_are_the_neighbors_values(
 
     for number in range(len(partition)):
         parts = []
-        for neighbor, size in grids.received(partition, number, 2):
-            sent = dict(grids.shell(partition, neighbor, own(neighbor)))[number]
+        for neighbor, size in surroundings.received(partition, number, 2):
+            sent = dict(surroundings.shell(partition, neighbor, own(neighbor)))[number]
             parts.append(np.concatenate([part.reshape(-1) for part in sent]))
             assert parts[-1].size == size
         halo = np.concatenate(parts) if parts else np.zeros(0)
-        found = surrounded(NUMPY, partition, number, own(number), halo)
+        found = surroundings.surrounded(NUMPY, partition, number, own(number), halo)
         assert (found == cut_out(whole, partition, partition[number].box)).all()
 
 

@@ -1,0 +1,94 @@
+"""A chunk of one level: its matrix in storage order, and what it exchanges for it; made from its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from dsolver.grids import colored, halo_layout, own_number, stencil_rows
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.layout import HaloLayout, Layout
+from dsolver.kernels.stencil import ConstantStencil
+from dsolver.partition import Offsets, Partition
+
+AtLevel = tuple[Any, ...]
+"""What is made for a level, at the level's number: engines tell people the number of what an operation belongs to."""
+
+
+def at_level(depth: int, *made: Any) -> AtLevel:
+    """What is made for a level and for those that follow it."""
+    return (*(None,) * depth, *made)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GridLevel:
+    """One level of one chunk.
+
+    Attributes:
+        layout: the storage order of its rows.
+        matrix: the local part of its rows, in the backend's form.
+        halo: what it exchanges when A is applied.
+        halo_matrix: what multiplies that halo.
+    """
+
+    layout: Layout
+    matrix: Any
+    halo: HaloLayout
+    halo_matrix: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLayout:
+    """Makes the storage order of a chunk's rows."""
+
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, number: int) -> Layout:
+        """The layout of a chunk; of the only one where a level lives whole on every owner."""
+        return colored(backend, self.partition, self.partition[own_number(self.partition, number)].box, self.offsets)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLevel:
+    """Makes a level of a chunk from its rows."""
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+
+    def __call__(
+        self, backend: Backend, number: int, layout: Layout, weights: Any, stencil: ConstantStencil | None = None
+    ) -> AtLevel:
+        """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,); what they are, if not stored."""
+        number = own_number(self.partition, number)
+        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
+        made = GridLevel(
+            layout=layout,
+            matrix=backend.matrix(layout, rows, None) if stencil is None else backend.constant_matrix(stencil),
+            halo=halo_layout(backend, layout, self.partition, number, self.offsets),
+            halo_matrix=backend.halo_matrix(layout, rows),
+        )
+        backend.synchronize()
+        return at_level(self.depth, made)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeInverse:
+    """Makes the inverse of a level that is one chunk; of a singular one, but for what rounding has made of its zero."""
+
+    depth: int
+    partition: Partition
+    offsets: Offsets
+    singular: bool
+
+    def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> AtLevel:
+        """A `DenseInverse`."""
+        rows = stencil_rows(backend.xp, self.partition, 0, self.offsets, weights)
+        inverse = backend.dense_inverse(layout, backend.dense_matrix(rows), singular=self.singular)
+        backend.synchronize()
+        return at_level(self.depth, inverse)
