@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
 SOON = 15.0
 """Seconds within which a failure has to reach the client."""
 SLACK = 4 << 20
-"""Bytes that the driver may take for itself. What six systems exchange at set-up is ten times as much."""
+"""Bytes that the driver may take for itself. Six vectors are more, and what six systems exchange ten times as much."""
 
 History = tuple[list[tuple[float, float]], dict[int, Any]]
 
@@ -147,12 +147,30 @@ def test_a_replayed_iteration_allocates_nothing() -> None:
         assert (pool.used_bytes(), pool.total_bytes()) == before
 
 
-def free_bytes() -> int:
-    """What is free of a process's GPU, once CuPy keeps nothing back."""
+def pooled() -> int:
+    """Bytes of CuPy's pool that are in use. What else the pool holds depends on how it has cut its blocks."""
     import cupy
 
-    cupy.get_default_memory_pool().free_all_blocks()
-    return int(cupy.cuda.runtime.memGetInfo()[0])
+    return int(cupy.get_default_memory_pool().used_bytes())
+
+
+def past_the_pool() -> int:
+    """Bytes of a process's GPU that are taken otherwise, by whomever: graphs, streams, what other GPUs write into."""
+    import cupy
+
+    free, whole = cupy.cuda.runtime.memGetInfo()
+    return int(whole - free - cupy.get_default_memory_pool().total_bytes())
+
+
+MEASURES = [
+    pooled,
+    pytest.param(
+        past_the_pool,
+        marks=pytest.mark.skipif(
+            "PYTEST_XDIST_WORKER" in os.environ, reason="looks at a whole GPU, which tests beside this one use: no -n"
+        ),
+    ),
+]
 
 
 def updated_and_solved(solver: dsolver.Solver, times: int) -> None:
@@ -167,28 +185,30 @@ def layered(x: Any, y: Any, z: Any) -> Any:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_updates_and_solves_take_no_more_memory(dtype: Any) -> None:
+def test_updates_and_solves_take_no_more_memory(dtype: Any, measure: Callable[[], int]) -> None:
     problem = dsolver.problems.diffusion(GRID, rough, chunks=CHUNKS)
     with dsolver.Solver(problem, device="cuda", precond_dtype=dtype) as solver:
         updated_and_solved(solver, 2)
-        before = free_bytes()
+        before = measure()
         updated_and_solved(solver, 6)
-        assert free_bytes() >= before - SLACK
+        assert measure() <= before + SLACK
 
 
 @pytest.mark.gpu(2)
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("link", ["", "nccl"])
-def test_updates_and_solves_take_no_more_memory_of_two_gpus(link: str) -> None:
+def test_updates_and_solves_take_no_more_memory_of_two_gpus(link: str, measure: Callable[[], int]) -> None:
     problem = dsolver.problems.diffusion(GRID, rough, chunks=CHUNKS)
     with gpu_cluster(2) as client:
         client.run(set_link, link)
         with dsolver.Solver(problem, client=client, device="cuda") as solver:
             updated_and_solved(solver, 2)
-            before = client.run(free_bytes)
+            before = client.run(measure)
             updated_and_solved(solver, 6)
-            after = client.run(free_bytes)
-    assert all(after[worker] >= free - SLACK for worker, free in before.items())
+            after = client.run(measure)
+    assert all(after[worker] <= taken + SLACK for worker, taken in before.items())
 
 
 def measured(runtime: Runtime) -> tuple[list[Any], list[Any]]:

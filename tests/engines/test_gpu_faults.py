@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -24,6 +25,8 @@ BOUND = 30.0
 GRID = (256, 256, 256)
 LEFT = 300 << 20
 """Bytes that are left free: two of the system's vectors, of which it needs more."""
+REST = 16 << 20
+"""Bytes that are left free during a solve: an eighth of a vector."""
 PAGE = 2 << 20
 SMALL = 8 << 20
 """Bytes that solves before may have left in CuPy's pool. A vector of the system is sixteen times as large."""
@@ -35,6 +38,7 @@ def hog(leave: int) -> None:
     import cupy
 
     runtime = cupy.cuda.runtime
+    gc.collect()
     cupy.get_default_memory_pool().free_all_blocks()
     size = 1 << 40
     while True:  # what is told to be free cannot always be had in one piece
@@ -59,6 +63,25 @@ def pooled() -> int:
     import cupy
 
     return int(cupy.get_default_memory_pool().total_bytes())
+
+
+def used() -> int:
+    """Bytes of CuPy's pool that somebody uses, once what nobody can reach is collected."""
+    import cupy
+
+    gc.collect()
+    return int(cupy.get_default_memory_pool().used_bytes())
+
+
+def await_release(client: Any) -> None:
+    """Wait until nothing of solves before is left: Dask's workers let go of a block when its message has come.
+
+    What goes only after a hog has eaten would be memory that the solve finds.
+    """
+    until = time.monotonic() + BOUND
+    while max(client.run(used).values()) > SMALL:
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +128,12 @@ def test_memory_that_runs_out_during_set_up_is_one_error(client: Any, engine: st
 def test_memory_that_runs_out_during_a_solve_is_one_error(client: Any) -> None:
     """The prediction was right, and then somebody else took what was left."""
     when: list[float] = []
+    await_release(client)
 
     def callback(state: State) -> bool:
         if state.iteration == 3:
             when.append(time.monotonic())
-            client.run(hog, 64 << 20)
+            client.run(hog, REST)
         return state.iteration == 5  # what comes then needs memory for x in the user's order
 
     try:
