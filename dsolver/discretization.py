@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dsolver.boundary import Boundary
 from dsolver.errors import InputError
 from dsolver.kernels.layout import Array
+from dsolver.kernels.views import apart
 from dsolver.partition import Box, Offsets, Partition, Triple
 
 BOX_OFFSETS: Offsets = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
@@ -234,12 +235,12 @@ class Diffusion(Rule):
 
     def weights(self, patch: Patch) -> Array:
         out = patch.xp.zeros((7, *patch.shape))
-        diagonal = out[STAR_OFFSETS.index((0, 0, 0))]
+        diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
         for axis in range(3):
             conductance = self._conductances(patch, axis)
             for side in (0, 1):
                 diagonal += _part(conductance, axis, side)
-                outward = out[STAR_OFFSETS.index(_unit(axis, side))]
+                outward = apart(out[STAR_OFFSETS.index(_unit(axis, side))])
                 outward[...] = -_part(conductance, axis, side)
                 if self._at_edge(patch, axis, side):
                     outward[_end(axis, side)] = 0.0

@@ -7,6 +7,7 @@ from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.views import apart
 from dsolver.partition import Offsets, Triple
 from dsolver.totals import totals
 
@@ -51,8 +52,8 @@ class MakeCounts:
         xp, rows = backend.xp, weights.reshape(len(self.offsets), -1)
         jumps, pairs = xp.zeros(1), xp.zeros(1)
         for x, y, z in AXES:
-            ahead = xp.abs(rows[self.offsets.index((x, y, z))])
-            behind = xp.abs(rows[self.offsets.index((-x, -y, -z))])
+            ahead = xp.abs(apart(rows[self.offsets.index((x, y, z))]))
+            behind = xp.abs(apart(rows[self.offsets.index((-x, -y, -z))]))
             less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
             pairs += (less > 0.0).sum()
             jumps += ((less > 0.0) & (more > RATIO * less)).sum()

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import StencilRows
 from dsolver.kernels.layout import Layout
+from dsolver.kernels.views import apart
 
 Real = npt.NDArray[Any]
 Triple = tuple[int, int, int]
@@ -170,6 +171,7 @@ def _weights(rows: StencilRows) -> list[float] | None:
         if (i, j, k) == (0, 0, 0) or not bool(there.any()):
             out.append(0.0)
             continue
+        values = apart(values)
         first = values[int(there.argmax())]
         if not bool(((values == first) | ~there).all()):
             return None
@@ -183,7 +185,7 @@ def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
     if rows.weights.ndim == 1:
         return float(rows.weights[center]), (0.0,) * 6
     nx, ny, nz = rows.shape
-    values = rows.weights[center].reshape(nz, ny, nx)
+    values = apart(rows.weights[center]).reshape(nz, ny, nx)
     inside = [1 if n > 2 else 0 for n in (nz, ny, nx)]
     base = values[tuple(inside)]
     faces = []
