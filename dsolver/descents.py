@@ -55,6 +55,7 @@ class MakeDescent:
 
     def __call__(self, backend: Backend, number: int, layout: Layout, weights: Any) -> AtLevel:
         """The `Descent` of a chunk whose rows have this layout; weights as from `MakeSurrounded`, or (K,)."""
+        backend.tidy()
         number = own_number(self.partition, number)
         xp, below = backend.xp, self.coarse
         whole = below.gathered

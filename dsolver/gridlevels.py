@@ -64,6 +64,7 @@ class MakeLevel:
         self, backend: Backend, number: int, layout: Layout, weights: Any, stencil: ConstantStencil | None = None
     ) -> AtLevel:
         """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,); what they are, if not stored."""
+        backend.tidy()
         number = own_number(self.partition, number)
         rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
         made = GridLevel(

@@ -101,8 +101,9 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         rows: of that level.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
-    offsets, weights, constant = rows.offsets, rows.weights, rows.constant
+    offsets, weights, constant, singular = rows.offsets, rows.weights, rows.constant, rows.singular
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
+    del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
     view = engine if dtype == "float64" else engine.lowered(dtype)
     found = view.per_chunk(MakeFinest(partition=partition, offsets=offsets), weights)
     layout = found.at("layout")
@@ -116,11 +117,11 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         levels.append(level)
         level.rough = not levels[1:] and not constant and is_rough(engine, offsets, weights)
         if len(partition) == 1 and partition.domain.points <= engine.dense_rows:
-            invert = MakeInverse(depth=depth, singular=rows.singular, **where)
+            invert = MakeInverse(depth=depth, singular=singular, **where)
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
         if levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights):
-            make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=rows.singular, **where)
+            make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=singular, **where)
             if rest := _algebraic(engine, view, level, depth, view.per_chunk(make_rest, layout, weights)):
                 return levels + rest
         below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)
@@ -129,20 +130,22 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             descent = level.descent = view.per_chunk(MakeStarDescent(coarse=below), *what).at(depth)
         else:
             around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
+            del weights
             make = MakeDescent(depth=depth, coarse=below, **where)
             descent = level.descent = view.per_chunk(make, layout, around).at(depth)
             del around
         what = ()
         weights, layout = descent.at("weights"), descent.at("coarse")
         level.descent = view.per_chunk(WithoutWeights(depth=depth), descent).at(depth)
+        del descent
         if below.gathered:
             alone = engine.alone(below.partition.grid)
             layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))
             weights = gathered_rows(engine, alone, below, weights)
             narrow = alone if dtype == "float64" else alone.lowered(dtype)
-            level.gathering = Gathering(view, narrow, below, descent, layout)
+            level.gathering = Gathering(view, narrow, below, level.descent, layout)
             engine, view = alone, narrow
-        level.in_order = view.per_chunk(in_order, layout, descent.at("lattice"))
+        level.in_order = view.per_chunk(in_order, layout, level.descent.at("lattice"))
         partition, offsets, constant = below.partition, BOX_OFFSETS, False
 
 

@@ -202,9 +202,12 @@ class Solve:
             build = spec.build
             of_a = replace(build, hierarchy=build.hierarchy.finest(), products_only=True) if spec.lowered else build
             return _levels(self.system, engine, of_a), []
+        if not spec.lowered:
+            grids = hierarchy.build(engine, _rows(self.system, spec))  # rows that nobody else holds
+            return [grids[0].chunks], grids
         rows = _rows(self.system, spec)
         grids = hierarchy.build(engine, rows, spec.precond_dtype)
-        return [hierarchy.finest(engine, rows) if spec.lowered else grids[0].chunks], grids
+        return [hierarchy.finest(engine, rows)], grids
 
     def _precondition(self, levels: list[PerChunk], grids: list[Level]) -> None:
         engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner

@@ -38,6 +38,8 @@ HALO_WARPS = 4
 """Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
 HOST_THREADS = 8
 """Threads of the host at most that help a GPU's set-up: the GPUs of one host share its cores."""
+IDLE = 0.5
+"""Bytes that CuPy's pool may hold for nobody during set-up, over those that are free beside it."""
 
 
 @final
@@ -84,6 +86,11 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         cupy.cuda.get_current_stream().synchronize()
+
+    def tidy(self) -> None:
+        pool = cupy.get_default_memory_pool()
+        if pool.free_bytes() > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
+            pool.free_all_blocks()
 
     # -- set-up ----------------------------------------------------------------------------------------------------
 
