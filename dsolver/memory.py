@@ -9,6 +9,8 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final, final
 
+import numpy as np
+
 from dsolver.cycle import VISITED
 from dsolver.grids import Coarse, partition_of
 from dsolver.kernels import DENSE_ROWS
@@ -32,11 +34,19 @@ CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """What launches add: the slice's place in two orders and room for a partial sum."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
-STAR_BYTES: Final = 110
-"""The same where the finest level is a constant star on one chunk: coarse rows, and the next level's way down."""
-COARSENING_BYTES: Final = 260
+SINGULAR_BLOCK_BYTES: Final = 32
+"""The same while set-up makes null vectors: two blocks, as arrays and in lattice order."""
+STAR_BYTES: Final = 84
+"""Of each row where the finest level is a constant star on one chunk, during set-up: the next level's way down."""
+COARSENING_BYTES: Final = 264
 """Of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows, what R
 and P are stored as."""
+GHOSTED: Final = 1.03
+"""Points of a chunk with ghost layers over those without, where memory matters."""
+TOLD: Final = 4
+"""Vectors of `kernels/cuda/flow.py`, through which the warps of a small level tell each other what they know."""
+TOLD_ROWS: Final = 1 << 18
+"""Of a level at most that is so small, on a large GPU."""
 WORD_BYTES: Final = 4
 """Of each byte of a halo where GPUs write into each other's memory: words twice as long as values, in two slots."""
 PEER_BLOCK: Final = 8 << 20
@@ -66,7 +76,7 @@ class Bytes:
         halos: what multiplies halos, halo values and what is sent, of all levels.
         vectors: of conjugate gradients and of the preconditioner.
         blocks: a right-hand side or a solution, while it is looked at, brought in and out.
-        finest: the matrix and storage order of the finest level, which are there when set-up needs most.
+        finest: what is there of the finest level when set-up needs most: matrix, storage order, and its rows once more.
         temporary: what set-up needs then beside them.
         words: of each halo, what other GPUs write into, before it is cut from blocks; nothing where there are none.
     """
@@ -150,6 +160,8 @@ def of_chunk(
     value, steps = dtype_bytes, list(pairwise(levels))
     words = [F64 * finest.slots]
     if isinstance(recipe, Hpcg):
+        small = [level.size for level in levels if cuda and level.rows <= TOLD_ROWS]
+        vectors += TOLD * value * sum(small)
         words += [value * slots for level in levels[:-1] for slots in (level.slots, level.slots // 4)]
         vectors += sum(value * (3 * fine.size + 2 * fine.boundary + 2 * coarse.size) for fine, coarse in steps)
         halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
@@ -162,15 +174,19 @@ def of_chunk(
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
     if value != F64 and recipe.lowerable:  # A itself, beside what is stored of it in the other type
-        matrices[0] += finest.matrix + (F64 - value) * finest.entries
+        # With nothing but products, HPCG's V-cycle has A's values in float32 where they are such numbers.
+        exact = isinstance(recipe, Hpcg) and problem.rule is None and _are_float32(problem.weights)
+        matrices[0] += finest.matrix + (0 if exact else (F64 - value) * finest.entries)
         vectors += 2 * value * finest.size
     blocks = FUNCTION_BLOCK_BYTES if isinstance(recipe, Function) else BLOCK_BYTES
+    if problem.singular is not False:
+        blocks = max(blocks, SINGULAR_BLOCK_BYTES)
     return Bytes(
         matrices=tuple(matrices),
         halos=halos,
         vectors=vectors,
         blocks=blocks * finest.rows,
-        finest=finest.matrix,
+        finest=finest.matrix + _rows_again(hierarchy, recipe, finest.rows, lowered=value != F64),
         temporary=_temporary(hierarchy, recipe, finest.rows, cuda=cuda),
         words=tuple(WORD_BYTES * size for size in words) if cuda else (),
     )
@@ -326,18 +342,23 @@ def _way(level: Level, shape: Triple, factors: Triple, colors: Colors, value: in
     return int(restriction + prolongation + coarse * (3 * I32 + 2 * I32))
 
 
+def _rows_again(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, lowered: bool) -> int:
+    """The finest level's rows beside its matrix, while the next level is made: with ghost layers, and for A itself."""
+    if not recipe.galerkin or is_constant(hierarchy):
+        return 0
+    return int(F64 * len(hierarchy.problem.offsets) * rows * (GHOSTED + lowered))
+
+
 def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -> int:
     problem = hierarchy.problem
     count = len(problem.offsets)
     needed = 2 * F64 * rows if cuda else 2 * min(rows, CPU_BATCH) * count * (F64 + I32)
+    constant = is_constant(hierarchy)
     if recipe.galerkin:
         batch = 0 if cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
-        constant = is_constant(hierarchy)
         star = constant and count <= 7 and len(hierarchy.partitions[0]) == 1
-        needed = STAR_BYTES * rows if star else max(needed * (not constant), COARSENING_BYTES * rows + batch)
-    if problem.rule is not None and not is_constant(
-        hierarchy
-    ):  # rows of their own, by themselves and with what lies around, and coefficients
+        needed = STAR_BYTES * rows if star else COARSENING_BYTES * rows + batch
+    elif problem.rule is not None and not constant:  # rows, by themselves and with what lies around, and coefficients
         needed += (2 * F64 * count + 30) * rows
     return needed
 
@@ -416,6 +437,10 @@ def crossing_share(line: int) -> float:
     period = math.lcm(line, SLICE)
     slices = period // SLICE
     return min(slices, period // line - 1) / slices
+
+
+def _are_float32(weights: Sequence[float]) -> bool:
+    return all(float(np.float32(weight)) == weight for weight in weights)
 
 
 def _sides(partition: Partition, number: int, offsets: Offsets) -> tuple[tuple[bool, bool], ...]:

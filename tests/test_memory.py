@@ -144,7 +144,7 @@ def test_every_worker_is_counted_by_itself() -> None:
     assert rest == high
     on_cpu = memory.of_workers(hierarchy, Hpcg(), (0, 1, 2), cuda=False)[0]
     assert low.matrices > on_cpu.matrices
-    assert low.vectors == on_cpu.vectors
+    assert low.vectors > on_cpu.vectors, "what the warps of a small level tell each other"
 
 
 def test_levels_that_live_whole_on_every_worker_count_once_on_each() -> None:
