@@ -4,12 +4,14 @@
     python bench/poisson.py --kappa smooth
     python bench/poisson.py --grid 512 512 512 --grid 1024 1024 1024 --workers 4
     python bench/poisson.py --grid 64 64 64 --workers 2 --device cpu
+    python bench/poisson.py --memory
 
 In this process, or with --workers through Dask on so many GPUs (or CPU workers) of this machine. A solve of a small
 grid before compiles the kernels. b is random; b and kappa are made where they are used, chunk by chunk, before the
 clock runs. kappa: smooth, between e^-1 and e; jumps, 1 or 10^4 in eight large blocks. The residual is ‖b - A x‖ / ‖b‖,
-computed anew from x. Memory is of the GPU that needs most: what `dsolver.estimate` says, and what was taken at most
-from the beginning of the set-up to the end of the first solve, x included.
+computed anew from x. Memory is of the GPU that needs most, b and kappa apart: what `dsolver.estimate` says, and with
+--memory, which costs time, what arrays took at most from the beginning of the set-up to the end of the first solve, x
+included, and what CuPy's pool held for them.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class Site:
         wait(list(blocks.values()))
         return dask_array(partition, blocks, importlib.import_module(self.module).empty((0, 0, 0)))
 
-    def everywhere(self, question: Callable[[], int]) -> list[int]:
+    def everywhere(self, question: Callable[[], Any]) -> list[Any]:
         """What each device's process answers."""
         client = self.runtime.client
         return [question()] if client is None else [*client.run(question).values()]
@@ -94,28 +96,49 @@ class Site:
     def settle(self) -> None:
         """Wait until no device works."""
         if self.runtime.device == "cuda":
-            self.everywhere(left)
+            self.everywhere(settle)
 
 
 def block(make: Callable[[Any, Chunk, Any], Any], module: str, chunk: Chunk, grid: Any) -> Any:
     """A chunk's block, where it is called."""
     made = make(importlib.import_module(module), chunk, grid)
     if module == "cupy":
-        left()  # others read it on other streams
+        settle()  # others read it on other streams
     return made
 
 
-def emptied() -> int:
-    """Bytes free on this process's GPU, once CuPy keeps nothing back."""
-    importlib.import_module("cupy").get_default_memory_pool().free_all_blocks()
-    return left()
+def settle() -> None:
+    """Wait until the GPU of this process does not work."""
+    importlib.import_module("cupy").cuda.Device().synchronize()
 
 
-def left() -> int:
-    """Bytes free on this process's GPU, when its work is done."""
-    cuda = importlib.import_module("cupy").cuda
-    cuda.Device().synchronize()
-    return int(cuda.runtime.memGetInfo()[0])
+class Meter:
+    """CuPy's allocator, which notices what its pool has in use and holds at most, above what there is now."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+        self.used = self.held = 0
+        self.before = pool.used_bytes()
+
+    def __call__(self, size: int) -> Any:
+        memory = self.pool.malloc(size)
+        self.used = max(self.used, self.pool.used_bytes() - self.before)
+        self.held = max(self.held, self.pool.total_bytes() - self.before)
+        return memory
+
+
+def meter() -> None:
+    """Begin to look."""
+    cupy = importlib.import_module("cupy")
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    cupy.cuda.set_allocator(Meter(pool))
+
+
+def metered() -> tuple[int, int]:
+    """Bytes in use and held at most since then."""
+    found = importlib.import_module("cupy").cuda.get_allocator()
+    return found.used, found.held
 
 
 def problem_of(grid: Any, bc: str, kappa: Any) -> problems.Problem:
@@ -139,8 +162,9 @@ def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
         f"of which {max(worker.resident for worker in expected.workers) / 1e9:.2f} GB stay",
         flush=True,
     )
-    gpu = runtime.device == "cuda"
-    before = site.everywhere(emptied) if gpu else []
+    metering = options.memory and runtime.device == "cuda"
+    if metering:
+        site.everywhere(meter)
     began = time.perf_counter()
     with dsolver.Solver(problem, **where) as solver:
         site.settle()
@@ -148,11 +172,11 @@ def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
         solution = solver.solve(b, rtol=options.rtol)
         site.settle()
         done = time.perf_counter()
-        taken = [free - now for free, now in zip(before, site.everywhere(left) if gpu else [], strict=True)]
+        taken = max(site.everywhere(metered)) if metering else ()
         print(
             f"    set-up {made - began:.3f} s + solve {done - made:.3f} s = {done - began:.3f} s, "
             f"{solution.iterations} iterations, {solution.status}, residual {solution.relative_residual:.1e}"
-            + (f", took {max(taken) / 1e9:.2f} GB" if gpu else ""),
+            + (", {:.2f} GB in use, {:.2f} held".format(*(size / 1e9 for size in taken)) if metering else ""),
             flush=True,
         )
         del solution
@@ -182,6 +206,7 @@ def main() -> None:
     parser.add_argument("--precond-dtype", default="float64")
     parser.add_argument("--rtol", type=float, default=1e-8)
     parser.add_argument("--workers", type=int, help="through Dask")
+    parser.add_argument("--memory", action="store_true", help="look at what is taken of the GPU")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options = parser.parse_args()
     with open_client(ClusterOptions(workers=options.workers, device=options.device)) as client:
