@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from dsolver.errors import InconsistentWarning
 from dsolver.iteration import Tolerances
 from dsolver.notices import warn
+from dsolver.nullspace import CONSISTENT, Excess
 from dsolver.solution import Status
 
-CONSISTENT: Final = 1e-10
-"""How large n·b / (‖n‖ ‖b‖) may be without a word where A n = 0: far above rounding, far below a forgotten flux."""
 
-
-def warn_inconsistent(inconsistency: float) -> None:
-    """Tell that there was no solution for the b that was given.
-
-    Args:
-        inconsistency: the length of the part that no x can reach over that of b.
-    """
-    if inconsistency > CONSISTENT:
-        warn(
-            f"the right-hand side has no solution: constants solve A x = 0, and the sum of b should be zero but is "
-            f"{inconsistency:.1e} of ‖1‖ ‖b‖. A constant was subtracted from the source. Check that it and the fluxes "
-            f"through the boundary balance",
-            InconsistentWarning,
+def warn_inconsistent(excess: Excess) -> None:
+    """Tell that there was no solution for the b that was given."""
+    if excess.part <= CONSISTENT:
+        return
+    if excess.cell is None:
+        what = (
+            f"constants solve A x = 0, and the sum of b should be zero but is {excess.part:.1e} of ‖1‖ ‖b‖. A constant "
+            f"was subtracted from the source"
         )
+    else:
+        what = (
+            f"in closed regions constants solve A x = 0, and the sum of b should be zero, but it is not in "
+            f"{excess.regions} of {excess.closed}; in the worst, that of cell {excess.cell}, it is {excess.worst:.1e} "
+            f"of ‖1‖ ‖b‖. A constant was subtracted from the source in each"
+        )
+    warn(
+        f"the right-hand side has no solution: {what}. Check that it and the fluxes through the boundary balance",
+        InconsistentWarning,
+    )
 
 
 def for_all_of_b(status: Status, inconsistency: float, b_norm: float, tolerances: Tolerances) -> Status:

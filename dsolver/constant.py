@@ -45,10 +45,17 @@ class Finest:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeFinest:
-    """Looks at a chunk's rows."""
+    """Looks at a chunk's rows.
+
+    Attributes:
+        partition: the chunks.
+        offsets: of the rows' columns.
+        stored: whether rows are to be stored even if they are all the same.
+    """
 
     partition: Partition
     offsets: Offsets
+    stored: bool = False
 
     def __call__(self, backend: Backend, number: int, weights: Any) -> Finest:
         """What they are; weights (K, rows) in any shape, or (K,)."""
@@ -56,7 +63,7 @@ class MakeFinest:
         rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
         lattice = in_lattice_order(backend, box.shape)
         stencil = constant_stencil(lattice, rows, box.lo)
-        if stencil is not None and not stencil.fits(backend.dtype):
+        if stencil is not None and (self.stored or not stencil.fits(backend.dtype)):
             stencil = None
         layout = colored(backend, self.partition, box, self.offsets) if stencil is None else lattice
         return Finest(layout=layout, stencil=stencil)

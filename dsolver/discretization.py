@@ -246,11 +246,12 @@ class Diffusion(Rule):
                     outward[_end(axis, side)] = 0.0
         self._add_sigma(patch, diagonal)
         solid = self.solid(patch)
-        if solid is not None:
+        bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
+        if bool(bare.any()):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
             z, y, x = self._sizes(patch)
             like = max(value or 0.0 for value in self.kappa) or 1.0
-            diagonal[...] = patch.xp.where(solid, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+            diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
 
     def source(self, patch: Patch) -> Source:

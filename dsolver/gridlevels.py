@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from dsolver.grids import colored, halo_layout, own_number, stencil_rows
@@ -75,6 +75,25 @@ class MakeLevel:
         )
         backend.synchronize()
         return at_level(self.depth, made)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RaisedRows:
+    """Makes rows whose diagonal is multiplied by factors."""
+
+    offsets: Offsets
+
+    def __call__(self, _: Backend, __: int, weights: Any, factors: Any) -> Any:
+        """float64 (K rows,), of weights likewise and a block of factors."""
+        made = weights.copy()
+        made.reshape(len(self.offsets), -1)[self.offsets.index((0, 0, 0))] *= factors.T.reshape(-1)
+        return made
+
+
+def raised_level(backend: Backend, _: int, level: GridLevel, factors: Any) -> AtLevel:
+    """The finest level of a chunk likewise. The other entries are those of the level that is given."""
+    return at_level(0, replace(level, matrix=backend.scale_diagonal(level.matrix, factors)))
 
 
 @final

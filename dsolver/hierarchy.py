@@ -15,7 +15,7 @@ from dsolver.constant import MakeFinest, MakeStarDescent, knows_way
 from dsolver.descents import MakeDescent, WithoutWeights, in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.gathering import Gathering, gathered_rows
-from dsolver.gridlevels import MakeInverse, MakeLayout, MakeLevel
+from dsolver.gridlevels import MakeInverse, MakeLayout, MakeLevel, RaisedRows, raised_level
 from dsolver.grids import Coarse, partition_of
 from dsolver.partition import Offsets, Partition
 from dsolver.problems import BOX_OFFSETS
@@ -36,6 +36,7 @@ class Level:
         inverse: a `DenseInverse` on the coarsest level, else None.
         descent: the `Descent` of every chunk, None on the coarsest level.
         star: whether that is a `dsolver.constant.StarDescent` instead.
+        exact: of the finest level, `chunks` with the problem's own matrix; theirs may have a raised diagonal.
         algebraic: whether the level has no lattice: `chunks` and `descent` are its `dsolver.algebraic.AlgebraicLevel`.
         gathering: where the next level lives whole on every owner while this one is distributed, else None.
         in_order: from the next level's storage order to the lattice's, on that level's engine.
@@ -47,6 +48,7 @@ class Level:
         self.partition = partition
         self.offsets = offsets
         self.chunks = chunks
+        self.exact = chunks
         self.inverse: PerChunk | None = None
         self.descent: PerChunk | None = None
         self.star = False
@@ -75,7 +77,9 @@ class Rows:
         offsets: of the columns.
         weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
         constant: whether it is one.
-        singular: whether a vector of ones, on all rows or on a region of them, is in the null space.
+        singular: whether the vector of ones on all rows is in the null space.
+        raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
+            of regions of rows; None for ones.
     """
 
     partition: Partition
@@ -83,12 +87,18 @@ class Rows:
     weights: PerChunk
     constant: bool
     singular: bool = False
+    raised: PerChunk | None = None
+
+    def look(self) -> MakeFinest:
+        """What looks at a chunk's rows."""
+        partition = partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)
+        return MakeFinest(partition=partition, offsets=self.offsets, stored=self.raised is not None)
 
 
 def finest(engine: Engine, rows: Rows) -> PerChunk:
     """The finest `GridLevel` of every chunk, in the storage order that `build` chooses, by itself."""
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
-    found = engine.per_chunk(MakeFinest(partition=partition, offsets=rows.offsets), rows.weights)
+    found = engine.per_chunk(rows.look(), rows.weights)
     make = MakeLevel(depth=0, partition=partition, offsets=rows.offsets)
     return engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
 
@@ -102,10 +112,11 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
     offsets, weights, constant, singular = rows.offsets, rows.weights, rows.constant, rows.singular
+    look, raised = rows.look(), rows.raised
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
     del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
     view = engine if dtype == "float64" else engine.lowered(dtype)
-    found = view.per_chunk(MakeFinest(partition=partition, offsets=offsets), weights)
+    found = view.per_chunk(look, weights)
     layout = found.at("layout")
     what: tuple[PerChunk, ...] = (found.at("stencil"),)
     levels: list[Level] = []
@@ -114,6 +125,9 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         where: dict[str, Any] = {"partition": partition, "offsets": offsets}
         chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights, *what).at(depth)
         level = Level(view, partition, offsets, chunks)
+        if raised is not None:
+            weights = engine.per_chunk(RaisedRows(offsets=offsets), weights, raised)
+            level.chunks, raised = view.per_chunk(raised_level, chunks, raised).at(depth), None
         levels.append(level)
         level.rough = not levels[1:] and not constant and is_rough(engine, offsets, weights)
         if len(partition) == 1 and partition.domain.points <= engine.dense_rows:

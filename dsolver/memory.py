@@ -18,12 +18,13 @@ from dsolver.kernels.layout import SLICE
 from dsolver.levels import Hierarchy
 from dsolver.partition import Offsets, Partition, Triple
 from dsolver.preconditioners import Chebyshev, Function, Hpcg, Recipe
-from dsolver.problems import BOX_OFFSETS
+from dsolver.problems import BOX_OFFSETS, Problem
 
 F64: Final = 8
 I32: Final = 4
 CG_VECTORS: Final = 6
 NULL_VECTORS: Final = 3
+"""Of what is known of null vectors. Where there may be many, a work field and at most 21 bytes for each sorted cell."""
 BLOCK_BYTES: Final = 18
 """Of each row: a chunk's part of the solution and of the whole array, and whether b is finite."""
 FUNCTION_BLOCK_BYTES: Final = 34
@@ -151,7 +152,8 @@ def of_chunk(
     """
     levels = levels_of(hierarchy, recipe, number, cuda=cuda, value=dtype_bytes if recipe.lowerable else F64)
     problem, finest = hierarchy.problem, levels[0]
-    vectors = F64 * finest.size * (CG_VECTORS + (0 if problem.singular is False else NULL_VECTORS))
+    null_vectors = 0 if problem.singular is False else NULL_VECTORS + may_close(problem)
+    vectors = F64 * finest.size * (CG_VECTORS + null_vectors)
     for level in levels:
         if level.whole and not first:
             level.clear()
@@ -167,6 +169,7 @@ def of_chunk(
         halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
     elif recipe.galerkin:
         vectors += sum(value * (fine.size * (not fine.star) + 3 * coarse.size) for fine, coarse in steps)
+        vectors += value * finest.size * may_close(problem)
         if not finest.star and (problem.rule is not None or problem.coefficients):  # may be rough: `dsolver.roughness`
             vectors += value * (finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1]))
         halos += sum(3 * level.halo for level in levels[:-1])
@@ -361,6 +364,11 @@ def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -
     elif problem.rule is not None and not constant:  # rows, by themselves and with what lies around, and coefficients
         needed += (2 * F64 * count + 30) * rows
     return needed
+
+
+def may_close(problem: Problem) -> bool:
+    """Whether there may be closed regions, for which the finest level's diagonal is stored twice."""
+    return problem.singular is None and problem.rule is not None and problem.rule.masked
 
 
 def is_constant(hierarchy: Hierarchy) -> bool:

@@ -1,26 +1,63 @@
-"""Systems that fix their solution only up to a constant, on the whole grid or on one region of its cells."""
+"""Systems that fix their solution only up to a constant, on the whole grid or on each of several regions of cells."""
 
 from __future__ import annotations
 
-from typing import final
+from dataclasses import dataclass
+from typing import Final, Protocol, final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Field
+from dsolver.engines.base import Engine, Field, Parts
 from dsolver.kernels.contract import WAXPBY
+from dsolver.partition import Triple
+
+CONSISTENT: Final = 1e-10
+"""How large n·b / (‖n‖ ‖b‖) may be without a word where A n = 0: far above rounding, far below a forgotten flux."""
 
 
 @final
-class NullSpace:
-    """The vector n of ones on a region and zeros elsewhere, with A n = 0.
+@dataclass(frozen=True, kw_only=True)
+class Excess:
+    """What of a right-hand side no x can reach.
 
-    A x = b has solutions only if n·b = 0. Where b = f V comes from a source f on cells of volume V, a constant is
-    subtracted from f in the region; and of all solutions the one is taken whose mean there, weighted by volume, is 0.
+    Attributes:
+        closed: how many regions have a constant of their own that nothing fixes; the whole grid may be one.
+        part: the length of what cannot be reached over that of all of b.
+        regions: in how many regions |n·b| / (‖n‖ ‖b‖) is more than `CONSISTENT`.
+        worst: the largest of these numbers.
+        cell: a cell of that region; None where there is only one region, the whole grid.
+    """
+
+    closed: int = 0
+    part: float = 0.0
+    regions: int = 0
+    worst: float = 0.0
+    cell: Triple | None = None
+
+
+class NullSpace(Protocol):
+    """Vectors n of ones on a region and zeros elsewhere, with A n = 0, of one region or of several.
+
+    A x = b has solutions only if n·b = 0 for each of them. Where b = f V comes from a source f on cells of volume V, a
+    constant is subtracted from f in each region; and of all solutions the one is taken whose mean there, weighted by
+    volume, is 0.
+    """
+
+    def project(self, b: Field) -> Excess:
+        """Make b consistent. Returns how far it was from that."""
+
+    def centered(self, x: Field) -> Field:
+        """x less its mean in each region, until the next use of this. x stays: a solve may be looked at and go on."""
+
+
+@final
+class Constants(NullSpace):
+    """The vector of ones on the whole grid.
 
     Args:
         engine: runs the kernels.
         ones: n.
-        volumes: of the cells, zero where n is.
+        volumes: of the cells.
         work: a field like them that nobody else uses.
     """
 
@@ -28,17 +65,18 @@ class NullSpace:
         self._engine = engine
         self._ones, self._volumes, self._work = ones, volumes, work
         self._parts = engine.parts()
-        self._count, self._volume = self._dots((ones, ones), (ones, volumes))
+        self._count, self._volume = dots(engine, self._parts, (ones, ones), (ones, volumes))
 
-    def project(self, b: Field) -> float:
-        """Make b consistent. Returns how far it was from that: |n·b| / (‖n‖ ‖b‖), and 0 for a b of zeros."""
-        excess, square = self._dots((self._ones, b), (b, b))
+    def project(self, b: Field) -> Excess:
+        """As in `NullSpace`."""
+        excess, square = dots(self._engine, self._parts, (self._ones, b), (b, b))
         self._engine.copy(self._less(b, excess / self._volume, self._volumes), b)
-        return abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
+        part = abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
+        return Excess(closed=1, part=part, regions=int(part > CONSISTENT), worst=part)
 
     def centered(self, x: Field) -> Field:
-        """x less its mean, until the next use of this; x stays, so that a solve may be looked at and go on."""
-        (total,) = self._dots((self._volumes, x))
+        """As in `NullSpace`."""
+        (total,) = dots(self._engine, self._parts, (self._volumes, x))
         return self._less(x, total / self._volume, self._ones)
 
     def _less(self, x: Field, factor: float, y: Field) -> Field:
@@ -46,8 +84,10 @@ class NullSpace:
         self._engine.run(WAXPBY, 1.0, x, -factor, y, self._work)
         return self._work
 
-    def _dots(self, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
-        scalars = [self._engine.scalar(0.0) for _ in pairs]
-        for (x, y), scalar in zip(pairs, scalars, strict=True):
-            self._engine.dot(x, y, self._parts, scalar)
-        return self._engine.read(*scalars)
+
+def dots(engine: Engine, parts: Parts, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
+    """Dot products."""
+    scalars = [engine.scalar(0.0) for _ in pairs]
+    for (x, y), scalar in zip(pairs, scalars, strict=True):
+        engine.dot(x, y, parts, scalar)
+    return engine.read(*scalars)

@@ -191,7 +191,8 @@ def diffusion(
     Where neither a boundary condition nor σ fixes the constant (Neumann or periodic on all sides), f must have the
     integral that the fluxes ask for. A constant is subtracted from it where it has not, with a warning beyond rounding,
     and of all solutions the one with mean zero (by volume, over the cells that are not masked) is returned. Where cells
-    are masked this holds for one region that is cut off from all that would fix it; several are refused.
+    are masked, all this holds for each closed region by itself: cells that hang together and are cut off from all that
+    would fix them, as the pockets of a porous medium are, however many. `Solution.closed_regions` counts them.
 
     Args:
         grid: cells along x, y, z.

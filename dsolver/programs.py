@@ -24,6 +24,7 @@ from dsolver.kernels import Backend
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
+from dsolver.nullspace import Excess
 from dsolver.operator import Operator
 from dsolver.partition import Partition
 from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
@@ -119,6 +120,7 @@ def _rows(system: System, spec: SolveSpec) -> Rows:
         weights=weights,
         constant=problem.rule is None,
         singular=system.singular,
+        raised=system.raised,
     )
 
 
@@ -138,7 +140,7 @@ class Solve:
 
     cg: ConjugateGradient
     preconditioner: Preconditioner | None
-    _inconsistency: float
+    _excess: Excess
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
@@ -160,14 +162,14 @@ class Solve:
         self.cg.preconditioner = self.preconditioner = None
         del self.cg.operator, self.operator  # A is built anew, too: never two of them
         del self._levels, self._grids, self._batch
-        inconsistency = self._inconsistency
+        excess = self._excess
         self._begin(spec)
-        self._inconsistency = inconsistency
+        self._excess = excess
 
     def _begin(self, spec: SolveSpec) -> None:
         self._batch: Batch | None = None
         self._spec = spec
-        self._inconsistency = 0.0
+        self._excess = Excess()
         rule = spec.hierarchy.problem.rule
         self._coefficients = () if rule is None else rule.loaded
         self.system = System(self._engine, spec.hierarchy.problem, spec.hierarchy.partitions[0])
@@ -204,7 +206,7 @@ class Solve:
             return _levels(self.system, engine, of_a), []
         if not spec.lowered:
             grids = hierarchy.build(engine, _rows(self.system, spec))  # rows that nobody else holds
-            return [grids[0].chunks], grids
+            return [grids[0].exact], grids
         rows = _rows(self.system, spec)
         grids = hierarchy.build(engine, rows, spec.precond_dtype)
         return [hierarchy.finest(engine, rows)], grids
@@ -232,7 +234,7 @@ class Solve:
         values = self._field(name)
         self._engine.load(blocks, self.layout, values)
         if name == "b":
-            self._inconsistency = self.system.assemble(values)
+            self._excess = self.system.assemble(values)
         else:
             self.system.clear(values)
 
@@ -257,9 +259,13 @@ class Solve:
         """b = A x."""
         self.operator.apply(self.cg.x, self.cg.b)
 
-    def inconsistency(self) -> float:
-        """How inconsistent the b that was loaded was: |n·b| / (‖n‖ ‖b‖) for a system with A n = 0, else 0."""
-        return self._inconsistency
+    def excess(self) -> Excess:
+        """What no x can reach of the b that was loaded."""
+        return self._excess
+
+    def closed_regions(self) -> int:
+        """How many regions have a constant of their own that nothing fixes; the whole grid may be one."""
+        return self.system.closed_regions
 
     def norms(self) -> tuple[float, float]:
         """(‖b‖, ‖x‖)."""

@@ -1,4 +1,6 @@
-"""Which cells hang together, and which of their regions nothing fixes: found where the cells are, chunk by chunk.
+"""Which cells hang together, and which of their regions are closed: found where the cells are, chunk by chunk.
+
+Closed regions touch no boundary and have no σ that would fix the constant in them.
 
 Every cell begins with a label of its own and takes the smallest of those that it is coupled to, inside the chunk as
 often as it takes, then across chunks by exchanges, until nothing changes.
@@ -13,8 +15,7 @@ import numpy as np
 
 from dsolver.coefficients import Coefficients
 from dsolver.discretization import Patch, Rule
-from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.errors import InputError
+from dsolver.engines.base import Engine, Field
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import WAXPBY
 
@@ -35,7 +36,7 @@ class FirstLabels:
     def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
         xp = patch.xp
-        labels = xp.where(self.rule.grounded(patch), GROUNDED, _rows(patch) + 1.0)
+        labels = xp.where(self.rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
         solid = self.rule.solid(patch)
         return (labels if solid is None else xp.where(solid, SOLID, labels)).T
 
@@ -55,12 +56,10 @@ class Spread:
         linked = [self.rule.linked(patch, axis) for axis in range(3)]
         for axis in range(3):
             for side in (0, 1):
-                layer = [slice(1, -1)] * 3
-                layer[2 - axis] = slice(0, 1) if side == 0 else slice(-1, None)
-                end = [slice(None)] * 3
-                end[2 - axis] = slice(0, 1) if side == 0 else slice(-1, None)
-                here = labels[tuple(end)]
-                here[...] = xp.where(linked[axis][tuple(end)], xp.minimum(here, around[tuple(layer)]), here)
+                end = layer(axis, side)
+                here = labels[end]
+                beyond = around[layer(axis, side, slice(1, -1))]
+                here[...] = xp.where(linked[axis][end], xp.minimum(here, beyond), here)
         while True:
             before = labels.copy()
             for axis in range(3):
@@ -71,61 +70,37 @@ class Spread:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Marked:
-    """Ones where a label says so and zeros elsewhere.
+class Grounded:
+    """Ones where a cell's row is grounded by itself and zeros elsewhere."""
 
-    Attributes:
-        what: "grounded" cells; those with the "first" label of a region that is not grounded; all cells of such, which
-            are "floating".
-    """
-
-    what: str
+    rule: Rule
 
     def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
-        labels = patch.own[LABELS]
-        if self.what == "grounded":
-            marked = labels == GROUNDED
-        elif self.what == "first":
-            marked = labels == _rows(patch) + 1.0
-        else:
-            marked = (labels > GROUNDED) & (labels < SOLID)
-        return marked.astype(np.float64).T
+        return self.rule.grounded(patch).astype(np.float64).T
 
 
-def floating(engine: Engine, coefficients: Coefficients, rule: Rule, *, connected: bool) -> PerChunk | None:
-    """Blocks of ones on the region whose solution nothing fixes and zeros elsewhere; None where all are fixed.
+def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
+    """Whether there is a cell that is grounded."""
+    work = coefficients.field()
+    coefficients.fill(work, coefficients.per_chunk(Grounded(rule=rule)))
+    return _square(engine, work) > 0.0
+
+
+def labelled(engine: Engine, coefficients: Coefficients, rule: Rule) -> Field:
+    """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one.
 
     Args:
         engine: runs the kernels.
         coefficients: prepared.
         rule: of the rows.
-        connected: whether all cells are known to hang together.
-
-    Raises:
-        InputError: there are several such regions.
     """
     labels, work = coefficients.field(), coefficients.field()
     coefficients.fill(labels, coefficients.per_chunk(FirstLabels(rule=rule)))
-
-    def count(what: str) -> int:
-        coefficients.fill(work, coefficients.per_chunk(Marked(what=what), {LABELS: labels}))
-        return int(_square(engine, work))
-
-    if connected:
-        regions = 0 if count("grounded") else 1
-    else:
-        alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
-        while _changed(engine, coefficients, rule, labels, work) and not alone:
-            pass
-        regions = count("first")
-    if regions > 1:
-        raise InputError(
-            f"{regions} regions of cells are connected neither to each other nor to a Dirichlet or Robin face, and "
-            f"sigma is zero in them, so each has a constant of its own that nothing fixes: mask the small ones, which "
-            f"scipy.ndimage.label finds, or give them a small sigma"
-        )
-    return coefficients.per_chunk(Marked(what="floating"), {LABELS: labels}) if regions else None
+    alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
+    while _changed(engine, coefficients, rule, labels, work) and not alone:
+        pass
+    return labels
 
 
 def _changed(engine: Engine, coefficients: Coefficients, rule: Rule, labels: Field, work: Field) -> bool:
@@ -144,7 +119,14 @@ def _square(engine: Engine, x: Field) -> float:
     return engine.read(square)[0]
 
 
-def _rows(patch: Patch) -> Any:
+def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
+    """Index of the first (side 0) or last (side 1) layer along an axis; across: along the others."""
+    end = slice(0, 1) if side == 0 else slice(-1, None)
+    z, y, x = (end if i == 2 - axis else across for i in range(3))
+    return z, y, x
+
+
+def rows(patch: Patch) -> Any:
     """The number of each cell in the whole grid: float64 (nz, ny, nx)."""
     nx, ny, _ = patch.partition.grid
     x, y, z = (

@@ -98,6 +98,18 @@ class Session:
         return self._job
 
     @property
+    def closed_regions(self) -> int:
+        """How many regions have a constant of their own that nothing fixes; the whole grid may be one.
+
+        Raises:
+            InputError: the session is closed, or in use.
+        """
+        if self.problem.singular is False:
+            return 0
+        with self.in_use():
+            return int(self.job.call("closed_regions"))
+
+    @property
     def about(self) -> dict[str, Any]:
         """For a feed of events: the problem, where it is solved, and what an iteration moves."""
         return {"problem": self.problem.name, **self.runtime.about(self.spec)}

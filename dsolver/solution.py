@@ -83,6 +83,8 @@ class Solution:
         timings: seconds of "setup" (0 where an earlier solve of the same `Solver` has paid for it), "load", "solve" and
             "total".
         engine: the engine, device and number of workers that ran it, and what carried values between them.
+        closed_regions: how many regions have a constant of their own that no boundary and no σ fixes; the whole grid
+            may be one. In each x has mean zero.
         spans: what ran when in the newest measured iterations; see `dsolver.monitor.spans`. Empty where a solve was too
             short to be measured unasked.
         exposure: how much communication they left exposed, in total and by level; None where none was measured.
@@ -97,6 +99,7 @@ class Solution:
     b_norm: float
     timings: Mapping[str, float]
     engine: str
+    closed_regions: int = 0
     spans: tuple[Span, ...] = field(default=(), repr=False)
     exposure: Exposure | None = None
     notes: tuple[str, ...] = ()

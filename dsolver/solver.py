@@ -41,6 +41,15 @@ class Solver:
         """The system that is set up."""
         return self._session.problem
 
+    @property
+    def closed_regions(self) -> int:
+        """How many regions have a constant of their own that no boundary and no σ fixes; the whole grid may be one.
+
+        Raises:
+            InputError: this Solver is closed, or solving.
+        """
+        return self._session.closed_regions
+
     def __repr__(self) -> str:
         return repr(self._session)
 

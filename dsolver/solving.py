@@ -16,6 +16,7 @@ from dsolver.errors import InputError
 from dsolver.iteration import PATIENCE, Drive, Tolerances
 from dsolver.monitor.watch import Watch
 from dsolver.notices import warn
+from dsolver.nullspace import Excess
 from dsolver.options import Options
 from dsolver.partition import Triple
 from dsolver.preconditioners import Function
@@ -35,7 +36,7 @@ class Load:
     Attributes:
         right: it.
         guess: where the solve begins.
-        inconsistency: the length of what no x can reach over that of b.
+        excess: what no x can reach of it.
         b_norm: the length of the rest.
         setup: seconds of a set-up that this solve is the first to use.
         began: when it was about to be loaded, by `time.perf_counter`.
@@ -44,7 +45,7 @@ class Load:
 
     right: Container
     guess: Guess
-    inconsistency: float
+    excess: Excess
     b_norm: float
     setup: float
     began: float
@@ -52,7 +53,7 @@ class Load:
 
     def judged(self, status: Status, tolerances: Tolerances) -> Status:
         """How a solve has ended for all of b, when it has ended so for what x can reach."""
-        return for_all_of_b(status, self.inconsistency, self.b_norm, tolerances)
+        return for_all_of_b(status, self.excess.part, self.b_norm, tolerances)
 
 
 def solved(session: Session, b: Any, x0: Any, options: Options) -> Solution:
@@ -85,8 +86,8 @@ def loaded(session: Session, b: Any, x0: Any) -> Load:
     if isinstance(session.recipe, Function):
         session.recipe.host = right.host
     job.load("b", right.blocks())
-    inconsistency = 0.0 if session.problem.singular is False else float(job.call("inconsistency"))
-    warn_inconsistent(inconsistency)
+    excess = Excess() if session.problem.singular is False else job.call("excess")
+    warn_inconsistent(excess)
     session.begin(guess)
     b_norm, x_norm = job.call("norms")
     _check_norms(b_norm, x_norm)
@@ -97,7 +98,7 @@ def loaded(session: Session, b: Any, x0: Any) -> Load:
     return Load(
         right=right,
         guess=guess,
-        inconsistency=inconsistency,
+        excess=excess,
         b_norm=b_norm,
         setup=setup,
         began=began,
@@ -125,6 +126,7 @@ def solution_of(session: Session, load: Load, drive: Drive, status: Status, solv
         residuals=tuple(drive.residuals),
         true_residual=drive.true_residual,
         b_norm=load.b_norm,
+        closed_regions=load.excess.closed,
         timings={**times, "total": load.setup + time.perf_counter() - load.began},
         engine=session.described,
     )

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from dsolver.closed import ClosedRegions
 from dsolver.coefficients import Coefficients, cells
 from dsolver.discretization import Patch, Rule, Source
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.layout import Layout
-from dsolver.nullspace import NullSpace
+from dsolver.nullspace import Constants, Excess, NullSpace
 from dsolver.partition import Partition
 from dsolver.problems import Problem
-from dsolver.regions import floating
+from dsolver.regions import is_grounded, labelled
 
 
 @final
@@ -46,7 +47,7 @@ class Assemble:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Volumes:
-    """The volumes of a chunk's cells where a region is, and zeros elsewhere."""
+    """The volumes of a chunk's cells."""
 
     def __call__(self, backend: Backend, number: int, source: Source, ones: Any) -> Any:
         """A block (nx, ny, nz)."""
@@ -85,6 +86,7 @@ class System:
         rule = problem.rule
         self._coefficients = None if rule is None else Coefficients(engine, rule, partition)
         self._ones: PerChunk | None = None
+        self._closed: ClosedRegions | None = None
         self._source: PerChunk | None = None
         self._null_space: NullSpace | None = None
         self._layout: PerChunk | None = None
@@ -98,15 +100,18 @@ class System:
         """Check the coefficients that are loaded, exchange what rows need of neighbors, and see what nothing fixes.
 
         Raises:
-            InputError: a value makes no sense, or several regions of cells have a constant of their own.
+            InputError: a value makes no sense.
         """
         rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
-        if rule is None or coefficients is None:
-            self._ones = self._engine.per_chunk(Ones(partition=self._partition)) if singular else None
-            return
-        coefficients.prepare()
-        if singular is not False:
-            self._ones = floating(self._engine, coefficients, rule, connected=not rule.masked)
+        if rule is not None and coefficients is not None:
+            coefficients.prepare()
+            if singular is not False and rule.masked:
+                found = ClosedRegions(self._engine, coefficients, rule, labelled(self._engine, coefficients, rule))
+                self._closed = found if found.count else None
+                return
+            singular = singular is not False and not is_grounded(self._engine, coefficients, rule)
+        if singular:
+            self._ones = self._engine.per_chunk(Ones(partition=self._partition))
 
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
         """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
@@ -128,17 +133,32 @@ class System:
             self._source = coefficients.per_chunk(MakeSource(rule=rule))
         if ones is not None:
             self._null_space = self._space(ones, self._volumes(ones))
+        elif self._closed is not None:
+            self._null_space = self._closed.constants(layout)
 
     @property
     def singular(self) -> bool:
-        """Whether the solution is fixed only up to a constant; known once it is prepared."""
-        return self._ones is not None or self._null_space is not None
+        """Whether constants on the whole grid solve A x = 0; known once it is prepared."""
+        return self._ones is not None or isinstance(self._null_space, Constants)
 
-    def assemble(self, b: Field) -> float:
-        """b, which holds the source, becomes the right-hand side. Returns how inconsistent it was; see `NullSpace`."""
+    @property
+    def closed_regions(self) -> int:
+        """How many regions have a constant of their own that nothing fixes; the whole grid may be one.
+
+        Known once it is prepared.
+        """
+        return int(self.singular) if self._closed is None else self._closed.count
+
+    @property
+    def raised(self) -> PerChunk | None:
+        """What the diagonal is multiplied by where a preconditioner is made; None for ones: see `ClosedRegions`."""
+        return None if self._closed is None else self._closed.factors
+
+    def assemble(self, b: Field) -> Excess:
+        """b, which holds the source, becomes the right-hand side. Returns how inconsistent it was."""
         if self._source is not None:
             self._rebuilt(Assemble(right=True), b)
-        return self._null_space.project(b) if self._null_space is not None else 0.0
+        return Excess() if self._null_space is None else self._null_space.project(b)
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out."""
@@ -146,7 +166,7 @@ class System:
             self._rebuilt(Assemble(right=False), x)
 
     def centered(self, x: Field) -> Field:
-        """The solution with mean zero where the mean is open, else x. x stays; the result does until the next call."""
+        """The solution with mean zero in each region where it is open. x stays, the result until the next call."""
         return x if self._null_space is None else self._null_space.centered(x)
 
     def _rebuilt(self, make: Assemble, x: Field) -> None:
@@ -158,9 +178,9 @@ class System:
     def _volumes(self, ones: PerChunk) -> PerChunk:
         return ones if self._source is None else self._engine.per_chunk(Volumes(), self._source, ones)
 
-    def _space(self, ones: PerChunk, volumes: PerChunk) -> NullSpace:
+    def _space(self, ones: PerChunk, volumes: PerChunk) -> Constants:
         assert self._layout is not None
         fields = [self._engine.field(self._layout) for _ in range(3)]
         for x, blocks in zip(fields, (ones, volumes), strict=False):
             self._engine.run(LOAD, self._layout, blocks, x)
-        return NullSpace(self._engine, *fields)
+        return Constants(self._engine, *fields)

@@ -115,6 +115,15 @@ def test_multigrid_is_counted_too(problem: problems.Problem, chunks: Triple) -> 
         assert counted.resident == pytest.approx(array_bytes(made, set()), rel=0.08), dtype
 
 
+@pytest.mark.parametrize("solid", [0.05, 0.6])
+def test_closed_regions_are_counted_as_if_all_cells_were_in_some(solid: float) -> None:
+    mask = np.random.default_rng(1).uniform(size=VARYING.shape) < solid
+    hierarchy, made = set_up(problems.diffusion(VARYING.shape, VARYING, mask=mask, bc="neumann"), (1, 1, 1))
+    (counted,) = memory.of_workers(hierarchy, Multigrid(), (0,), cuda=False)
+    allocated = array_bytes(made, set())
+    assert 0.97 * allocated <= counted.resident <= 1.25 * allocated
+
+
 @pytest.mark.parametrize(
     "problem", [problems.diffusion((48, 40, 32), VARYING), problems.hpcg((64, 64, 64))], ids=lambda p: p.name
 )

@@ -1,0 +1,56 @@
+"""Closed regions that go on in other chunks: one partition, three engines, one and two workers: the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.levels import Hierarchy
+from dsolver.nullspace import Excess
+from dsolver.ordering import Order
+from dsolver.preconditioners import Multigrid
+from dsolver.problems import Problem, diffusion
+from dsolver.programs import Solve, SolveSpec
+from dsolver.runtime import Runtime, connect
+from tests.clusters import cluster
+
+GRID = (17, 16, 15)
+STEPS = 3
+
+Result = tuple[int, Excess, list[tuple[float, float]], list[Any]]
+
+
+def run(runtime: Runtime, problem: Problem) -> Result:
+    """What a program tells of its regions and of a b that does not balance, some residuals, and the blocks of x."""
+    hierarchy = Hierarchy.plan(problem, (2, 2, 2), Order.parse("color8"), 1)
+    partition = hierarchy.partitions[0]
+    spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid())
+    with runtime.launch(Solve, spec, partition, problem.offsets) as job:
+        b = np.random.default_rng(3).standard_normal(GRID)
+        given = {name: np.asarray(values, dtype=np.float64) for name, values in problem.coefficients.items()}
+        for name, values in given.items():
+            job.load(name, {chunk.number: values[chunk.box.slices] for chunk in partition})
+        job.call("set_up")
+        job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition})
+        job.call("start")
+        samples = job.call("advance", STEPS)
+        blocks = job.unload("x", host=True)
+        found = [blocks[number] for number in range(len(partition))]
+        x = [block.result() if hasattr(block, "key") else block for block in found]
+        return job.call("closed_regions"), job.call("excess"), samples, x
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
+    mask = np.random.default_rng(1).uniform(size=GRID) < 0.65
+    problem = diffusion(GRID, mask=mask, bc={"x": "dirichlet", "y": "periodic", "z": "neumann"})
+    count, excess, samples, x = run(connect(engine="reference", device="cpu"), problem)
+    assert count > 50
+    assert excess.regions > 10
+    with cluster(workers) as client:
+        for engine in ("resident", "graph"):
+            *told, blocks = run(connect(client, engine=engine, device="cpu"), problem)
+            assert told == [count, excess, samples], engine
+            assert all(np.array_equal(a, b) for a, b in zip(blocks, x, strict=True)), engine

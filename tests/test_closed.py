@@ -1,0 +1,318 @@
+"""Closed regions: thousands of pockets that nothing fixes, each solved with mean zero, however the grid is cut."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+from scipy import ndimage
+
+import dsolver
+from dsolver.engines.eager import EagerEngine
+from dsolver.engines.eager_handles import items_of
+from dsolver.errors import InconsistentWarning
+from dsolver.kernels import load
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
+from dsolver.partition import Triple
+from dsolver.preconditioners import Multigrid
+from dsolver.problems import diffusion
+from dsolver.programs import Solve, SolveSpec
+from dsolver.solution import Status
+
+F64 = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+THROUGH = {"x": "dirichlet", "y": "neumann", "z": "neumann"}
+
+
+def porous(grid: Triple, solid: float, seed: int = 1) -> Mask:
+    """White noise: cells that are solid with this probability."""
+    mask: Mask = np.random.default_rng(seed).uniform(size=grid) < solid
+    return mask
+
+
+class Regions:
+    """Of the cells that are not masked, as SciPy finds them; number 0 is the masked cells."""
+
+    def __init__(self, mask: Mask, bc: Any = "neumann") -> None:
+        self.label, self.count = ndimage.label(~mask)
+        open_ = np.unique(self.label[[0, -1]]) if bc is THROUGH else np.zeros(1, dtype=int)
+        self.closed = np.setdiff1d(np.arange(1, self.count + 1), open_)
+
+    def means(self, x: F64) -> F64:
+        """Of closed regions."""
+        means: F64 = np.asarray(ndimage.mean(x, self.label, self.closed))
+        return means
+
+    def balanced(self, f: F64) -> F64:
+        """f with mean zero in each closed region."""
+        means = np.zeros(self.count + 1)
+        means[self.closed] = self.means(f)
+        out: F64 = f - means[self.label]
+        return out
+
+
+def noise(mask: Mask, seed: int = 2) -> F64:
+    return np.where(mask, 0.0, np.random.default_rng(seed).standard_normal(mask.shape))
+
+
+def solve(problem: dsolver.Problem, f: Any, **options: Any) -> dsolver.Solution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given: dict[str, Any] = {"device": "cpu", "rtol": 1e-9} | options
+        return dsolver.solve(problem, f, **given)
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (1, 2, 1), (2, 2, 2)])
+@pytest.mark.parametrize(("solid", "bc"), [(0.45, "neumann"), (0.45, THROUGH), (0.8, "neumann")])
+def test_a_porous_cube(solid: float, bc: Any, chunks: Triple) -> None:
+    mask = porous((40, 40, 40), solid)
+    regions = Regions(mask, bc)
+    solution = solve(diffusion(mask.shape, mask=mask, bc=bc, chunks=chunks), regions.balanced(noise(mask)))
+    assert solution.converged
+    assert solution.relative_residual <= 1e-9
+    assert solution.closed_regions == len(regions.closed) > (5000 if solid == 0.8 else 300)
+    assert abs(regions.means(solution.x)).max() <= 1e-12 * abs(solution.x).max()
+    assert not solution.x[mask].any()
+
+
+def test_pockets_cost_no_iterations() -> None:
+    """A medium's iterations are those of the same without its pockets."""
+    mask = porous((40, 40, 40), 0.45)
+    regions = Regions(mask, THROUGH)
+    filled = mask | np.isin(regions.label, regions.closed)
+    f = regions.balanced(noise(mask))
+    for chunks in ((1, 1, 1), (2, 2, 2)):
+        found, without = (
+            solve(diffusion(mask.shape, mask=m, bc=THROUGH, chunks=chunks), np.where(m, 0.0, f)) for m in (mask, filled)
+        )
+        assert without.closed_regions == 0
+        assert abs(found.iterations - without.iterations) <= 3
+        np.testing.assert_allclose(found.x[~filled], without.x[~filled], rtol=0, atol=1e-6 * abs(without.x).max())
+
+
+# -- region by region --------------------------------------------------------------------------------------------------
+
+
+def directly(mask: Mask, kappa: F64, sizes: tuple[F64, F64, F64], f: F64, bc: Any) -> F64:
+    """The solution of each region by itself, by SciPy's direct solver; closed ones with mean zero by volume."""
+    regions = Regions(mask, bc)
+    shape = mask.shape
+    volume = sizes[0][:, None, None] * sizes[1][:, None] * sizes[2]
+    row = np.arange(mask.size).reshape(shape)
+    matrix = scipy.sparse.lil_matrix((mask.size, mask.size))
+    for axis in range(3):
+        h = np.broadcast_to(np.expand_dims(sizes[axis], tuple(a for a in range(3) if a != axis)), shape)
+        area = volume / h
+        here, there = (np.moveaxis(row, axis, 0)[part].ravel() for part in (slice(None, -1), slice(1, None)))
+        half = (h / 2 / kappa).ravel()
+        link = area.ravel()[here] / (half[here] + half[there])
+        link[mask.ravel()[here] | mask.ravel()[there]] = 0.0
+        for a, b in ((here, there), (there, here)):
+            matrix[a, b] = -link
+        diagonal = np.zeros(mask.size)
+        np.add.at(diagonal, here, link)
+        np.add.at(diagonal, there, link)
+        if bc is THROUGH and axis == 0:
+            for end in (row[0].ravel(), row[-1].ravel()):
+                diagonal[end] += area.ravel()[end] / half[end]
+        matrix[row.ravel(), row.ravel()] = matrix.diagonal() + diagonal
+    a = matrix.tocsr()
+    x: F64 = np.zeros(mask.size)
+    for number in range(1, regions.count + 1):
+        cells: Any = np.flatnonzero(regions.label == number)
+        v, b = volume.ravel()[cells], (f * volume).ravel()[cells]
+        inner = a[cells][:, cells].toarray()
+        if number in regions.closed:
+            bordered = np.block([[inner, v[:, None]], [v[None, :], np.zeros((1, 1))]])
+            x[cells] = np.linalg.solve(bordered, np.append(b - v * b.sum() / v.sum(), 0.0))[:-1]
+        else:
+            x[cells] = np.linalg.solve(inner, b)
+    return x.reshape(shape)
+
+
+@pytest.mark.parametrize("options", [{}, {"M": None}, {"M": "jacobi"}, {"precond_dtype": "float32"}, {"x0": "fmg"}])
+@pytest.mark.parametrize("bc", ["neumann", THROUGH])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (3, 1, 2)])
+def test_is_the_direct_solution_of_each_region(chunks: Triple, bc: Any, options: dict[str, Any]) -> None:
+    grid = (11, 10, 9)
+    rng = np.random.default_rng(3)
+    mask, kappa, f = porous(grid, 0.6), rng.uniform(0.5, 2.0, grid), rng.standard_normal(grid)
+    sizes = rng.uniform(0.7, 1.3, 11), rng.uniform(0.7, 1.3, 10), rng.uniform(0.7, 1.3, 9)
+    expected = directly(mask, kappa, sizes, np.where(mask, 0.0, f), bc)
+    problem = diffusion(grid, kappa, mask=mask, spacing=sizes, bc=bc, chunks=chunks)
+    with pytest.warns(InconsistentWarning):
+        solution = dsolver.solve(problem, f, device="cpu", rtol=1e-12, **options)
+    np.testing.assert_allclose(solution.x, expected, rtol=0, atol=1e-9 * abs(expected).max())
+
+
+def test_the_text_book_kernels_have_the_same_solution() -> None:
+    mask = porous((11, 10, 9), 0.6)
+    f = Regions(mask).balanced(noise(mask))
+    problem = diffusion(mask.shape, mask=mask, bc="neumann", chunks=(2, 1, 2))
+    found, expected = (solve(problem, f, kernels=kernels, rtol=1e-11).x for kernels in ("numpy", "auto"))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * abs(expected).max())
+
+
+def test_several_right_hand_sides_and_another_kappa() -> None:
+    mask = porous((16, 16, 16), 0.6)
+    regions = Regions(mask)
+    several = np.stack([regions.balanced(noise(mask, seed)) for seed in range(3)])
+    kappa = np.random.default_rng(4).uniform(0.5, 2.0, mask.shape)
+    with dsolver.Solver(diffusion(mask.shape, mask=mask, bc="neumann", chunks=(2, 2, 1)), device="cpu") as solver:
+        assert solver.closed_regions == regions.count
+        together = solver.solve(list(several), rtol=1e-9)
+        alone = [solver.solve(f, rtol=1e-9) for f in several]
+        for one, other in zip(together, alone, strict=True):
+            assert np.array_equal(one.x, other.x)
+        solver.update(kappa=kappa)
+        found = solver.solve(several[0], rtol=1e-9)
+    assert found.converged
+    assert abs(regions.means(found.x)).max() <= 1e-12 * abs(found.x).max()
+    assert abs(found.x - alone[0].x).max() > 1e-3 * abs(found.x).max()
+
+
+# -- what is special ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2)])
+def test_sources_that_do_not_balance_are_counted_and_the_worst_is_named(chunks: Triple) -> None:
+    mask = porous((16, 16, 16), 0.7)
+    regions = Regions(mask)
+    f = regions.balanced(noise(mask))
+    sizes = np.bincount(regions.label.ravel())
+    wrong = regions.closed[np.argsort(sizes[1:])[-3:]]
+    for number, by in zip(wrong, (0.1, 0.5, 0.2), strict=True):
+        cells = np.flatnonzero(regions.label == number)
+        f.flat[cells] += by / len(cells) ** 0.5
+    problem = diffusion(mask.shape, mask=mask, bc="neumann", chunks=chunks)
+    with pytest.warns(InconsistentWarning) as caught:
+        solution = dsolver.solve(problem, f, device="cpu", rtol=1e-9)
+    assert len(caught) == 1
+    told = str(caught[0].message)
+    i, j, k = np.argwhere(np.transpose(regions.label, (2, 1, 0)) == wrong[1])[0][::-1]
+    assert f"not in 3 of {regions.count};" in told
+    assert f"that of cell {(int(i), int(j), int(k))}, it is {0.5 / np.linalg.norm(f):.1e}" in told
+    assert solution.status is Status.INCOMPATIBLE_RHS
+    assert abs(regions.means(solution.x)).max() <= 1e-12 * abs(solution.x).max()
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2), (4, 4, 4)])
+def test_cells_by_themselves(chunks: Triple) -> None:
+    """A checkerboard has no links at all: x is zero, whatever the source."""
+    mask = np.indices((8, 8, 8)).sum(axis=0) % 2 == 1
+    problem = diffusion(mask.shape, mask=mask, bc="neumann", chunks=chunks)
+    with pytest.warns(InconsistentWarning, match="not in 256 of 256"):
+        solution = dsolver.solve(problem, np.ones(mask.shape), device="cpu")
+    assert solution.closed_regions == 256
+    assert abs(solution.x).max() <= 1e-15
+    assert not solve(problem, np.zeros(mask.shape)).x.any()
+    # One of them with a source that balances it, where σ is positive, is no closed region.
+    sigma = np.zeros(mask.shape)
+    sigma[2, 2, 2] = 0.5
+    f = np.where(sigma > 0.0, 3.0, 0.0)
+    solution = solve(diffusion(mask.shape, sigma=sigma, mask=mask, bc="neumann", chunks=chunks), f)
+    assert solution.closed_regions == 255
+    assert solution.x[2, 2, 2] == pytest.approx(6.0)
+
+
+def test_one_cell_with_no_way_out() -> None:
+    solution = solve(diffusion((1, 1, 1), bc="neumann"), np.zeros((1, 1, 1)))
+    assert solution.closed_regions == 1
+    assert not solution.x.any()
+
+
+@pytest.mark.parametrize("across", ["pairs", "rings", "cubes"])
+def test_pockets_with_one_cell_in_each_chunk(across: str) -> None:
+    """Sweeps side by side leave (1, -1) as it is in such: a preconditioner has to have something else."""
+    n, half = 16, 8
+    mask = np.ones((n, n, n), dtype=bool)
+    near = slice(half - 1, half + 1)
+    if across == "pairs":
+        mask[near, ::3, ::3] = False
+    elif across == "rings":
+        mask[near, near, ::3] = False
+    else:
+        mask[near, near, near] = False
+    f = Regions(mask).balanced(noise(mask))
+    solution = solve(diffusion(mask.shape, mask=mask, bc="neumann", chunks=(2, 2, 2)), f)
+    assert solution.converged
+    assert solution.iterations <= 12
+
+
+def test_a_mask_that_leaves_out_nothing_is_no_mask() -> None:
+    f = np.random.default_rng(5).standard_normal((12, 12, 12))
+    f -= f.mean()
+    mask = np.zeros(f.shape, dtype=bool)
+    found, expected = (solve(diffusion(f.shape, mask=m, bc="neumann"), f, rtol=1e-11) for m in (mask, None))
+    assert found.closed_regions == expected.closed_regions == 1
+    assert abs(found.iterations - expected.iterations) <= 1
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-9 * abs(expected.x).max())
+
+
+def test_without_regions_that_are_closed_nothing_is_done_to_the_matrix() -> None:
+    mask = np.zeros((12, 12, 12), dtype=bool)
+    mask[4:6, 4:6, 4:6] = True
+    levels = program(diffusion(mask.shape, mask=mask))._grids
+    assert levels[0].exact is levels[0].chunks
+
+
+def program(problem: dsolver.Problem) -> Solve:
+    """Set up in this process, on one chunk."""
+    hierarchy = Hierarchy.plan(problem, (1, 1, 1), Order.parse("color8"), levels=1)
+    partition = hierarchy.partitions[0]
+    made = Solve(EagerEngine(partition, load("cpu")), SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid()))
+    for name, values in problem.coefficients.items():
+        made.load(name, {0: np.asarray(values, dtype=np.float64)})
+    made.set_up()
+    return made
+
+
+def test_only_the_preconditioner_s_diagonal_is_raised() -> None:
+    """A region of n cells by 1 / n², one cell and open ones not at all."""
+    mask = np.ones((9, 5, 5), dtype=bool)
+    mask[1, 1, 1] = mask[3:6, 1, 1] = mask[7:, 1, 1] = False
+    problem = diffusion(mask.shape, mask=mask, bc={"x-": "neumann", "y": "neumann", "z": "neumann"})
+    grid = program(problem)._grids[0]
+    exact, raised = (items_of(part.at("matrix"))[0] for part in (grid.exact, grid.chunks))
+    factors = (raised.diagonal / exact.diagonal)[raised.layout.position].reshape(mask.shape[::-1]).T
+    expected = np.ones(mask.shape)
+    expected[3:6, 1, 1] += 1.0 / 9.0
+    np.testing.assert_allclose(factors, expected, rtol=1e-15)
+    assert raised.local is exact.local
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precond_dtype", ["float64", "float32"])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("bc", ["neumann", THROUGH])
+def test_a_gpu_has_the_same_solution(bc: Any, chunks: Triple, precond_dtype: str) -> None:
+    mask = porous((40, 40, 40), 0.45)
+    regions = Regions(mask, bc)
+    f = regions.balanced(noise(mask))
+    problem = diffusion(mask.shape, mask=mask, bc=bc, chunks=chunks)
+    found = solve(problem, f, device="cuda", precond_dtype=precond_dtype)
+    expected = solve(problem, f)
+    assert found.converged
+    assert found.closed_regions == len(regions.closed)
+    assert abs(found.iterations - expected.iterations) <= 3
+    assert abs(regions.means(found.x)).max() <= 1e-12 * abs(found.x).max()
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-6 * abs(expected.x).max())
+
+
+@pytest.mark.gpu
+def test_a_gpu_tells_sources_that_do_not_balance() -> None:
+    mask = porous((16, 16, 16), 0.7)
+    problem = diffusion(mask.shape, mask=mask, bc="neumann", chunks=(2, 2, 2))
+    told = []
+    for device in ("cpu", "cuda"):
+        with pytest.warns(InconsistentWarning) as caught:
+            dsolver.solve(problem, np.ones(mask.shape), device=device)
+        told += [str(warning.message) for warning in caught]
+    assert told[0] == told[1]
