@@ -121,7 +121,7 @@ class MakeAlgebraic:
 
     def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> tuple[Any, ...]:
         """An `AlgebraicLevel` for each level, at its number."""
-        around = numbered(np, self.partition, 0, self.offsets)
+        around = backend.to_host(numbered(backend, self.partition, 0, self.offsets))
         values = np.ascontiguousarray(backend.to_host(weights), dtype=np.float64).reshape(len(self.offsets), -1)
         team = Team(backend.host_threads)
         a, here = rows_on_host.of_stencil(self.offsets, around, values, team), layout

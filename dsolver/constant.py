@@ -60,7 +60,7 @@ class MakeFinest:
     def __call__(self, backend: Backend, number: int, weights: Any) -> Finest:
         """What they are; weights (K, rows) in any shape, or (K,)."""
         box = self.partition[number].box
-        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
+        rows = stencil_rows(backend, self.partition, number, self.offsets, weights)
         lattice = in_lattice_order(backend, box.shape)
         stencil = constant_stencil(lattice, rows, box.lo)
         if stencil is not None and (self.stored or not stencil.fits(backend.dtype)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from dsolver.gridlevels import AtLevel, at_level
-from dsolver.grids import Coarse, colored, halo_layout, in_lattice_order, numbered, own_number
+from dsolver.grids import Coarse, colored, halo_layout, has_halo, in_lattice_order, numbered, own_number
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import Coarsening
 from dsolver.kernels.layout import HaloLayout, Layout, Route
@@ -57,7 +57,7 @@ class MakeDescent:
         """The `Descent` of a chunk whose rows have this layout; weights as from `MakeSurrounded`, or (K,)."""
         backend.tidy()
         number = own_number(self.partition, number)
-        xp, below = backend.xp, self.coarse
+        below = self.coarse
         whole = below.gathered
         box, coarse_box = self.partition[number].box, below.boxes[number]
         made = Coarsening(
@@ -70,18 +70,21 @@ class MakeDescent:
         p = backend.interpolation(made, self.offsets, weights)
         rows = backend.galerkin(made, self.offsets, weights, p)
         coarse_number = 0 if whole else number
-        around = numbered(xp, below.partition, coarse_number, BOX_OFFSETS)
+        around = numbered(backend, below.partition, coarse_number, BOX_OFFSETS)
         if whole:
             target = in_lattice_order(backend, coarse_box.shape)
         else:
             target = colored(backend, below.partition, coarse_box, BOX_OFFSETS)
         lattice = in_lattice_order(backend, below.partition[coarse_number].box.shape)
-        reads = numbered(xp, self.partition, number, BOX_OFFSETS)
-        restriction = backend.restriction(made, p, reads)
+        reads = numbered(backend, self.partition, number, BOX_OFFSETS)
+        restriction = replace(backend.restriction(made, p, reads), halo=has_halo(self.partition, number, BOX_OFFSETS))
         restrict = backend.product(target, layout, restriction, in_order=True)
         restrict_halo = backend.halo_product(target, layout, restriction)
         del restriction
-        prolongation = backend.prolongation(made, p, around, coarse_box.lo if whole else (0, 0, 0))
+        prolongation = replace(
+            backend.prolongation(made, p, around, coarse_box.lo if whole else (0, 0, 0)),
+            halo=has_halo(below.partition, coarse_number, BOX_OFFSETS),
+        )
         del p  # what follows is when set-up needs most
         prolong = backend.product(layout, lattice, prolongation, in_order=False)
         prolong_halo = backend.halo_product(layout, lattice, prolongation)

@@ -66,7 +66,7 @@ class MakeLevel:
         """The `GridLevel` of a chunk: weights (K rows,), offset after offset, or (K,); what they are, if not stored."""
         backend.tidy()
         number = own_number(self.partition, number)
-        rows = stencil_rows(backend.xp, self.partition, number, self.offsets, weights)
+        rows = stencil_rows(backend, self.partition, number, self.offsets, weights)
         made = GridLevel(
             layout=layout,
             matrix=backend.matrix(layout, rows, None) if stencil is None else backend.constant_matrix(stencil),
@@ -108,7 +108,7 @@ class MakeInverse:
 
     def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> AtLevel:
         """A `DenseInverse`."""
-        rows = stencil_rows(backend.xp, self.partition, 0, self.offsets, weights)
+        rows = stencil_rows(backend, self.partition, 0, self.offsets, weights)
         inverse = backend.dense_inverse(layout, backend.dense_matrix(rows), singular=self.singular)
         backend.synchronize()
         return at_level(self.depth, inverse)

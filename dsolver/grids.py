@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.partition import Box, Offsets, Partition, Triple, three
-from dsolver.problems import numbering
+from dsolver.problems import with_halo
 
 THIN: Final = 2
 """A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""
@@ -28,6 +28,9 @@ SMALL_GRID: Final = 64**3
 CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
 """Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) in the order of the forward sweep. Coarse points come first: the
 sweep that precedes the coarse correction then leaves its residual where the correction looks for it."""
+
+RED_BLACK: Final = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], dtype=np.int32)
+"""The colors of a star's rows by parity along z, y, x: points with an odd sum of indices come first."""
 
 
 def partition_of(grid: Triple, sizes: Any, periodic: Sequence[bool]) -> Partition:
@@ -97,22 +100,17 @@ def colored(backend: Backend, partition: Partition, box: Box, offsets: Offsets) 
 
     Colors follow from global indices, so that all chunks agree on them.
     """
-    xp = backend.xp
     odd = [p and n % 2 == 1 for p, n in zip(partition.periodic, partition.grid, strict=True)]
-    x, y, z = (xp.arange(a, b, dtype=np.int32) for a, b in zip(box.lo, box.hi, strict=True))
+    places = [np.arange(a, b) for a, b in zip(box.lo, box.hi, strict=True)]
     if all(sum(map(abs, o)) <= 1 for o in offsets) and not any(odd):
-        color = 1 - ((x[None, None, :] + y[None, :, None] + z[:, None, None]) & 1)
-        return backend.layout(color.reshape(-1).astype(np.int32), 2, box.shape)
+        return backend.lattice_layout([place & 1 for place in places], RED_BLACK, box.shape)
     # A last plane that meets the first one is a third class along its axis.
-    kinds = [
-        xp.where(i == n - 1, 2, i & 1) if is_odd else i & 1
-        for i, n, is_odd in zip((x, y, z), partition.grid, odd, strict=True)
+    classes = [
+        np.where(place == n - 1, 2, place & 1) if is_odd else place & 1
+        for place, n, is_odd in zip(places, partition.grid, odd, strict=True)
     ]
     base = 3 if any(odd) else 2
-    table = _ranks(base)
-    number = kinds[0][None, None, :] + base * (kinds[1][None, :, None] + base * kinds[2][:, None, None])
-    color = xp.asarray(table)[number.reshape(-1)]
-    return backend.layout(color, len(table), box.shape)
+    return backend.lattice_layout(classes, _ranks(base).reshape(base, base, base), box.shape)
 
 
 def _ranks(base: int) -> npt.NDArray[np.int32]:
@@ -127,18 +125,17 @@ def _ranks(base: int) -> npt.NDArray[np.int32]:
 
 def in_lattice_order(backend: Backend, shape: Triple) -> Layout:
     """A storage order that is the lattice's."""
-    return backend.layout(backend.xp.zeros(shape[0] * shape[1] * shape[2], dtype=np.int32), 1, shape)
+    return backend.plain_layout(shape)
 
 
 # -- numbers of points around a chunk ----------------------------------------------------------------------------------
 
 
-def numbered(xp: Any, partition: Partition, number: int, offsets: Offsets) -> Any:
+def numbered(backend: Backend, partition: Partition, number: int, offsets: Offsets) -> Any:
     """int32 (nz + 2, ny + 2, nx + 2): rows and halo slots around a chunk, as in `StencilRows.numbering`."""
     box = partition[number].box
     slots = [(seen, 1) for _, seen in partition.halo_boxes(number, offsets)]
-    nx, ny, nz = box.shape
-    return numbering(xp, box, slots, partition.wrapped(number, offsets)).reshape(nz + 2, ny + 2, nx + 2)
+    return with_halo(backend.xp, backend.numbers(box.shape), box, slots, partition.wrapped(number, offsets))
 
 
 def own_number(partition: Partition, number: int) -> int:
@@ -151,14 +148,20 @@ def by_offset(weights: Any, offsets: Offsets) -> Any:
     return weights if weights.size == len(offsets) and weights.ndim == 1 else weights.reshape(len(offsets), -1)
 
 
-def stencil_rows(xp: Any, partition: Partition, number: int, offsets: Offsets, weights: Any) -> StencilRows:
+def stencil_rows(backend: Backend, partition: Partition, number: int, offsets: Offsets, weights: Any) -> StencilRows:
     """The matrix rows of a chunk: weights (K rows,), offset after offset, or (K,), in any shape."""
     return StencilRows(
         shape=partition[number].box.shape,
-        numbering=numbered(xp, partition, number, offsets).reshape(-1),
+        numbering=numbered(backend, partition, number, offsets).reshape(-1),
         offsets=offsets,
         weights=by_offset(weights, offsets),
+        halo=has_halo(partition, number, offsets),
     )
+
+
+def has_halo(partition: Partition, number: int, offsets: Offsets) -> bool:
+    """Whether rows of a chunk read others' points."""
+    return bool(partition.neighbors(number, offsets))
 
 
 def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: int, offsets: Offsets) -> HaloLayout:

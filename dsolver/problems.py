@@ -114,10 +114,14 @@ class Problem:
             InputError: a coefficient makes no sense.
         """
         slots = [(box, 1) for _, box in partition.halo_boxes(number, self.offsets)]
+        return self._rows(partition, number, slots, xp, self.values(xp, patch))
+
+    def values(self, xp: Any, patch: Patch | None = None) -> Any:
+        """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil. Arguments as for `rows`."""
         if self.rule is None:
-            return self._rows(partition, number, slots, xp, xp.asarray(self.weights, dtype=xp.float64))
+            return xp.asarray(self.weights, dtype=xp.float64)
         assert patch is not None
-        return self._rows(partition, number, slots, xp, self.rule.weights(patch))
+        return self.rule.weights(patch)
 
     def correction_rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
         """The same rows, with coarse points alone as halo, in the slots of `Partition.coarse_halo_plan`."""
@@ -146,18 +150,26 @@ class Problem:
 
 
 def numbering(xp: Any, box: Box, slots: list[tuple[Box, int]], wrapped: Sequence[tuple[Box, Box]] = ()) -> Any:
-    """int32, flat, x fastest: `StencilRows.numbering` of a box.
+    """int32, flat, x fastest: `StencilRows.numbering` of a box. For the arguments see `with_halo`."""
+    nx, ny, nz = box.shape
+    out = xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=xp.int32)
+    out[1:-1, 1:-1, 1:-1] = xp.arange(box.points, dtype=xp.int32).reshape(nz, ny, nx)
+    return with_halo(xp, out, box, slots, wrapped).reshape(-1)
+
+
+def with_halo(
+    xp: Any, out: Any, box: Box, slots: list[tuple[Box, int]], wrapped: Sequence[tuple[Box, Box]] = ()
+) -> Any:
+    """The numbers of a box's points with those of the points around it.
 
     Args:
         xp: the array module.
+        out: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and a layer around them, which is written to.
         box: the chunk's points.
         slots: boxes whose points are the halo, in slot order, each with a step: every point or every second one along
             each axis, the first included.
         wrapped: boxes where own points are found across a periodic axis, and which ones; see `Partition.wrapped`.
     """
-    nx, ny, nz = box.shape
-    out = xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=xp.int32)
-    out[1:-1, 1:-1, 1:-1] = xp.arange(box.points, dtype=xp.int32).reshape(nz, ny, nx)
     first = box.points
     for halo, step in slots:
         place = out[box.around(halo, step=step)]
@@ -165,7 +177,7 @@ def numbering(xp: Any, box: Box, slots: list[tuple[Box, int]], wrapped: Sequence
         first += place.size
     for seen, own in wrapped:
         out[box.around(seen)] = out[box.around(own)]
-    return out.reshape(-1)
+    return out
 
 
 def diffusion(

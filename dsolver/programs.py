@@ -26,7 +26,6 @@ from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.nullspace import Excess
 from dsolver.operator import Operator
-from dsolver.partition import Partition
 from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
 from dsolver.problems import Problem
 from dsolver.system import System
@@ -103,17 +102,16 @@ class MakeWeights:
     """Makes the weights of a chunk's rows of the matrix."""
 
     problem: Problem
-    partition: Partition
 
-    def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> Any:
+    def __call__(self, backend: Backend, _: int, patch: Patch | None = None) -> Any:
         """float64 (K rows,), offset after offset, or (K,) for a constant stencil; the patch has the coefficients."""
-        return self.problem.rows(self.partition, number, backend.xp, patch).weights.reshape(-1)
+        return self.problem.values(backend.xp, patch).reshape(-1)
 
 
 def _rows(system: System, spec: SolveSpec) -> Rows:
     """The finest level's rows of the matrix."""
     problem, partition = spec.hierarchy.problem, spec.hierarchy.partitions[0]
-    weights = system.per_chunk(MakeWeights(problem=problem, partition=partition))
+    weights = system.per_chunk(MakeWeights(problem=problem))
     return Rows(
         partition=partition,
         offsets=problem.offsets,

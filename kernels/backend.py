@@ -33,12 +33,14 @@ class StencilRows:
             number of an own point, rows + s for halo slot s, -1 outside the domain.
         offsets: the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
         weights: float64 (K,) for one value per offset, or (K, rows) for one per row.
+        halo: whether there may be halo slots in the numbering.
     """
 
     shape: tuple[int, int, int]
     numbering: Array
     offsets: tuple[tuple[int, int, int], ...]
     weights: Array
+    halo: bool = True
 
     @property
     def rows(self) -> int:
@@ -60,10 +62,12 @@ class Entries:
         columns: int32 (K, rows), the number of each entry's column: an own one, own columns + s for halo slot s, or
             -1 for none.
         values: float64 (K, rows).
+        halo: whether there may be halo slots among the columns.
     """
 
     columns: Array
     values: Array
+    halo: bool = True
 
 
 class Backend(ABC):
@@ -140,6 +144,33 @@ class Backend(ABC):
     @abstractmethod
     def layout(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
         """Storage order of rows whose colors (int32 (rows,), 0 .. colors - 1) are given in lattice order."""
+
+    def plain_layout(self, shape: tuple[int, int, int]) -> Layout:
+        """The storage order of a box of rows that is their lattice order: one color."""
+        return self.layout(self.xp.zeros(math.prod(shape), dtype=np.int32), 1, shape)
+
+    def lattice_layout(
+        self, classes: Sequence[npt.NDArray[np.int_]], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]
+    ) -> Layout:
+        """The storage order of a box of rows whose colors follow from a class along each axis.
+
+        Args:
+            classes: of the places along x, y, z: (nx,), (ny,), (nz,), in 0 .. k - 1.
+            colors: int32 (k, k, k), the color of the classes along z, y, x; each from 0 to the largest is there.
+            shape: the box's points along x, y, z.
+        """
+        x, y, z = (self.xp.asarray(axis) for axis in classes)
+        kinds = len(colors)
+        number = x[None, None, :] + kinds * (y[None, :, None] + kinds * z[:, None, None])
+        color = self.xp.asarray(colors.reshape(-1))[number.reshape(-1)]
+        return self.layout(color, int(colors.max()) + 1, shape)
+
+    def numbers(self, shape: tuple[int, int, int]) -> Array:
+        """int32 (nz + 2, ny + 2, nx + 2): the row numbers of a box's points, x fastest, and -1 around them."""
+        nx, ny, nz = shape
+        out = self.xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
+        out[1:-1, 1:-1, 1:-1] = self.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)
+        return out
 
     @abstractmethod
     def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> Any:

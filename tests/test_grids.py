@@ -66,7 +66,7 @@ def test_rows_of_one_color_do_not_read_each_other(
     partition = partition_of(grid, cut, periodic)
     for chunk in partition:
         layout = colored(NUMPY, partition, chunk.box, offsets)
-        around = numbered(np, partition, chunk.number, offsets)
+        around = numbered(NUMPY, partition, chunk.number, offsets)
         color = np.asarray(layout.color)
         nx, ny, nz = chunk.box.shape
         for i, j, k in offsets:

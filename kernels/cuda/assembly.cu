@@ -275,6 +275,45 @@ extern "C" __global__ void storage_order(
     row[p] = number;
 }
 
+// color, position and row of a lattice whose points' colors follow from a class along each axis: 12 bytes a row written.
+// Tables: the storage position of each color's first row; how many points of each color a plane of each class of z has;
+// likewise a line of each class of y and z (class of z slower); the color of each class; and for each place along x, then
+// y, then z its class and how many places of each class are before it. `row` was -1.
+extern "C" __global__ void lattice_order(
+    const int* __restrict__ tables, int nx, int ny, int nz, int kinds, int colors, int* __restrict__ color,
+    int* __restrict__ position, int* __restrict__ row
+) {
+    const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+    if (i >= static_cast<long long>(nx) * ny * nz) return;
+    const int line = static_cast<int>(i / nx), x = static_cast<int>(i % nx), y = line % ny, z = line / ny;
+    const int* const first = tables;
+    const int* const planes = first + colors;
+    const int* const lines = planes + colors * kinds;
+    const int* const of_class = lines + colors * kinds * kinds;
+    const int* const at_x = of_class + kinds * kinds * kinds + x * (kinds + 1);
+    const int* const at_y = at_x + (nx - x + y) * (kinds + 1);
+    const int* const at_z = at_y + (ny - y + z) * (kinds + 1);
+    const int in_y = __ldg(at_y), in_z = __ldg(at_z), here = kinds * (in_y + kinds * in_z);
+    const int own = __ldg(of_class + here + __ldg(at_x));
+    int p = __ldg(first + own);
+    for (int k = 0; k < kinds; ++k) {
+        p += __ldg(at_z + 1 + k) * __ldg(planes + own * kinds + k);
+        p += __ldg(at_y + 1 + k) * __ldg(lines + (own * kinds + in_z) * kinds + k);
+        if (__ldg(of_class + here + k) == own) p += __ldg(at_x + 1 + k);
+    }
+    color[i] = own;
+    position[i] = p;
+    row[p] = static_cast<int>(i);
+}
+
+// The same of one color: the order of the rows' numbers, between guards.
+extern "C" __global__ void plain_order(int rows, int size, int* __restrict__ position, int* __restrict__ row) {
+    const int p = blockIdx.x * blockDim.x + threadIdx.x, i = p - SLICE;
+    if (p >= size) return;
+    row[p] = i >= 0 && i < rows ? i : -1;
+    if (i >= 0 && i < rows) position[i] = p;
+}
+
 // slab[s] = which of `slabs` equal parts of the lattice, counted from the end going back, holds the first row of slice s.
 extern "C" __global__ void lattice_slabs(
     const int* __restrict__ row, int* __restrict__ slab, int count, long long rows, int slabs, int back

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.backend import Entries, StencilRows
 from dsolver.kernels.cuda import flow
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
+from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.cuda.transfers import own_places
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
@@ -25,12 +28,11 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     """The storage order of rows with these colors."""
     rows = len(color)
     if colors == 1:
-        return _in_order(color, shape)
+        return plain_layout(shape)
     narrow = color.astype(np.uint8) if colors < 256 else color  # a radix sort takes a pass for each byte
     order = cupy.argsort(narrow, kind="stable")
     first = cupy.searchsorted(narrow[order], cupy.arange(colors + 1, dtype=narrow.dtype)).get()
-    slices = -(-np.diff(first) // SLICE)
-    color_slices = np.concatenate([[1], 1 + np.cumsum(slices)]).astype(np.int64)
+    color_slices = _color_slices(np.diff(first))
     size = int(color_slices[-1] + 1) * SLICE
     position = cupy.empty(rows, dtype=np.int32)
     row = cupy.full(size, -1, dtype=np.int32)
@@ -42,15 +44,43 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
 
 
-def _in_order(color: Array, shape: tuple[int, int, int]) -> Layout:
-    """The storage order that is the order of the rows."""
-    rows = len(color)
-    color_slices = np.array([1, 1 - (-rows // SLICE)], dtype=np.int64)
+def plain_layout(shape: tuple[int, int, int]) -> Layout:
+    """See `Backend.plain_layout`."""
+    rows = shape[0] * shape[1] * shape[2]
+    color_slices = _color_slices(np.array([rows]))
     size = int(color_slices[-1] + 1) * SLICE
-    row = cupy.full(size, -1, dtype=np.int32)
-    row[SLICE : SLICE + rows] = cupy.arange(rows, dtype=np.int32)
-    position = cupy.arange(SLICE, SLICE + rows, dtype=np.int32)
+    position, row = cupy.empty(rows, dtype=np.int32), cupy.empty(size, dtype=np.int32)
+    kernel("assembly.cu", "plain_order", ANY)(*_threads(size), (np.int32(rows), np.int32(size), position, row))
+    color = cupy.zeros(rows, dtype=np.int32)
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]) -> Layout:
+    """See `Backend.lattice_layout`."""
+    rows, count, kinds = shape[0] * shape[1] * shape[2], int(colors.max()) + 1, len(colors)
+    within = [np.asarray(axis)[:, None] == np.arange(kinds) for axis in classes]  # of each axis, (n, kinds)
+    nx, ny, nz = (axis.sum(axis=0) for axis in within)
+    lines = (colors == np.arange(count)[:, None, None, None]) @ nx  # (colors, class of z, class of y)
+    planes = lines @ ny
+    color_slices = _color_slices(planes @ nz)
+    size = int(color_slices[-1] + 1) * SLICE
+    before = [np.column_stack([axis.argmax(axis=1), axis.cumsum(axis=0) - axis]) for axis in within]
+    tables = table(
+        np.concatenate([part.ravel() for part in (SLICE * color_slices[:-1], planes, lines, colors, *before)]).astype(
+            np.int32
+        )
+    )
+    color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
+    row = cupy.full(size, -1, dtype=np.int32)
+    if rows:
+        sizes = (np.int32(n) for n in (*shape, kinds, count))
+        kernel("assembly.cu", "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
+    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def _color_slices(rows: npt.NDArray[np.int_]) -> npt.NDArray[np.int64]:
+    """Where the slices of each color begin, from the numbers of their rows."""
+    return np.concatenate([[1], 1 + np.cumsum(-(-rows // SLICE))]).astype(np.int64)
 
 
 def matrix(
@@ -80,11 +110,13 @@ def matrix(
 
 def halo_matrix(where: Layout, rows: StencilRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
     """The slices of a chunk's boundary rows, with values of this type."""
-    return _halo_part(where, where, _stencil_arguments(rows), dtype)
+    return _halo_part(where, where, _stencil_arguments(rows), dtype) if rows.halo else _no_halo(dtype)
 
 
 def halo_product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[Any]) -> CudaHaloMatrix:
     """The slices of the rows that have entries in the halo of another vector, with values of this type."""
+    if not entries.halo:
+        return _no_halo(dtype)
     return _halo_part(where, columns, _table_arguments(entries.columns, entries.values), dtype)
 
 
@@ -96,10 +128,10 @@ def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[An
     target = cupy.where(stored >= 0, where.position[stored], np.int32(-1))
     # As the halo part of a matrix without own columns: there a column number is a place behind the guard.
     places = own_places(entries.columns, columns.position, columns.rows)
-    table = _table_arguments(places, entries.values)
+    candidates = _table_arguments(places, entries.values)
     of_rows = (stored, np.int32(len(stored) // SLICE), np.int32(0), where.color, where.position, np.uintp(0))
-    shape = _measure("measure_halo", dtype, table, of_rows, np.int32(1))
-    slices = _slices("fill_halo", dtype, table, of_rows, shape)
+    shape = _measure("measure_halo", dtype, candidates, of_rows, np.int32(1))
+    slices = _slices("fill_halo", dtype, candidates, of_rows, shape)
     return CudaProduct(
         slices=slices, target=target, in_order=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32))
     )
@@ -114,10 +146,7 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
         kernel("assembly.cu", "find_boundary", ANY)(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
     if not len(boundary):
-        none = _nothing(dtype)
-        return CudaHaloMatrix(
-            boundary=boundary, slices=none, by_boundary=cupy.empty((0, 4), dtype=np.uint32), partials=cupy.zeros(0)
-        )
+        return _no_halo(dtype)
     of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), np.uintp(0), where.color)
     shape = _measure("measure_halo", dtype, stencil, of_boundary, np.int32(1))
     slices = _slices("fill_halo", dtype, stencil, of_boundary, shape)
@@ -126,6 +155,16 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
         slices=slices,
         by_boundary=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32)),
         partials=cupy.zeros(len(slices.upper)),
+    )
+
+
+def _no_halo(dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """What no row reads."""
+    return CudaHaloMatrix(
+        boundary=cupy.empty(0, dtype=np.int32),
+        slices=_nothing(dtype),
+        by_boundary=cupy.empty((0, 4), dtype=np.uint32),
+        partials=cupy.zeros(0),
     )
 
 
@@ -165,7 +204,7 @@ def _stencil_arguments(rows: StencilRows) -> tuple[Any, ...]:
         np.int32(rows.shape[1]),
         np.int32(len(rows.offsets)),
         cupy.ascontiguousarray(cupy.asarray(rows.numbering, dtype=np.int32)),
-        cupy.asarray(rows.steps()),
+        table(rows.steps()),
         weights,
         np.int64(stride),
         np.int32(stride > 1),
@@ -180,14 +219,14 @@ def _table_arguments(columns: Array, values: Array) -> tuple[Any, ...]:
     """
     count, rows = columns.shape
     steps = np.arange(count, dtype=np.int64) * rows - (rows + 3)
-    table = cupy.ascontiguousarray(cupy.asarray(columns, dtype=np.int32))
+    places = cupy.ascontiguousarray(cupy.asarray(columns, dtype=np.int32))
     weights = cupy.ascontiguousarray(cupy.asarray(values, dtype=np.float64))
     return (
         np.int32(rows),
         np.int32(-2),
         np.int32(count),
-        table,
-        cupy.asarray(steps),
+        places,
+        table(steps),
         weights,
         np.int64(rows),
         np.int32(1),

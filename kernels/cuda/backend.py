@@ -97,6 +97,17 @@ class CudaBackend(Backend):
     def layout(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
         return assembly.layout(cupy.asarray(color, dtype=np.int32), colors, shape)
 
+    def plain_layout(self, shape: tuple[int, int, int]) -> Layout:
+        return assembly.plain_layout(shape)
+
+    def lattice_layout(
+        self, classes: Sequence[npt.NDArray[np.int_]], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]
+    ) -> Layout:
+        return assembly.lattice_layout(classes, colors, shape)
+
+    def numbers(self, shape: tuple[int, int, int]) -> Array:
+        return transfers.numbers(shape)
+
     def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse, self.dtype)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.backend import RANK_TOLERANCE, StencilRows
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.layout import Array
 
 FILE, DTYPE = "dense.cu", "float64"
@@ -24,7 +25,7 @@ def dense_matrix(rows: StencilRows) -> Array:
     stride = weights.shape[1]
     out = cupy.zeros((n, n))
     nx, ny, _ = (np.int32(size) for size in rows.shape)
-    arguments = (cupy.asarray(rows.numbering, dtype=np.int32), cupy.asarray(rows.steps()), weights, np.int64(stride))
+    arguments = (cupy.asarray(rows.numbering, dtype=np.int32), table(rows.steps()), weights, np.int64(stride))
     sizes = (np.int32(stride > 1), np.int32(len(rows.offsets)), nx, ny, np.int32(n))
     kernel(FILE, "dense_matrix", DTYPE)((-(-n // THREADS),), (THREADS,), (*arguments, *sizes, out))
     return (out + out.T) / 2

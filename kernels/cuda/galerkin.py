@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.layout import Array
 
 FILE, DTYPE = "galerkin.cu", "float64"
@@ -41,8 +42,8 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
         arguments = (
             *_lattice_arguments(coarsening, offsets, weights),
             np.int32(len(offsets)),
-            cupy.asarray(steps),
-            cupy.asarray(np.array(numbers, dtype=np.int32)),
+            table(steps),
+            table(np.array(numbers, dtype=np.int32)),
             cupy.ascontiguousarray(p),
             out,
         )
@@ -64,9 +65,9 @@ def _lattice_arguments(coarsening: Coarsening, offsets: tuple[Triple, ...], weig
         nx,
         ny,
         nz,
-        cupy.asarray(slots),
+        table(slots),
         w,
         np.int64(stride),
         np.int32(not constant),
-        cupy.asarray(places),
+        table(places),
     )

@@ -108,6 +108,16 @@ extern "C" __global__ void own_places(
     places[i] = column >= 0 && column < rows ? __ldg(position + column) - guard : -1;
 }
 
+// The numbers of a box's points, x fastest, with a layer of -1 around: 4 bytes an item written.
+extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, int* __restrict__ out) {
+    const long long i = item();
+    if (i >= count) return;
+    const int line = static_cast<int>(i / (nx + 2)), x = static_cast<int>(i % (nx + 2)) - 1;
+    const int y = line % (ny + 2) - 1, z = line / (ny + 2) - 1;
+    const bool own = x >= 0 && x < nx && y >= 0 && y < ny && z >= 0 && z < nz;
+    out[i] = own ? x + nx * (y + ny * z) : -1;
+}
+
 // out (K, nz + 2 w, ny + 2 w, nx + 2 w) from values (K, nz, ny, nx), zeros around them.
 extern "C" __global__ void framed(
     const double* __restrict__ values, int nx, int ny, int nz, int width, long long count, double* __restrict__ out

@@ -10,6 +10,7 @@ import numpy as np
 
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.layout import SLICE, Array
 
 FILE, DTYPE = "transfers.cu", "float64"
@@ -44,6 +45,14 @@ def own_places(columns: Array, position: Array, rows: int) -> Array:
     return places
 
 
+def numbers(shape: Triple) -> Array:
+    """See `Backend.numbers`."""
+    nx, ny, nz = shape
+    out = cupy.empty((nz + 2, ny + 2, nx + 2), dtype=np.int32)
+    _launch("numbers", out.size, np.int32(nx), np.int32(ny), np.int32(nz), np.int64(out.size), out)
+    return out
+
+
 def framed(values: Array, width: int) -> Array:
     """See `dsolver.kernels.transfers.framed`."""
     count, nz, ny, nx = values.shape
@@ -58,7 +67,7 @@ def spread(values: Array, like: Sequence[Any]) -> Array:
     count, *small = values.shape
     large = [len(places) for places in like]
     out = cupy.empty((count, *large[::-1]))
-    places = cupy.asarray(np.concatenate(like).astype(np.int32))
+    places = table(np.concatenate(like).astype(np.int32))
     mx, my, mz = (np.int32(n) for n in small[::-1])
     nx, ny, nz = (np.int32(n) for n in large)
     _launch("spread", out.size, cupy.ascontiguousarray(values), mx, my, mz, places, nx, ny, nz, np.int64(out.size), out)
@@ -73,7 +82,7 @@ def couplings(offsets: tuple[Triple, ...], weights: Array) -> Array:
     blocks = min(MOST_BLOCKS, max(1, -(-rows // THREADS)))
     parts, out = cupy.empty((3, blocks)), cupy.empty(3)
     center = np.int32(offsets.index((0, 0, 0)))
-    arguments = (weights, cupy.asarray(steps), np.int32(len(offsets)), center, np.int64(rows), parts)
+    arguments = (weights, table(steps), np.int32(len(offsets)), center, np.int64(rows), parts)
     kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
     kernel(FILE, "couplings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
     return out
@@ -96,7 +105,7 @@ def _lattice(made: Coarsening, base: Triple) -> Array:
             start,
         ]
         places.append(axis.base)
-    return cupy.asarray(np.concatenate([np.array(numbers, dtype=np.int32), *places]))
+    return table(np.concatenate([np.array(numbers, dtype=np.int32), *places]))
 
 
 def _launch(name: str, count: int, *arguments: Any) -> None:

@@ -16,6 +16,7 @@ from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
 F64 = npt.NDArray[np.float64]
 GRID = (7, 6, 5)
+NUMPY = kernels.load("numpy")
 BACKENDS = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 RNG = np.random.default_rng(5)
 
@@ -24,7 +25,7 @@ def lattice(sigma: float = 0.0) -> tuple[Any, F64, F64]:
     """Offsets, weights (27, rows) of links that jump by 10⁴, in lattice order, and the same matrix densely."""
     points = GRID[0] * GRID[1] * GRID[2]
     kappa = np.where(RNG.random(points) < 0.5, 1e4, 1.0)
-    around = numbered(np, Partition(GRID), 0, BOX_OFFSETS)
+    around = numbered(NUMPY, Partition(GRID), 0, BOX_OFFSETS)
     nx, ny, nz = GRID
     weights, dense = np.zeros((27, points)), np.zeros((points, points))
     for number, (i, j, k) in enumerate(BOX_OFFSETS):
@@ -53,7 +54,7 @@ def rectangular(rows: Rows, columns: int) -> F64:
 
 def test_rows_of_a_stencil_are_its_matrix() -> None:
     offsets, weights, dense = lattice()
-    rows = algebraic.of_stencil(offsets, numbered(np, Partition(GRID), 0, offsets), weights)
+    rows = algebraic.of_stencil(offsets, numbered(NUMPY, Partition(GRID), 0, offsets), weights)
     assert np.array_equal(rows.dense(), dense)
 
 
@@ -61,7 +62,7 @@ def test_an_entry_whose_mirror_image_was_rounded_to_zero_stays() -> None:
     weights = np.zeros((7, 2))
     weights[STAR_OFFSETS.index((0, 0, 0))] = 1.0
     weights[STAR_OFFSETS.index((1, 0, 0)), 0] = -1e-17
-    rows = algebraic.of_stencil(STAR_OFFSETS, numbered(np, Partition((2, 1, 1)), 0, STAR_OFFSETS), weights)
+    rows = algebraic.of_stencil(STAR_OFFSETS, numbered(NUMPY, Partition((2, 1, 1)), 0, STAR_OFFSETS), weights)
     assert np.diff(rows.start).tolist() == [2, 2]
 
 
@@ -109,7 +110,7 @@ def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(splitting, "SLAB", slab)
     monkeypatch.setattr(spectrum, "BLOCK", 50)
     offsets, weights, _ = lattice()
-    around = numbered(np, Partition(GRID), 0, offsets)
+    around = numbered(NUMPY, Partition(GRID), 0, offsets)
     made = []
     for team in (Team(1), Team(2), Team(5)):
         rows = algebraic.of_stencil(offsets, around, weights, team)

@@ -24,6 +24,7 @@ Flags = tuple[bool, bool, bool]
 NONE: Flags = (False, False, False)
 ALL: Flags = (True, True, True)
 
+NUMPY = load("numpy")
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 LEVELS: list[tuple[Triple, Flags, Triple]] = [
     ((8, 6, 4), NONE, (2, 2, 2)),
@@ -98,7 +99,7 @@ def cases(grid: Triple, periodic: Flags, factors: Triple) -> Any:
                 lo=chunk.box.lo, shape=chunk.box.shape, grid=grid, periodic=partition.periodic, factors=factors
             )
             p = rng.standard_normal((8, *made.ghosted)) * (rng.random((8, *made.ghosted)) < 0.8)
-            fine = numbered(np, partition, chunk.number, BOX_OFFSETS)
+            fine = numbered(NUMPY, partition, chunk.number, BOX_OFFSETS)
             coarse_box = tuple(n + 2 for n in made.coarse_grid[::-1])
             coarse = rng.integers(-1, 99, coarse_box).astype(np.int32)
             yield made, p, np.ascontiguousarray(fine), coarse, made.coarse_lo
@@ -179,3 +180,30 @@ def test_rows_of_one_color_stay_in_their_order(name: str, shape: Triple) -> None
     expected = np.full(found.size, -1)
     expected[SLICE : SLICE + rows] = np.arange(rows)
     np.testing.assert_array_equal(backend.to_host(found.row), expected)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(40, 7, 9), (3, 1, 1), (32, 4, 2), (1, 5, 33)])
+def test_colors_that_follow_from_classes_along_axes(name: str, shape: Triple, kinds: int) -> None:
+    backend, rng = load(name), np.random.default_rng(kinds)
+    classes = [rng.integers(0, kinds, n) for n in shape]
+    colors = rng.permutation(np.arange(kinds**3) // 2).astype(np.int32).reshape(kinds, kinds, kinds)
+    x, y, z = classes
+    color = colors[z[:, None, None], y[:, None], x].reshape(-1)
+    expected = backend.layout(backend.asarray(color), int(colors.max()) + 1, shape)
+    found = backend.lattice_layout(classes, colors, shape)
+    assert (found.rows, found.size, found.shape) == (expected.rows, expected.size, expected.shape)
+    np.testing.assert_array_equal(found.color_slices, expected.color_slices)
+    for array in ("position", "row", "color"):
+        pair = (backend.to_host(getattr(layout, array)) for layout in (found, expected))
+        np.testing.assert_array_equal(*pair)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_numbers_of_a_box_with_a_layer_around(name: str) -> None:
+    backend = load(name)
+    found = backend.to_host(backend.numbers((3, 2, 4)))
+    expected = np.full((6, 4, 5), -1)
+    expected[1:-1, 1:-1, 1:-1] = np.arange(24).reshape(4, 2, 3)
+    np.testing.assert_array_equal(found, expected)
