@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.cuda.flow import Flow
-from dsolver.kernels.cuda.schedule import Launch, Sweep, sweeps, warps
+from dsolver.kernels.cuda.schedule import Launch, Sweep, filling_sweep, warps
 from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix, Product
 
 
@@ -52,7 +52,7 @@ class CudaMatrix(Matrix):
     @cached_property
     def backward_all(self) -> Sweep:
         """The launches of a backward half sweep that fills x, made when first asked for."""
-        return sweeps(self.layout, self.by_color, self.local, every=True)[1]
+        return filling_sweep(self.layout, self.by_color, self.local)
 
 
 @dataclass(frozen=True, kw_only=True)

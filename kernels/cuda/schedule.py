@@ -156,15 +156,24 @@ def sweeps(
     forward, backward = _colors(layout, local)
     if not every:
         backward = [color for color in backward if color.columns > 0]
+    where = layout, entries, local, columns
+    return _sweep(forward, *where, back=False), _sweep(backward, *where, back=True)
+
+
+def filling_sweep(layout: Layout, entries: Array, local: Slices) -> Sweep:
+    """The backward half sweep of `sweeps` with all colors."""
+    return _sweep(_colors(layout, local)[1], layout, entries, local, 1, back=True)
+
+
+def _sweep(
+    colors: Sequence[Color], layout: Layout, entries: Array, local: Slices, columns: int, *, back: bool
+) -> Sweep:
+    """One half sweep over these colors."""
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize, columns)
     if slabs == 1:
-        return _plain(forward, itemsize), _plain(backward, itemsize)
-    begins = (_cuts(layout, c, slabs, entries, local, back=b) for c, b in ((forward, False), (backward, True)))
-    return (
-        _in_slabs(forward, next(begins), itemsize, back=False),
-        _in_slabs(backward, next(begins), itemsize, back=True),
-    )
+        return _plain(colors, itemsize)
+    return _in_slabs(colors, _cuts(layout, colors, slabs, entries, local, back=back), itemsize, back=back)
 
 
 def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:

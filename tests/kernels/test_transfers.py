@@ -196,8 +196,8 @@ def test_colors_that_follow_from_classes_along_axes(name: str, shape: Triple, ki
     assert (found.rows, found.size, found.shape) == (expected.rows, expected.size, expected.shape)
     np.testing.assert_array_equal(found.color_slices, expected.color_slices)
     for array in ("position", "row", "color"):
-        pair = (backend.to_host(getattr(layout, array)) for layout in (found, expected))
-        np.testing.assert_array_equal(*pair)
+        one, other = (backend.to_host(getattr(layout, array)) for layout in (found, expected))
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
