@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +17,7 @@ from dsolver.kernels import transfers
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.coarsening import Coarsening, couplings
 from dsolver.kernels.contract import FAN_IN
+from dsolver.kernels.fused import Fused
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Entries:
     halo: bool = True
 
 
-class Backend(ABC):
+class Backend(Fused):
     """The kernels of one device. Array arguments live on that device; see `dsolver.kernels.contract` for the kernels.
 
     Attributes:
@@ -133,7 +134,7 @@ class Backend(ABC):
     def synchronize(self) -> None:
         """Wait until all kernels launched by this thread have run."""
 
-    def tidy(self) -> None:  # noqa: B027  # a CPU's memory needs none
+    def tidy(self) -> None:  # a CPU's memory needs none
         """Give back what set-up has freed, where it is much of what is left of the device's memory.
 
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
@@ -346,18 +347,6 @@ class Backend(ABC):
 
     def total(self, parts: Array, total: Array) -> None:
         total[0] = tree_sum([float(p) for p in self.to_host(parts)])
-
-    # -- fused steps, as their parts; a backend overrides what it can do in fewer passes ---------------------------
-
-    def presmooth_restrict(self, matrix: Any, transfer: Any, r: Array, x: Array, e: Array, rc: Array) -> None:
-        self.kernel("presmooth")(matrix, r, x, e)
-        self.kernel("restrict")(matrix, transfer, r, x, e, rc)
-
-    def prolong_postsmooth(
-        self, matrix: Any, transfer: Any, r: Array, xc: Array, e: Array, x: Array, c: Array, w: Array
-    ) -> None:
-        self.kernel("prolong")(transfer, xc, c)
-        self.kernel("postsmooth")(matrix, r, c, e, x, w)
 
 
 def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dsolver.kernels.fused import Fused
+
 if TYPE_CHECKING:
     from dsolver.kernels.backend import Backend
 
 
-class Batched:
+class Batched(Fused):
     """Kernels of a backend for arrays with one more dimension in front, of the same length everywhere: the columns.
 
     That is, vectors (columns, items), blocks (columns, nx, ny, nz), and scalars and partial dot products (columns, 1).

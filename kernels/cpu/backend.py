@@ -243,13 +243,13 @@ class CpuBackend(Backend):
 
     def symgs(self, a: Matrix, r: Real, x: Real) -> None:
         m = _slices_of(a.local)
-        self.by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
-        self.by_color(a.layout, sweeps.backward, m, a.local.upper, a.diagonal, x, x, backward=True)
+        self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
+        self._by_color(a.layout, sweeps.backward, m, a.local.upper, a.diagonal, x, x, backward=True)
 
     def presmooth(self, a: Matrix, r: Real, x: Real, e: Real) -> None:
         m = _slices_of(a.local)
-        self.by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
-        self.by_color(a.layout, sweeps.backward_keep, m, a.local.upper, a.diagonal, x, e, backward=True)
+        self._by_color(a.layout, sweeps.forward_from_zero, m, a.local.upper, a.diagonal, r, x)
+        self._by_color(a.layout, sweeps.backward_keep, m, a.local.upper, a.diagonal, x, e, backward=True)
 
     def restrict(self, a: Matrix, t: Transfer, r: Real, x: Real, e: Real, rc: Real) -> None:
         self.team.run(sweeps.restrict, *t.slices, _slices_of(a.local), a.local.upper, t.coarse_of, e, rc)
@@ -260,14 +260,14 @@ class CpuBackend(Backend):
     def postsmooth(self, a: Matrix, r: Real, c: Real, e: Real, x: Real, w: Real) -> None:
         m = _slices_of(a.local)
         s = a.local
-        self.by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
-        self.by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
+        self._by_color(a.layout, sweeps.forward_corrected, m, s.upper, s.coarse, a.diagonal, r, c, e, x, w)
+        self._by_color(a.layout, sweeps.backward, m, s.upper, a.diagonal, w, x, backward=True)
 
     def forward(self, a: Matrix | ConstantStencil, r: Real, x: Real) -> None:
         if isinstance(a, ConstantStencil):
             self._classes(a, a.colors, upper=False, scale=1.0, solve=True, r=r, x=x, out=x)
             return
-        self.by_color(a.layout, sweeps.forward_from_zero, _slices_of(a.local), a.local.upper, a.diagonal, r, x)
+        self._by_color(a.layout, sweeps.forward_from_zero, _slices_of(a.local), a.local.upper, a.diagonal, r, x)
 
     def upper_residual(self, a: Matrix | ConstantStencil, x: Real, y: Real) -> None:
         if isinstance(a, ConstantStencil):
@@ -288,7 +288,7 @@ class CpuBackend(Backend):
             self._classes(a, a.colors[::-1], upper=True, scale=1.0, solve=True, r=w, x=x, out=x)
             return
         m = _slices_of(a.local)
-        self.by_color(a.layout, sweeps.backward_solve, m, a.local.upper, a.diagonal, w, x, backward=True)
+        self._by_color(a.layout, sweeps.backward_solve, m, a.local.upper, a.diagonal, w, x, backward=True)
 
     def restrict_full(self, a: Product, y: Real, rc: Real) -> None:
         self.team.run(sweeps.product, 0, len(a.slices.upper), _slices_of(a.slices), a.target, y, 0.0, rc)
@@ -315,7 +315,7 @@ class CpuBackend(Backend):
         vectors.move(route.source, route.target, x, y)
 
     def dense_solve(self, inverse: DenseInverse, r: Real, x: Real) -> None:
-        vectors.dense_product(inverse.position, inverse.values, r, x)
+        sweeps.dense_product(inverse.position, inverse.values, r, x)
 
     def _classes(
         self,
@@ -349,9 +349,11 @@ class CpuBackend(Backend):
         self.team.run(sweeps.halo_products, 0, count, _slices_of(a.slices), h, out)
         return out[: len(a.boundary)]
 
-    def by_color(self, layout: Layout, loop: Any, *args: Any, backward: bool = False) -> None:
+    def _by_color(self, layout: Layout, loop: Any, *args: Any, backward: bool = False) -> None:
         """The loop over all slices in color order; threads share a color when its slices are many enough."""
         cuts = layout.color_slices
+        if backward:
+            args = (cuts, *args)
         few = (cuts[-1] - cuts[0]) < 2 * self.team.SLICES_WORTH_A_THREAD * layout.colors
         if self.team.threads == 1 or few:
             loop(int(cuts[0]), int(cuts[-1]), *args)

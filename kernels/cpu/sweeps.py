@@ -1,9 +1,14 @@
 """Matrix passes over ranges of slices.
 
 All loops run over storage slices [first, last) and are independent between slices of one color, so a range may be cut
-anywhere without changing a bit. The matrix is read once, front to back (or back to front): 8.1 bytes for each entry of
-a run slice (4.1 where values are float32), which is all that bounds these loops. Sums over a row are formed in the
-value type, so that a vector register holds as many of them as of values.
+anywhere without changing a bit. The matrix is read once, front to back: 8.1 bytes for each entry of a run slice (4.1
+where values are float32), which is all that bounds these loops. Backward sweeps take the colors (`cuts`: their first
+slices and one past the last) from the last to the first, and each front to back: from back to front a processor fetches
+nothing ahead, and 7-point rows take 2.4 times as long. Sums over a row are formed in the value type, so that a vector
+register holds as many of them as of values.
+
+Vectors are x[rows], or x[columns, rows] for several. Each column is added up as one vector is, to the same bits. For
+one vector numba drops what is about columns, for the branches on `ndim` are decided when a loop is compiled.
 """
 
 from __future__ import annotations
@@ -21,6 +26,27 @@ ONE = uint64(1)
 
 # Indices are unsigned on purpose: numba then needs no wrap-around test for negative ones and the loops over
 # the 32 lanes become vector instructions.
+
+
+BLOCK = uint64(64)
+"""Slices that one vector after the other is multiplied with: their entries come from memory for the first and from a
+cache for the others, and each vector is read far enough on end for the processor to fetch it ahead."""
+
+
+@njit
+def _count(x: Any) -> Any:
+    """How many vectors x is."""
+    if x.ndim == 1:
+        return 1
+    return x.shape[0]
+
+
+@njit
+def _column(x: Any, n: Any) -> Any:
+    """One of them."""
+    if x.ndim == 1:
+        return x
+    return x[n]
 
 
 @njit(inline="always")
@@ -53,52 +79,66 @@ def _width(s: Any, m: Any) -> Any:
 def spmv(first: Any, last: Any, m: Any, diagonal: Any, x: Any, y: Any) -> None:
     """y = A_local x on storage slices [first, last)."""
     acc = np.empty(_SLICE, x.dtype)  # the values may be stored in a smaller type
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        for lane in range(SLICE):
-            acc[lane] = diagonal[p + lane] * x[p + lane]
-        _add_products(acc, s - ONE, uint64(0), _width(s - ONE, m), m, x)
-        for lane in range(SLICE):
-            y[p + lane] = acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(x)):
+            xn, yn = _column(x, n), _column(y, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                for lane in range(SLICE):
+                    acc[lane] = diagonal[p + lane] * xn[p + lane]
+                _add_products(acc, s - ONE, uint64(0), _width(s - ONE, m), m, xn)
+                for lane in range(SLICE):
+                    yn[p + lane] = acc[lane]
 
 
 @compiled(fastmath={"contract"})
 def forward_from_zero(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, r: Any, x: Any) -> None:
     """x = (r - L x)/d, color after color: the forward sweep from x = 0."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
-        for lane in range(SLICE):
-            x[p + lane] = (r[p + lane] - acc[lane]) / diagonal[p + lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(r)):
+            rn, xn = _column(r, n), _column(x, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                acc[:] = 0.0
+                _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, xn)
+                for lane in range(SLICE):
+                    xn[p + lane] = (rn[p + lane] - acc[lane]) / diagonal[p + lane]
 
 
 @compiled(fastmath={"contract"})
-def backward(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
-    """x = w - (U x)/d, last slice first: the backward sweep. w may be x."""
+def backward(first: Any, last: Any, cuts: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
+    """x = w - (U x)/d, last color first: the backward sweep. w may be x."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for i in range(uint64(last) - uint64(first)):
-        s = uint64(last) - ONE - i
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
-        for lane in range(SLICE):
-            x[p + lane] = w[p + lane] - acc[lane] / diagonal[p + lane]
+    for color in range(len(cuts) - 1, 0, -1):
+        low, high = max(uint64(first), uint64(cuts[color - 1])), min(uint64(last), uint64(cuts[color]))
+        for begin in range(low, high, BLOCK):
+            for n in range(_count(w)):
+                wn, xn = _column(w, n), _column(x, n)
+                for s in range(begin, min(begin + BLOCK, high)):
+                    p = s * SLICE
+                    acc[:] = 0.0
+                    _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, xn)
+                    for lane in range(SLICE):
+                        xn[p + lane] = wn[p + lane] - acc[lane] / diagonal[p + lane]
 
 
 @compiled(fastmath={"contract"})
-def backward_keep(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, x: Any, e: Any) -> None:
-    """e = (U x)/d, x -= e, last slice first: the backward sweep that keeps what it subtracts."""
+def backward_keep(first: Any, last: Any, cuts: Any, m: Any, upper: Any, diagonal: Any, x: Any, e: Any) -> None:
+    """e = (U x)/d, x -= e, last color first: the backward sweep that keeps what it subtracts."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for i in range(uint64(last) - uint64(first)):
-        s = uint64(last) - ONE - i
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
-        for lane in range(SLICE):
-            e[p + lane] = acc[lane] / diagonal[p + lane]
-            x[p + lane] -= e[p + lane]
+    for color in range(len(cuts) - 1, 0, -1):
+        low, high = max(uint64(first), uint64(cuts[color - 1])), min(uint64(last), uint64(cuts[color]))
+        for begin in range(low, high, BLOCK):
+            for n in range(_count(x)):
+                xn, en = _column(x, n), _column(e, n)
+                for s in range(begin, min(begin + BLOCK, high)):
+                    p = s * SLICE
+                    acc[:] = 0.0
+                    _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, xn)
+                    for lane in range(SLICE):
+                        en[p + lane] = acc[lane] / diagonal[p + lane]
+                        xn[p + lane] -= en[p + lane]
 
 
 @compiled(fastmath={"contract"})
@@ -111,93 +151,127 @@ def forward_corrected(
     """
     acc = np.empty(_SLICE, m[2].dtype)
     tail = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        acc[:] = 0.0
-        tail[:] = 0.0
-        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
-        _add_products(tail, s - ONE, uint64(coarse[s - ONE]), _width(s - ONE, m), m, c)
-        for lane in range(SLICE):
-            new = (r[p + lane] - acc[lane]) / diagonal[p + lane]
-            w[p + lane] = new
-            x[p + lane] = new - e[p + lane] - tail[lane] / diagonal[p + lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(r)):
+            rn, cn, en, xn, wn = _column(r, n), _column(c, n), _column(e, n), _column(x, n), _column(w, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                acc[:] = 0.0
+                tail[:] = 0.0
+                _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, xn)
+                _add_products(tail, s - ONE, uint64(coarse[s - ONE]), _width(s - ONE, m), m, cn)
+                for lane in range(SLICE):
+                    new = (rn[p + lane] - acc[lane]) / diagonal[p + lane]
+                    wn[p + lane] = new
+                    xn[p + lane] = new - en[p + lane] - tail[lane] / diagonal[p + lane]
 
 
 @compiled(fastmath={"contract"})
 def upper_residual(first: Any, last: Any, m: Any, upper: Any, x: Any, y: Any) -> None:
     """y = -(U x): the residual after a forward sweep from zero."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
-        for lane in range(SLICE):
-            y[p + lane] = -acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(x)):
+            xn, yn = _column(x, n), _column(y, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                acc[:] = 0.0
+                _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, xn)
+                for lane in range(SLICE):
+                    yn[p + lane] = -acc[lane]
 
 
 @compiled(fastmath={"contract"})
 def lower_residual(first: Any, last: Any, m: Any, upper: Any, r: Any, x: Any, w: Any) -> None:
     """w = r - L x."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, x)
-        for lane in range(SLICE):
-            w[p + lane] = r[p + lane] - acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(r)):
+            rn, xn, wn = _column(r, n), _column(x, n), _column(w, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                acc[:] = 0.0
+                _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, xn)
+                for lane in range(SLICE):
+                    wn[p + lane] = rn[p + lane] - acc[lane]
 
 
 @compiled(fastmath={"contract"})
-def backward_solve(first: Any, last: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
-    """x = (w - U x)/d, last slice first."""
+def backward_solve(first: Any, last: Any, cuts: Any, m: Any, upper: Any, diagonal: Any, w: Any, x: Any) -> None:
+    """x = (w - U x)/d, last color first."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for i in range(uint64(last) - uint64(first)):
-        s = uint64(last) - ONE - i
-        p = s * SLICE
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, x)
-        for lane in range(SLICE):
-            x[p + lane] = (w[p + lane] - acc[lane]) / diagonal[p + lane]
+    for color in range(len(cuts) - 1, 0, -1):
+        low, high = max(uint64(first), uint64(cuts[color - 1])), min(uint64(last), uint64(cuts[color]))
+        for begin in range(low, high, BLOCK):
+            for n in range(_count(w)):
+                wn, xn = _column(w, n), _column(x, n)
+                for s in range(begin, min(begin + BLOCK, high)):
+                    p = s * SLICE
+                    acc[:] = 0.0
+                    _add_products(acc, s - ONE, uint64(upper[s - ONE]), _width(s - ONE, m), m, xn)
+                    for lane in range(SLICE):
+                        xn[p + lane] = (wn[p + lane] - acc[lane]) / diagonal[p + lane]
 
 
 @compiled(fastmath={"contract"})
 def product(first: Any, last: Any, m: Any, target: Any, x: Any, keep: Any, y: Any) -> None:
     """y[target] = keep y[target] + (A x) on slices [first, last) of a rectangular matrix; keep is 0 or 1."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        acc[:] = 0.0
-        _add_products(acc, s, uint64(0), _width(s, m), m, x)
-        for lane in range(SLICE):
-            q = target[s * SLICE + lane]
-            if q >= 0:
-                y[q] = acc[lane] if keep == 0.0 else y[q] + acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(x)):
+            xn, yn = _column(x, n), _column(y, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                acc[:] = 0.0
+                _add_products(acc, s, uint64(0), _width(s, m), m, xn)
+                for lane in range(SLICE):
+                    q = target[s * SLICE + lane]
+                    if q >= 0:
+                        yn[q] = acc[lane] if keep == 0.0 else yn[q] + acc[lane]
 
 
 @compiled(fastmath={"contract"})
 def restrict(first: Any, last: Any, m: Any, upper: Any, coarse_of: Any, e: Any, rc: Any) -> None:
     """rc = (L e) at the coarse points of storage slices [first, last)."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        p = s * SLICE
-        any_coarse = False
-        for lane in range(SLICE):
-            any_coarse |= coarse_of[p + lane] >= 0
-        if not any_coarse:
-            continue
-        acc[:] = 0.0
-        _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, e)
-        for lane in range(SLICE):
-            q = coarse_of[p + lane]
-            if q >= 0:
-                rc[q] = acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(e)):
+            en, rcn = _column(e, n), _column(rc, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                p = s * SLICE
+                any_coarse = False
+                for lane in range(SLICE):
+                    any_coarse |= coarse_of[p + lane] >= 0
+                if not any_coarse:
+                    continue
+                acc[:] = 0.0
+                _add_products(acc, s - ONE, uint64(0), uint64(upper[s - ONE]), m, en)
+                for lane in range(SLICE):
+                    q = coarse_of[p + lane]
+                    if q >= 0:
+                        rcn[q] = acc[lane]
 
 
 @compiled(fastmath={"contract"})
 def halo_products(first: Any, last: Any, m: Any, h: Any, out: Any) -> None:
     """out = A_halo h on slices [first, last) of the boundary list; out has one item for each boundary lane."""
     acc = np.empty(_SLICE, m[2].dtype)
-    for s in range(uint64(first), uint64(last)):
-        acc[:] = 0.0
-        _add_products(acc, s, uint64(0), _width(s, m), m, h)
-        for lane in range(SLICE):
-            out[s * SLICE + lane] = acc[lane]
+    for begin in range(uint64(first), uint64(last), BLOCK):
+        for n in range(_count(h)):
+            hn, outn = _column(h, n), _column(out, n)
+            for s in range(begin, min(begin + BLOCK, uint64(last))):
+                acc[:] = 0.0
+                _add_products(acc, s, uint64(0), _width(s, m), m, hn)
+                for lane in range(SLICE):
+                    outn[s * SLICE + lane] = acc[lane]
+
+
+@compiled()
+def dense_product(position: Any, values: Any, r: Any, x: Any) -> None:
+    """x = values r, both at these positions; each row is added first to last."""
+    for i in range(len(position)):
+        for n in range(_count(r)):
+            rn, xn = _column(r, n), _column(x, n)
+            total = 0.0
+            for j in range(len(position)):
+                total += values[i, j] * rn[position[j]]
+            xn[position[i]] = total

@@ -116,16 +116,6 @@ def move(source: Any, target: Any, x: Any, y: Any) -> None:
 
 
 @compiled()
-def dense_product(position: Any, values: Any, r: Any, x: Any) -> None:
-    """x = values r, both at these positions; each row is added first to last."""
-    for i in range(len(position)):
-        total = 0.0
-        for j in range(len(position)):
-            total += values[i, j] * r[position[j]]
-        x[position[i]] = total
-
-
-@compiled()
 def scatter(rows: Any, t: Any, y: Any) -> None:
     """y[rows] = t."""
     for i in range(len(rows)):
