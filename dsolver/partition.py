@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate, pairwise, product
 from operator import index
 from typing import Any
@@ -197,8 +197,7 @@ class Partition:
 
     def number(self, place: Triple) -> int:
         """The number of the chunk at a place."""
-        px, py, _ = self.counts
-        return place[0] + px * (place[1] + py * place[2])
+        return _number(self.counts, place)
 
     def neighbors(self, number: int, offsets: Offsets = DIRECTIONS) -> tuple[int, ...]:
         """The other chunks whose points rows of this one read, ascending; by default all that touch it."""
@@ -226,14 +225,7 @@ class Partition:
             number: of the chunk.
             offsets: what its rows read. Steps longer than 1 make thicker pieces, which may be of chunks farther away.
         """
-        if len(self) == 1 and not any(self.periodic):
-            return ()  # set-up asks a hundred times
-        place = self.place(number)
-        found: list[HaloPiece] = []
-        for direction, widths in _reached(offsets):
-            sides = [self._side(axis, place[axis], direction[axis], widths[axis]) for axis in range(3)]
-            found += [self._piece(*pieces) for pieces in product(*sides)]
-        return tuple(sorted(found, key=lambda piece: piece.source))
+        return _pieces(self._cuts, self.periodic, self.place(number), offsets)
 
     def halo_boxes(self, number: int, offsets: Offsets) -> list[tuple[int, Box]]:
         """Per neighbor in ascending order, where rows of this chunk find the box of its points that they read.
@@ -272,31 +264,6 @@ class Partition:
                 receives.append((neighbor, sum(box.points for box in found if box is not None)))
         return HaloPlan(sends=tuple(sends), receives=tuple(receives))
 
-    def _side(self, axis: int, place: int, direction: int, width: int) -> list[tuple[int, int, int, int]]:
-        """The next points on one side along an axis, by chunk: (place, first, last + 1, by how much they are moved)."""
-        cuts, count, n = self._cuts[axis], self.counts[axis], self.grid[axis]
-        if direction == 0:
-            return [(place, cuts[place], cuts[place + 1], 0)]
-        found = []
-        moved = 0
-        while width > 0:
-            place += direction
-            if not 0 <= place < count:
-                if not self.periodic[axis]:
-                    break
-                place %= count
-                moved += direction * n
-            low, high = cuts[place], cuts[place + 1]
-            low, high = (low, min(high, low + width)) if direction > 0 else (max(low, high - width), high)
-            found.append((place, low, high, moved))
-            width -= high - low
-        return found
-
-    def _piece(self, *sides: tuple[int, int, int, int]) -> HaloPiece:
-        place, lo, hi, moved = (_triple(side[i] for side in sides) for i in range(4))
-        box = Box(lo=lo, hi=hi)
-        return HaloPiece(source=self.number(place), box=box, seen=box.shifted(moved))
-
     def _box(self, number: int) -> Box:
         place = self.place(number)
         lo = _triple(cuts[i] for cuts, i in zip(self._cuts, place, strict=True))
@@ -307,6 +274,54 @@ class Partition:
         even = Partition(self.grid, self.counts).sizes == self.sizes
         periodic = f", periodic={self.periodic}" if any(self.periodic) else ""
         return f"Partition(grid={self.grid}, chunks={self.counts if even else self.sizes}{periodic})"
+
+
+@lru_cache(maxsize=4096)  # set-up asks for the same ones again and again: a chunk's for each coefficient and level
+def _pieces(cuts: Sizes, periodic: Flags, place: Triple, offsets: Offsets) -> tuple[HaloPiece, ...]:
+    """The pieces around the chunk at a place; cuts: where chunks begin and end along each axis."""
+    counts = _triple(len(along) - 1 for along in cuts)
+    found: list[HaloPiece] = []
+    for direction, widths in _reached(offsets):
+        sides = [
+            _side(along, wraps, *steps)
+            for along, wraps, *steps in zip(cuts, periodic, place, direction, widths, strict=True)
+        ]
+        found += [_piece(counts, *pieces) for pieces in product(*sides)]
+    return tuple(sorted(found, key=lambda piece: piece.source))
+
+
+def _side(
+    cuts: tuple[int, ...], wraps: bool, place: int, direction: int, width: int
+) -> list[tuple[int, int, int, int]]:
+    """The next points on one side along an axis, by chunk: (place, first, last + 1, by how much they are moved)."""
+    if direction == 0:
+        return [(place, cuts[place], cuts[place + 1], 0)]
+    count, n = len(cuts) - 1, cuts[-1]
+    found = []
+    moved = 0
+    while width > 0:
+        place += direction
+        if not 0 <= place < count:
+            if not wraps:
+                break
+            place %= count
+            moved += direction * n
+        low, high = cuts[place], cuts[place + 1]
+        low, high = (low, min(high, low + width)) if direction > 0 else (max(low, high - width), high)
+        found.append((place, low, high, moved))
+        width -= high - low
+    return found
+
+
+def _piece(counts: Triple, *sides: tuple[int, int, int, int]) -> HaloPiece:
+    place, lo, hi, moved = (_triple(side[i] for side in sides) for i in range(4))
+    box = Box(lo=lo, hi=hi)
+    return HaloPiece(source=_number(counts, place), box=box, seen=box.shifted(moved))
+
+
+def _number(counts: Triple, place: Triple) -> int:
+    """The number of the chunk at a place among so many along each axis."""
+    return place[0] + counts[0] * (place[1] + counts[1] * place[2])
 
 
 def cut_of(chunks: Any) -> Cut:

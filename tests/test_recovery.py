@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from dsolver.iteration import State
 from dsolver.partition import Partition
 from tests.clusters import breakable, cluster
 
-GRID = (16, 16, 16)
+GRID = (8, 8, 8)
 BOUND = 30.0
 """Seconds within which a loss has to be dealt with."""
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
@@ -34,6 +35,19 @@ B = np.random.default_rng(5).standard_normal(GRID)
 @pytest.fixture(scope="module")
 def truth() -> Any:
     return dsolver.solve(PROBLEM, B, rtol=1e-11, M=None).x
+
+
+@pytest.fixture(scope="module")
+def breaking() -> Iterator[Client]:
+    with breakable(3) as made:
+        yield made
+
+
+@pytest.fixture
+def client(breaking: Client) -> Client:
+    """Of three workers, each a process; a nanny has brought another one for each that an earlier test has killed."""
+    breaking.wait_for_workers(3, timeout=60)
+    return breaking
 
 
 def left(client: Client) -> list[Any]:
@@ -76,44 +90,45 @@ def check(solution: dsolver.Solution, truth: Any) -> None:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["resident", "graph"])
-def test_a_killed_worker_is_replaced_and_the_solve_goes_on(engine: Any, truth: Any, tmp_path: Path) -> None:
-    with breakable(3) as client:
-        killer = Killer(client, 8, 1)
-        store = Checkpoint(tmp_path / "store", every=0.0)
-        solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer, checkpoint=store)
-        check(solution, truth)
-        assert killer.seconds < BOUND
-        found = store.newest(GRID)
-        assert found is not None
-        assert left(client) == [(0, [])] * len(client.nthreads())
-        check(dsolver.solve(PROBLEM, da.from_array(B, chunks=8), client=client, engine=engine, M=None), truth)
+def test_a_killed_worker_is_replaced_and_the_solve_goes_on(
+    engine: Any, client: Client, truth: Any, tmp_path: Path
+) -> None:
+    killer = Killer(client, 8, 1)
+    store = Checkpoint(tmp_path / "store", every=0.0)
+    solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer, checkpoint=store)
+    check(solution, truth)
+    assert killer.seconds < BOUND
+    found = store.newest(GRID)
+    assert found is not None
+    assert left(client) == [(0, [])] * len(client.nthreads())
+    check(dsolver.solve(PROBLEM, da.from_array(B, chunks=4), client=client, engine=engine, M=None), truth)
 
 
 @pytest.mark.timeout(400)
-def test_without_a_checkpoint_it_goes_on_from_memory(truth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_checkpoint_it_goes_on_from_memory(
+    client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recovery.Recent, "due", True)
     starts: list[float] = []
-    with breakable(3) as client:
-        killer = Killer(client, 20, 0)
+    killer = Killer(client, 20, 0)
 
-        def callback(state: State) -> None:
-            if state.iteration == 1:
-                starts.append(state.residual)
-            killer(state)
+    def callback(state: State) -> None:
+        if state.iteration == 1:
+            starts.append(state.residual)
+        killer(state)
 
-        solution = dsolver.solve(PROBLEM, B, client=client, M=None, callback=callback)
-        check(solution, truth)
-        assert len(starts) == 2
-        assert starts[1] < 0.2 * starts[0]  # it did not begin at zero
+    solution = dsolver.solve(PROBLEM, B, client=client, M=None, callback=callback)
+    check(solution, truth)
+    assert len(starts) == 2
+    assert starts[1] < 0.2 * starts[0]  # it did not begin at zero
 
 
 @pytest.mark.timeout(400)
-def test_coefficients_are_brought_to_the_new_owners() -> None:
+def test_coefficients_are_brought_to_the_new_owners(client: Client) -> None:
     kappa = np.random.default_rng(0).random((16, 16, 16)) + 1.0
     problem, b = dsolver.problems.diffusion((16, 16, 16), kappa), np.ones((16, 16, 16))
     expected = dsolver.solve(problem, b, M=None, rtol=1e-11).x
-    with breakable(2) as client:
-        solution = dsolver.solve(problem, b, client=client, M=None, callback=Killer(client, 5, 0))
+    solution = dsolver.solve(problem, b, client=client, M=None, callback=Killer(client, 5, 0))
     check(solution, expected)
 
 
@@ -209,8 +224,8 @@ def test_a_full_disk_is_a_warning_once_and_the_solve_goes_on(
 
 def test_a_checkpoint_of_another_grid_is_refused(tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "store")
-    part = Partition((8, 8, 8))
-    store.save(part, {0: np.zeros((8, 8, 8))}, iteration=1, residual=1.0, b_norm=1.0)
+    part = Partition((8, 8, 4))
+    store.save(part, {0: np.zeros((8, 8, 4))}, iteration=1, residual=1.0, b_norm=1.0)
     with pytest.raises(InputError, match="is of the grid"):
         dsolver.solve(PROBLEM, B, M=None, resume=store)
 

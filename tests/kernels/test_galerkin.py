@@ -199,7 +199,8 @@ def test_chunks_get_the_bits_of_the_whole(name: str, grid: Triple, periodic: Fla
     p, coarse = coarsened(backend(name), c, BOX, with_ghosts(w, c))
     coarse = coarse.reshape(27, *c.coarse_grid[::-1])
     inner = slice(GHOST, -GHOST)
-    for corner in itertools.product((False, True), repeat=3):
+    corners = list(itertools.product((False, True), repeat=3))
+    for corner in corners[::3] if name == "numpy" else corners:  # the text-book kernels take seconds for each
         lo = tuple(cut if upper else 0 for upper in corner)
         hi = tuple(n if upper else cut for n, upper in zip(grid, corner, strict=True))
         shape = tuple(h - low for h, low in zip(hi, lo, strict=True))
