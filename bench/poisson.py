@@ -77,16 +77,25 @@ class Site:
         client = self.runtime.client
         if client is None:
             return block(make, self.module, Partition(grid)[0], grid)
-        from distributed import wait
-
         partition = Partition(grid, self.runtime.chunks_for(grid))
         owners = owners_of(partition, self.runtime.workers)
         blocks = {
             chunk.number: client.submit(block, make, self.module, chunk, grid, workers=[owner], pure=False)
             for chunk, owner in zip(partition, owners, strict=True)
         }
-        wait(list(blocks.values()))
-        return dask_array(partition, blocks, importlib.import_module(self.module).empty((0, 0, 0)))
+        whole = dask_array(partition, blocks, importlib.import_module(self.module).empty((0, 0, 0)))
+        return self.there(whole)
+
+    def there(self, values: Any) -> Any:
+        """The same array, computed and on its owners."""
+        client = self.runtime.client
+        if client is None:
+            return values
+        from distributed import wait
+
+        values = client.persist(values)
+        wait(values)
+        return values
 
     def everywhere(self, question: Callable[[], Any]) -> list[Any]:
         """What each device's process answers."""
@@ -152,7 +161,7 @@ def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
     kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa])
     b = site.array(grid, random_block)
     if bc in SINGULAR:
-        b = b - b.mean()
+        b = site.there(b - b.mean())
     problem = problem_of(grid, bc, kappa)
     where = {"client": runtime.client, "device": runtime.device, "precond_dtype": options.precond_dtype}
     expected = dsolver.estimate(problem, bandwidth=1.0, **where)
