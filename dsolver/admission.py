@@ -55,5 +55,5 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
     for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
         if values is not None or name == "b":
             container = container_of(name, values, whole, None)
-            if problem.rule is None or not problem.rule.masked:  # at masked cells there may be anything
+            if not problem.masked:  # at masked cells there may be anything
                 container.check()

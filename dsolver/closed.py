@@ -13,7 +13,6 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.coefficients import Coefficients, cells
-from dsolver.discretization import Patch, Rule
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.everywhere import Everywhere
 from dsolver.kernels import Backend
@@ -22,7 +21,8 @@ from dsolver.kernels.groups import Groups, grouped
 from dsolver.kernels.layout import Layout
 from dsolver.nullspace import CONSISTENT, Excess, NullSpace, dots
 from dsolver.partition import Triple
-from dsolver.regions import GROUNDED, LABELS, SOLID, layer, rows
+from dsolver.regions import GROUNDED, LABELS, SOLID, rows
+from dsolver.rules import CellRule, Patch, layer
 from dsolver.totals import totals
 
 LEAST: Final = 1e-8
@@ -57,7 +57,7 @@ class Members:
 class MakeMembers:
     """Finds a chunk's closed regions by their labels."""
 
-    rule: Rule
+    rule: CellRule
 
     def __call__(self, _: Backend, __: int, patch: Patch) -> Members:
         """Of one chunk."""
@@ -245,7 +245,7 @@ class ClosedRegions:
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
     """
 
-    def __init__(self, engine: Engine, coefficients: Coefficients, rule: Rule, labels: Field) -> None:
+    def __init__(self, engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> None:
         self._engine = engine
         self._members = coefficients.per_chunk(MakeMembers(rule=rule), {LABELS: labels})
         self._lattice = coefficients.lattice.at("layout")

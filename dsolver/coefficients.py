@@ -12,12 +12,13 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.discretization import MASK, STAR_OFFSETS, Patch, Rule
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.finite_volumes import MASK
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.layout import HaloLayout, Layout
-from dsolver.partition import Offsets, Partition
+from dsolver.partition import STAR_OFFSETS, Offsets, Partition
+from dsolver.rules import CellRule, Patch, Rule
 
 
 @final
@@ -55,7 +56,7 @@ class MakeLattice:
 class Evaluate:
     """Evaluates a function of coordinates at the cells' centers of a chunk."""
 
-    rule: Rule
+    rule: CellRule
     name: str
     partition: Partition
 
@@ -164,9 +165,10 @@ class Coefficients:
             InputError: a value makes no sense.
         """
         rule = self._rule
-        for name in rule.functions:
-            made = self._engine.per_chunk(Evaluate(rule=rule, name=name, partition=self._partition))
-            self.fill(self._field(name), made)
+        if isinstance(rule, CellRule):
+            for name in rule.functions:
+                made = self._engine.per_chunk(Evaluate(rule=rule, name=name, partition=self._partition))
+                self.fill(self._field(name), made)
         prepared = {name: self.per_chunk(Prepare(rule=rule, name=name)) for name in rule.exchanged}
         for name, made in prepared.items():
             self.fill(self._field(name), made)

@@ -15,8 +15,7 @@ from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import GHOST, Coarsening
 from dsolver.kernels.layout import Layout
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil, has_way_down, star_transfer
-from dsolver.partition import Offsets, Partition, Triple
-from dsolver.problems import BOX_OFFSETS
+from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
 from dsolver.totals import totals
 
 F64 = npt.NDArray[np.float64]

@@ -25,8 +25,7 @@ from dsolver.kernels.contract import (
     UPPER_RESIDUAL,
     WAXPBY,
 )
-from dsolver.partition import Offsets, Partition
-from dsolver.problems import BOX_OFFSETS
+from dsolver.partition import BOX_OFFSETS, Offsets, Partition
 
 VISITED: Final = 2
 """How many coarse levels are visited twice, if any: on smaller ones launches would cost more than they bring."""

@@ -10,8 +10,7 @@ from dsolver.grids import Coarse, colored, halo_layout, has_halo, in_lattice_ord
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import Coarsening
 from dsolver.kernels.layout import HaloLayout, Layout, Route
-from dsolver.partition import Offsets, Partition
-from dsolver.problems import BOX_OFFSETS
+from dsolver.partition import BOX_OFFSETS, Offsets, Partition
 
 
 @final

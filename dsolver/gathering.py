@@ -13,8 +13,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grids import Coarse, direct_layout
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout, Route
-from dsolver.partition import Box, Triple
-from dsolver.problems import BOX_OFFSETS
+from dsolver.partition import BOX_OFFSETS, Box, Triple
 from dsolver.surroundings import exchange_arrays
 
 

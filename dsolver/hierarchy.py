@@ -17,8 +17,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.gathering import Gathering, gathered_rows
 from dsolver.gridlevels import MakeInverse, MakeLayout, MakeLevel, RaisedRows, raised_level
 from dsolver.grids import Coarse, partition_of
-from dsolver.partition import Offsets, Partition
-from dsolver.problems import BOX_OFFSETS
+from dsolver.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.roughness import is_rough
 from dsolver.semicoarsening import factors_of
 from dsolver.surroundings import surrounded_rows

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.discretization import Patch
 from dsolver.errors import InputError
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.ordering import Order
-from dsolver.partition import Cut, Partition, Triple
-from dsolver.problems import STAR_OFFSETS, Problem
+from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple
+from dsolver.problems import Problem
+from dsolver.rules import Patch
 
 HPCG_LEVELS = 4
 

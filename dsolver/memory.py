@@ -16,9 +16,9 @@ from dsolver.grids import Coarse, partition_of
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.layout import SLICE
 from dsolver.levels import Hierarchy
-from dsolver.partition import Offsets, Partition, Triple
+from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
 from dsolver.preconditioners import Chebyshev, Function, Hpcg, Recipe
-from dsolver.problems import BOX_OFFSETS, Problem
+from dsolver.problems import Problem
 
 F64: Final = 8
 I32: Final = 4
@@ -368,7 +368,7 @@ def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -
 
 def may_close(problem: Problem) -> bool:
     """Whether there may be closed regions, for which the finest level's diagonal is stored twice."""
-    return problem.singular is None and problem.rule is not None and problem.rule.masked
+    return problem.singular is None and problem.masked
 
 
 def is_constant(hierarchy: Hierarchy) -> bool:
@@ -379,7 +379,7 @@ def is_constant(hierarchy: Hierarchy) -> bool:
     problem = hierarchy.problem
     rule = problem.rule
     odd = any(p and n % 2 for p, n in zip(problem.periodic, problem.grid, strict=True))
-    return not odd and (rule is None or not (rule.loaded or rule.functions))
+    return not odd and (rule is None or not rule.varying)
 
 
 # -- storage -----------------------------------------------------------------------------------------------------------

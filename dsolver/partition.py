@@ -28,6 +28,9 @@ Cut = Triple | Sizes
 DIRECTIONS: Offsets = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3) if (i, j, k) != (0, 0, 0))
 """Where neighbors lie: faces, edges and corners."""
 
+BOX_OFFSETS: Offsets = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
+STAR_OFFSETS: Offsets = tuple(o for o in BOX_OFFSETS if sum(map(abs, o)) <= 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Box:

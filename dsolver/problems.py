@@ -11,20 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.boundary import Boundary, Condition, Dirichlet, Neumann, Periodic, Robin, boundary_of
-from dsolver.discretization import (
-    BOX_OFFSETS,
-    KAPPA,
-    MASK,
-    SIGMA,
-    STAR_OFFSETS,
-    CellWeights,
-    Diffusion,
-    Patch,
-    Rule,
-)
+from dsolver.cell_weights import CellWeights
 from dsolver.errors import InputError
+from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.kernels.backend import StencilRows
-from dsolver.partition import Box, Cut, Flags, Offsets, Partition, Triple, cut_of, three
+from dsolver.partition import BOX_OFFSETS, STAR_OFFSETS, Box, Cut, Flags, Offsets, Partition, Triple, cut_of, three
+from dsolver.rules import CellRule, Patch, Rule
 
 __all__ = [
     "BOX_OFFSETS",
@@ -84,6 +76,11 @@ class Problem:
         Partition(self.grid, self.chunks or (1, 1, 1))
         if self.rule is None:
             self._check_weights()
+
+    @property
+    def masked(self) -> bool:
+        """Whether cells are left out."""
+        return isinstance(self.rule, CellRule) and self.rule.masked
 
     @property
     def recipe(self) -> Problem:
@@ -462,7 +459,7 @@ def _varying(grid: Triple, arrays: dict[Triple, Any], periodic: Flags, chunks: C
         offsets=offsets,
         periodic=periodic,
         singular=None,
-        rule=CellWeights(offsets=offsets, loaded=names),
+        rule=CellWeights(offsets=offsets, names=names),
         coefficients={called: arrays[o] for called, o in zip(names, offsets, strict=True)},
     )
 

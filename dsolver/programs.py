@@ -17,7 +17,6 @@ import numpy as np
 from dsolver import hierarchy
 from dsolver.batch import Batch
 from dsolver.cycle import MultigridCycle
-from dsolver.discretization import Patch
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import Backend
@@ -28,6 +27,7 @@ from dsolver.nullspace import Excess
 from dsolver.operator import Operator
 from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
 from dsolver.problems import Problem
+from dsolver.rules import Patch
 from dsolver.system import System
 
 

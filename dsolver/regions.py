@@ -14,10 +14,10 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.coefficients import Coefficients
-from dsolver.discretization import Patch, Rule
 from dsolver.engines.base import Engine, Field
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import WAXPBY
+from dsolver.rules import CellRule, Patch, Rule, layer
 
 GROUNDED: Final = 0.5
 """The label of regions whose solution is fixed: smaller than every cell's."""
@@ -31,7 +31,7 @@ LABELS: Final = "labels"
 class FirstLabels:
     """The labels to begin with: the cell's row in the whole grid plus one, unless it is grounded or left out."""
 
-    rule: Rule
+    rule: CellRule
 
     def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
@@ -46,7 +46,7 @@ class FirstLabels:
 class Spread:
     """Labels after all cells of a chunk have looked at each other and at the cells around them."""
 
-    rule: Rule
+    rule: CellRule
 
     def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
@@ -87,7 +87,7 @@ def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
     return _square(engine, work) > 0.0
 
 
-def labelled(engine: Engine, coefficients: Coefficients, rule: Rule) -> Field:
+def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Field:
     """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one.
 
     Args:
@@ -103,7 +103,7 @@ def labelled(engine: Engine, coefficients: Coefficients, rule: Rule) -> Field:
     return labels
 
 
-def _changed(engine: Engine, coefficients: Coefficients, rule: Rule, labels: Field, work: Field) -> bool:
+def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field, work: Field) -> bool:
     """Spread the labels once; whether that changed any."""
     halo = coefficients.exchanged(labels)
     coefficients.fill(work, coefficients.per_chunk(Spread(rule=rule), {LABELS: labels}, {LABELS: halo}))
@@ -117,13 +117,6 @@ def _square(engine: Engine, x: Field) -> float:
     square = engine.scalar(0.0)
     engine.dot(x, x, engine.parts(), square)
     return engine.read(square)[0]
-
-
-def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
-    """Index of the first (side 0) or last (side 1) layer along an axis; across: along the others."""
-    end = slice(0, 1) if side == 0 else slice(-1, None)
-    z, y, x = (end if i == 2 - axis else across for i in range(3))
-    return z, y, x
 
 
 def rows(patch: Patch) -> Any:

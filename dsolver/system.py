@@ -8,7 +8,6 @@ from typing import Any, final
 
 from dsolver.closed import ClosedRegions
 from dsolver.coefficients import Coefficients, cells
-from dsolver.discretization import Patch, Rule, Source
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
@@ -17,6 +16,7 @@ from dsolver.nullspace import Constants, Excess, NullSpace
 from dsolver.partition import Partition
 from dsolver.problems import Problem
 from dsolver.regions import is_grounded, labelled
+from dsolver.rules import CellRule, Patch, Source
 
 
 @final
@@ -24,7 +24,7 @@ from dsolver.regions import is_grounded, labelled
 class MakeSource:
     """Builds what makes a chunk's right-hand side."""
 
-    rule: Rule
+    rule: CellRule
 
     def __call__(self, _: Backend, number: int, patch: Patch) -> Source:
         """Of one chunk."""
@@ -105,7 +105,7 @@ class System:
         rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
         if rule is not None and coefficients is not None:
             coefficients.prepare()
-            if singular is not False and rule.masked:
+            if singular is not False and isinstance(rule, CellRule) and rule.masked:
                 found = ClosedRegions(self._engine, coefficients, rule, labelled(self._engine, coefficients, rule))
                 self._closed = found if found.count else None
                 return
@@ -129,7 +129,7 @@ class System:
         self._layout = layout
         rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
         self._coefficients = self._ones = None
-        if rule is not None and coefficients is not None:
+        if isinstance(rule, CellRule) and coefficients is not None:
             self._source = coefficients.per_chunk(MakeSource(rule=rule))
         if ones is not None:
             self._null_space = self._space(ones, self._volumes(ones))
@@ -162,7 +162,7 @@ class System:
 
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out."""
-        if self._problem.rule is not None and self._problem.rule.masked:
+        if self._problem.masked:
             self._rebuilt(Assemble(right=False), x)
 
     def centered(self, x: Field) -> Field:

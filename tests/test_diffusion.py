@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import dsolver
 from dsolver import kernels, problems
-from dsolver.discretization import Patch
 from dsolver.engines.eager import EagerEngine
 from dsolver.errors import InconsistentWarning, InputError
 from dsolver.levels import Hierarchy
@@ -27,6 +26,7 @@ from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Identity
 from dsolver.problems import Dirichlet, Neumann, Problem, Robin, diffusion
 from dsolver.programs import Solve, SolveSpec
+from dsolver.rules import Patch
 from dsolver.solution import Status
 
 F64 = npt.NDArray[np.float64]

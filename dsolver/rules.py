@@ -1,0 +1,189 @@
+"""From coefficients to matrix rows: what each chunk computes on its owner, with NumPy or CuPy.
+
+Arrays here have the axes z, y, x, so that raveled they are in lattice order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from dsolver.kernels.layout import Array
+from dsolver.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """The coefficients of one chunk.
+
+    Attributes:
+        xp: the array module.
+        partition: the chunks.
+        number: of this chunk.
+        own: the coefficients at the chunk's cells, float64 (nz, ny, nx), by name.
+        halos: those of the cells around it, in slot order, by name.
+        offsets: which cells around it they are of.
+    """
+
+    xp: Any
+    partition: Partition
+    number: int
+    own: Mapping[str, Array]
+    halos: Mapping[str, Array] = field(default_factory=dict)
+    offsets: Offsets = STAR_OFFSETS
+
+    @property
+    def box(self) -> Box:
+        """The chunk's cells."""
+        return self.partition[self.number].box
+
+    @property
+    def shape(self) -> Triple:
+        """(nz, ny, nx)."""
+        nx, ny, nz = self.box.shape
+        return nz, ny, nx
+
+    def padded(self, name: str, outside: float) -> Array:
+        """A coefficient with one layer of cells around the chunk: float64 (nz + 2, ny + 2, nx + 2).
+
+        Args:
+            name: of the coefficient.
+            outside: the value where there is no cell, or none that an offset reaches.
+        """
+        box, halo, first = self.box, self.halos[name], 0
+        out = self.xp.full([n + 2 for n in self.shape], outside)
+        out[box.around(box)] = self.own[name]
+        for piece in self.partition.halo_pieces(self.number, self.offsets):
+            place = out[box.around(piece.seen)]
+            if piece.source == self.number:
+                place[...] = out[box.around(piece.box)]
+            else:
+                place[...] = halo[first : first + place.size].reshape(place.shape)
+                first += place.size
+        return out
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What makes the right-hand side of a chunk's rows from the source of the differential equation.
+
+    Attributes:
+        sizes: of the cells along z, y, x, arrays that broadcast.
+        faces: index and value of what boundary conditions add.
+        solid: bool (nz, ny, nx), cells that are left out; None for none.
+    """
+
+    sizes: tuple[Array, Array, Array]
+    faces: tuple[tuple[Any, Array], ...]
+    solid: Array | None
+
+    def volumes(self) -> Array:
+        """Of the cells, zero where they are left out: broadcasts to (nz, ny, nx)."""
+        z, y, x = self.sizes
+        volumes = z * y * x
+        return volumes if self.solid is None else volumes * ~self.solid
+
+    def assembled(self, f: Array) -> Array:
+        """f times the volume, plus the boundary's part; zero where cells are left out. Overwrites f, (nz, ny, nx)."""
+        for size in self.sizes:
+            f *= size
+        for where, value in self.faces:
+            f[where] += value
+        return self.cleared(f)
+
+    def cleared(self, x: Array) -> Array:
+        """Zero where cells are left out. Overwrites x, (nz, ny, nx)."""
+        if self.solid is not None:
+            x[self.solid] = 0.0
+        return x
+
+
+class Rule(ABC):
+    """How a chunk's rows follow from its coefficients. Small and picklable: it goes to every owner.
+
+    Attributes:
+        offsets: of the rows' columns.
+    """
+
+    offsets: Offsets
+
+    @property
+    @abstractmethod
+    def loaded(self) -> tuple[str, ...]:
+        """Names of the coefficients that come as arrays."""
+
+    @property
+    @abstractmethod
+    def exchanged(self) -> tuple[str, ...]:
+        """Names of those whose values around a chunk are needed."""
+
+    @property
+    def varying(self) -> bool:
+        """Whether a coefficient may differ from cell to cell."""
+        return bool(self.loaded)
+
+    def prepared(self, patch: Patch, name: str) -> Array:
+        """The values of a coefficient before they are exchanged, from own values alone: (nz, ny, nx).
+
+        Raises:
+            InputError: a value makes no sense.
+        """
+        return patch.own[name]
+
+    @abstractmethod
+    def weights(self, patch: Patch) -> Array:
+        """The values at each offset: float64 (K, rows).
+
+        Raises:
+            InputError: a coefficient makes no sense.
+        """
+
+    @abstractmethod
+    def grounded(self, patch: Patch) -> Array:
+        """Where a row's sum is not zero by construction, so that constants are no solutions: bool (nz, ny, nx)."""
+
+
+class CellRule(Rule):
+    """How rows follow from a differential equation on cells that have places, sizes and faces.
+
+    Attributes:
+        functions: coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
+    """
+
+    functions: Mapping[str, Callable[..., Any]]
+
+    @property
+    def varying(self) -> bool:
+        return bool(self.loaded or self.functions)
+
+    @property
+    @abstractmethod
+    def masked(self) -> bool:
+        """Whether cells are left out."""
+
+    @abstractmethod
+    def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
+        """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""
+
+    @abstractmethod
+    def source(self, patch: Patch) -> Source:
+        """What makes the right-hand side from the source of the equation."""
+
+    @abstractmethod
+    def solid(self, patch: Patch) -> Array | None:
+        """The cells that are left out: bool (nz, ny, nx), or None for none."""
+
+    @abstractmethod
+    def linked(self, patch: Patch, axis: int) -> Array:
+        """Whether cells are coupled through the faces along an axis: bool (nz, ny, nx) with one more along it."""
+
+
+def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
+    """Index of the first (side 0) or last (side 1) layer along an axis; across: along the others."""
+    end = slice(0, 1) if side == 0 else slice(-1, None)
+    z, y, x = (end if i == 2 - axis else across for i in range(3))
+    return z, y, x
