@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import Final, Protocol, final
+from typing import Final, Protocol, final, runtime_checkable
 
-from dsolver.engines.base import BatchedEngine, Engine, Field, PerChunk, Scalar
+from dsolver.engines.base import BatchedEngine, Engine, Field, Parts, PerChunk, Scalar
 from dsolver.kernels.contract import LOAD, UPDATE_P, UPDATE_X_R, WAXPBY
-from dsolver.lowered import Lowered
 from dsolver.operator import Operator
 
 DIVERGED: Final = 1e10
@@ -27,6 +26,14 @@ class Guesser(Protocol):
 
     def guess(self, b: Field, x: Field) -> None:
         """x = something nearer to A⁻¹ b than zero."""
+
+
+@runtime_checkable
+class Turner(Preconditioner, Protocol):
+    """A preconditioner that makes the next direction itself, because z is not in the value type of r."""
+
+    def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts) -> None:
+        """rz = r . z and p = z + (rz/rz_old) p with z = M r; rr is r . r, pap the curvature of the p before."""
 
 
 @final
@@ -106,7 +113,7 @@ class ConjugateGradient:
     def _turn(self) -> None:
         """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
         engine = self._engine
-        if isinstance(self.preconditioner, Lowered):
+        if isinstance(self.preconditioner, Turner):
             self.preconditioner.turn(self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._parts)
             return
         if self.preconditioner is None:

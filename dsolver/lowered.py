@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast, final
+from typing import cast, final
 
 from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
 from dsolver.kernels.contract import DOT_NARROWED, NARROW, UPDATE_P_NARROWED, WIDEN
-
-if TYPE_CHECKING:
-    from dsolver.krylov import Guesser, Preconditioner
+from dsolver.krylov import Guesser, Preconditioner
 
 
 @final
@@ -41,7 +39,7 @@ class Lowered:
         """x = what M guesses for b, both in float64, where M does guess."""
         self._engine.dot(b, b, self._parts, self._rr)
         self._view.run(NARROW, b, self._rr, self._r)
-        cast("Guesser", self.inner).guess(self._r, self._z)
+        cast(Guesser, self.inner).guess(self._r, self._z)
         self._view.run(WIDEN, self._z, self._rr, x)
 
     def turn(self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts) -> None:
