@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend, StencilRows
 from dsolver.kernels.layout import HaloLayout, Layout
+from dsolver.numbering import with_halo
 from dsolver.partition import Box, Offsets, Partition, Triple, three
-from dsolver.problems import with_halo
 
 THIN: Final = 2
 """A cut axis keeps chunks of so many points at least; a level with thinner ones lives whole on every owner."""

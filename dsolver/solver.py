@@ -8,7 +8,8 @@ from dsolver.admission import check_guess, check_problem, check_shapes
 from dsolver.containers import stacked
 from dsolver.errors import InputError
 from dsolver.options import Options, Setup, SetupArguments, SolveArguments
-from dsolver.problems import Problem, changed
+from dsolver.problems import Problem
+from dsolver.problems.cells import changed
 from dsolver.session import Session
 from dsolver.several import are_several, pairs_of, solved_all
 from dsolver.signatures import spelled_out

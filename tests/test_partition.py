@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsolver.errors import InputError
+from dsolver.numbering import numbering
 from dsolver.partition import Box, Chunk, Offsets, Partition, Triple
-from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem, numbering
+from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem
 
 STENCILS = st.sampled_from([STAR_OFFSETS, BOX_OFFSETS])
 MOST_CHUNKS = 60

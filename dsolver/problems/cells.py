@@ -1,0 +1,231 @@
+"""Diffusion with coefficients and boundary conditions, on cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.boundary import Boundary, boundary_of
+from dsolver.errors import InputError
+from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
+from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple, cut_of, three
+from dsolver.problems.problem import Problem, wrapping
+
+Coefficient = Any
+"""A number; a NumPy, CuPy or Dask array of the grid's shape; or a function f(x, y, z) of the cells' centers."""
+
+
+def diffusion(
+    grid: Triple,
+    kappa: Coefficient | Sequence[Coefficient] = 1.0,
+    sigma: Coefficient = 0.0,
+    *,
+    spacing: float | Sequence[Any] = 1.0,
+    bc: Any = None,
+    mask: Any = None,
+    chunks: Cut | None = None,
+    name: str = "diffusion",
+) -> Problem:
+    """−∇·(κ∇u) + σu = f on a box of cells, by finite volumes with 7 points a row.
+
+    Unknowns are at the cells' centers. A face's κ is the harmonic average of its two cells', boundary conditions hold
+    at the faces of the grid, and the order of the error in the cell size is 2. Rows are multiplied by their cell's
+    volume, so that the matrix is symmetric on stretched grids too.
+
+    `dsolver.solve` takes f, the source for each unit of volume at the cells' centers, as its b; it multiplies it by
+    the volumes and adds what the boundary values contribute. Residuals are those of the system made so.
+
+    Where neither a boundary condition nor σ fixes the constant (Neumann or periodic on all sides), f must have the
+    integral that the fluxes ask for. A constant is subtracted from it where it has not, with a warning beyond rounding,
+    and of all solutions the one with mean zero (by volume, over the cells that are not masked) is returned. Where cells
+    are masked, all this holds for each closed region by itself: cells that hang together and are cut off from all that
+    would fix them, as the pockets of a porous medium are, however many. `Solution.closed_regions` counts them.
+
+    Args:
+        grid: cells along x, y, z.
+        kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
+            (NumPy, CuPy, Dask) or a function of the cells' centers.
+        sigma: σ >= 0, likewise.
+        spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length.
+        bc: boundary conditions: None for u = 0; one of "dirichlet" (u = 0), "neumann" (no flux), "periodic" or a
+            condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from faces ("x-", "x+",
+            "y-", ...) or axes ("x", both ends) to such.
+        mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
+            there, and their κ, σ and f do not matter and may be NaN. To hold a value in cells instead, make σ large
+            there and f = σ times the value.
+        chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
+        name: for reports.
+
+    Functions are called as f(x, y, z) on every chunk's owner, with arrays of NumPy or CuPy that broadcast to the chunk;
+    x runs from 0 at the face x-. They must be picklable where there is a cluster.
+
+    Raises:
+        InputError: an argument cannot be right. Values of arrays and functions are looked at when they are solved with.
+    """
+    grid = three("grid", grid)
+    Partition(grid, cut_of(chunks) if chunks is not None else (1, 1, 1))
+    boundary = boundary_of(grid, bc)
+    if mask is not None and not callable(mask):
+        mask = _flags(mask)
+    return _diffusion(grid, _per_axis(kappa), sigma, mask, _cell_sizes(grid, spacing), boundary, chunks, name)
+
+
+def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Problem:
+    """The same diffusion problem with other coefficients; see `diffusion` for what they may be.
+
+    Raises:
+        InputError: it is no problem of `diffusion`, or a coefficient cannot be right.
+    """
+    rule, arrays = problem.rule, problem.coefficients
+    if not isinstance(rule, Diffusion):
+        raise InputError(f"{problem.name} has no kappa and sigma: only problems of dsolver.problems.diffusion have")
+
+    def given(name: str, number: float | None) -> Any:
+        return number if number is not None else arrays.get(name, rule.functions.get(name))
+
+    old = [given(name, number) for name, number in zip(rule.fields, rule.kappa, strict=True)]
+    axes = (old if len(set(rule.fields)) == 3 else old[:1]) if kappa is None else _per_axis(kappa)
+    return _diffusion(
+        problem.grid,
+        axes,
+        given(SIGMA, rule.sigma) if sigma is None else sigma,
+        given(MASK, None) if rule.mask else None,
+        rule.sizes,
+        rule.boundary,
+        problem.chunks,
+        problem.name,
+    )
+
+
+def _diffusion(
+    grid: Triple,
+    axes: Sequence[Any],
+    sigma: Any,
+    mask: Any,
+    sizes: Any,
+    boundary: Boundary,
+    chunks: Cut | None,
+    name: str,
+) -> Problem:
+    numbers: dict[str, float] = {}
+    arrays: dict[str, Any] = {}
+    functions: dict[str, Callable[..., Any]] = {}
+    fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
+    for called, value in [*zip(fields, axes, strict=False), (SIGMA, sigma)]:
+        _sort(grid, called, value, numbers, arrays, functions)
+    for called, value in numbers.items():
+        if not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
+            raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
+    if mask is not None:
+        _sort(grid, MASK, mask, numbers, arrays, functions)
+        if MASK in numbers:
+            raise InputError("mask must be an array of the grid's shape, or a function of x, y, z")
+    x, y, z = (numbers.get(called) for called in fields)
+    rule = Diffusion(
+        grid=grid,
+        kappa=(x, y, z),
+        fields=fields,
+        sigma=numbers.get(SIGMA),
+        mask=mask is not None,
+        sizes=sizes,
+        boundary=boundary,
+        functions=functions,
+    )
+    return Problem(
+        name=name,
+        grid=grid,
+        chunks=chunks,
+        offsets=STAR_OFFSETS,
+        periodic=wrapping(grid, boundary.periodic),
+        singular=_constants_solve(boundary, numbers.get(SIGMA), masked=mask is not None),
+        rule=rule,
+        coefficients=arrays,
+    )
+
+
+def _constants_solve(boundary: Boundary, sigma: float | None, *, masked: bool) -> bool | None:
+    """Whether constants solve A x = 0, or None where only coefficients tell."""
+    if sigma:
+        return False
+    if boundary.grounds and not masked:
+        return False
+    return None if masked or sigma is None or boundary.grounds is None else True
+
+
+def _per_axis(kappa: Any) -> list[Any]:
+    """One κ, or three."""
+    several = isinstance(kappa, list | tuple) or getattr(kappa, "shape", None) == (3,)
+    if not several:
+        return [kappa]
+    if len(kappa) != 3:
+        raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or three, along x, y and z")
+    return list(kappa)
+
+
+def _sort(
+    grid: Triple,
+    name: str,
+    value: Any,
+    numbers: dict[str, float],
+    arrays: dict[str, Any],
+    functions: dict[str, Callable[..., Any]],
+) -> None:
+    """Put a coefficient to its kind.
+
+    Raises:
+        InputError: it is no number, array or function, or an array of another shape.
+    """
+    if isinstance(value, Real) or getattr(value, "shape", None) == ():
+        numbers[name] = float(value)
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
+        if tuple(value.shape) != grid:
+            raise InputError(f"{name} has shape {tuple(value.shape)}, but the grid is {grid}: they must be equal")
+        if np.dtype(value.dtype).kind not in "fiu":
+            raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
+        arrays[name] = value
+    elif callable(value):
+        functions[name] = value
+    else:
+        raise InputError(
+            f"{name} must be a number, an array of shape {grid} (NumPy, CuPy, Dask) or a function of x, y, z, "
+            f"not {value!r}"
+        )
+
+
+def _flags(mask: Any) -> Any:
+    """A mask as numbers, which is what fields hold."""
+    values = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if np.dtype(values.dtype).kind not in "biu":
+        raise InputError(f"mask has dtype {values.dtype}: it must be True at the cells to leave out")
+    return (values != 0).astype(np.uint8)
+
+
+def _cell_sizes(
+    grid: Triple, spacing: Any
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sizes of the cells along each axis."""
+    axes = [spacing] * 3 if isinstance(spacing, Real) or getattr(spacing, "shape", None) == () else spacing
+    try:
+        given_x, given_y, given_z = axes
+    except (TypeError, ValueError) as error:
+        raise InputError(f"spacing must be a number or one entry for each axis, not {spacing!r}") from error
+    x, y, z = (
+        _sizes_along(axis, n, sizes) for axis, n, sizes in zip("xyz", grid, (given_x, given_y, given_z), strict=True)
+    )
+    return x, y, z
+
+
+def _sizes_along(axis: str, n: int, sizes: Any) -> npt.NDArray[np.float64]:
+    try:
+        values = np.asarray(sizes, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"spacing along {axis} must be a number or {n} cell sizes, not {sizes!r}") from error
+    if values.shape not in ((), (n,)):
+        raise InputError(f"spacing along {axis} has shape {values.shape}: give a number, or {n} cell sizes")
+    if not (np.isfinite(values).all() and (values > 0.0).all()):
+        raise InputError(f"spacing along {axis} must be finite and > 0")
+    return np.broadcast_to(values, n).copy()
