@@ -197,4 +197,4 @@ def test_a_gpu_needs_what_was_estimated(make: Callable[[], problems.Problem], m:
     assert expected.available == pytest.approx((free,), abs=1 << 20)
     with noticed() as most, dsolver.Solver(problem, M=m, precond_dtype=dtype, device="cuda") as solver:
         solver.solve(b, maxiter=3)
-    assert 0.99 * most[0] <= expected.bytes <= 1.15 * most[0]
+    assert 0.98 * most[0] <= expected.bytes <= 1.15 * most[0]
