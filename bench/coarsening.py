@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,8 @@ def main() -> None:
     while n >= SMALLEST:
         whole = (n, n, n)
         c = Coarsening(lo=(0, 0, 0), shape=whole, grid=whole, periodic=(False,) * 3, factors=(2, 2, 2))
-        p, first = timed(backend, lambda: backend.interpolation(c, offsets, weights))  # noqa: B023
-        coarse, second = timed(backend, lambda: backend.galerkin(c, offsets, weights, p))  # noqa: B023
+        p, first = timed(backend, partial(backend.interpolation, c, offsets, weights))
+        coarse, second = timed(backend, partial(backend.galerkin, c, offsets, weights, p))
         print(f"{n:4}³ {len(offsets):2} entries   interpolation {first:8.2f} ms   galerkin {second:8.2f} ms")
         total += first + second
         del p

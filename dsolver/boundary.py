@@ -242,7 +242,8 @@ def _checked(grid: Triple, face: str, condition: Condition) -> Condition:
 
 def _face_value(face: str, name: str, value: Any, shape: tuple[int, ...]) -> FaceValue:
     if callable(value):
-        return value  # type: ignore[no-any-return]  # what it returns is looked at where it is called
+        function: Callable[..., Any] = value  # what it returns is looked at where it is called
+        return function
     array = np.asarray(
         value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
     )

@@ -13,6 +13,7 @@ from dsolver import algebraic, hierarchy, kernels, problems
 from dsolver.cycle import MultigridCycle
 from dsolver.engines.eager import EagerEngine
 from dsolver.hierarchy import Level, Rows
+from dsolver.options import PrecondDtype
 from dsolver.partition import Partition, Triple
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import STAR_OFFSETS, Problem
@@ -113,9 +114,10 @@ def test_iterations_do_not_depend_on_the_cut(chunks: Triple) -> None:
 
 def test_without_fixed_values_and_in_float32() -> None:
     b = B - B.mean()
-    for options in ({}, {"precond_dtype": "float32"}):
-        found = dsolver.solve(problem(bc="neumann"), b, rtol=1e-9, device="cpu", **options)  # type: ignore[arg-type]
-        assert found.converged, options
+    precisions: tuple[PrecondDtype, ...] = ("float64", "float32")
+    for precision in precisions:
+        found = dsolver.solve(problem(bc="neumann"), b, rtol=1e-9, device="cpu", precond_dtype=precision)
+        assert found.converged, precision
         assert found.iterations <= 14
         assert abs(found.x.mean()) < 1e-9 * np.abs(found.x).max()
 

@@ -19,7 +19,7 @@ from dsolver.grids import partition_of
 from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.contract import SPMV, SPMV_HALO
-from dsolver.partition import Partition, Triple
+from dsolver.partition import Partition, Triple, three
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem
 
@@ -70,7 +70,7 @@ class Weights:
 def levels_of(
     grid: Triple, cut: Triple, periodic: Flags, points: int, backend: str = "cpu"
 ) -> tuple[EagerEngine, list[Level]]:
-    cut = tuple(1 if n == 1 else c for c, n in zip(cut, grid, strict=True))  # type: ignore[assignment]
+    cut = three("cut", (1 if n == 1 else c for c, n in zip(cut, grid, strict=True)))
     partition = partition_of(grid, cut, periodic)
     engine = EagerEngine(partition, kernels.load(backend))
     weights = Weights(partition, points)
@@ -227,7 +227,8 @@ def test_two_levels_are_the_text_book() -> None:
 
     p = coarse.matrix(top, prolong)
     r = np.random.default_rng(2).standard_normal(top.size)
-    layout = levels[0].chunks.at("layout").items[0]  # type: ignore[attr-defined]
+    layouts: Any = levels[0].chunks.at("layout")
+    layout = layouts.items[0]
     order = np.argsort(layout.color, kind="stable")
     lower = np.zeros_like(a)
     lower[np.ix_(order, order)] = np.tril(a[np.ix_(order, order)])

@@ -168,12 +168,12 @@ class Bad:
             raise InputError("it is bad") from error
 
 
-def test_what_a_rank_refuses_is_not_kept() -> None:
+def test_what_a_rank_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rank, "abort", lambda *_: None)
     rank = Rank.__new__(Rank)
     spec: Any = GangSpec.__new__(GangSpec)
     object.__setattr__(spec, "job", "some")
     rank.spec, rank.number, rank._worker, rank._reason = spec, 0, "tcp://a:1", None
-    rank.abort = lambda _: None  # type: ignore[method-assign, assignment]
     program, block = Bad(), np.ones(8)
     kept = [weakref.ref(program.vector), weakref.ref(block)]
     failure = rank._attempt(program.load, (block,))

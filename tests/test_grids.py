@@ -10,7 +10,7 @@ import pytest
 
 from dsolver import grids, kernels, surroundings
 from dsolver.grids import Coarse, colored, numbered, partition_of
-from dsolver.partition import Box, Offsets, Partition, Triple
+from dsolver.partition import Box, Offsets, Partition, Triple, three
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS
 
 NUMPY = kernels.load("numpy")
@@ -28,7 +28,7 @@ CUTS: list[tuple[Triple, Any, tuple[bool, bool, bool]]] = [
 def test_each_coarse_point_stays_with_the_chunk_of_its_fine_point(
     grid: Triple, cut: Any, periodic: tuple[bool, bool, bool], factors: Triple
 ) -> None:
-    factors = tuple(1 if n == 1 else f for n, f in zip(grid, factors, strict=True))  # type: ignore[assignment]
+    factors = three("factors", (1 if n == 1 else f for n, f in zip(grid, factors, strict=True)))
     fine = partition_of(grid, cut, periodic)
     below = Coarse.of(fine, factors)
     found = 0

@@ -100,7 +100,9 @@ def test_a_full_run_is_valid(full: HpcgResult) -> None:
     assert (full.tests.cg.plain or 99) <= 12
     assert (full.tests.cg.preconditioned or 99) <= 2
     assert all(getattr(full.gflops, name) > 0.0 for name in ("raw", "rating", "ddot", "waxpby", "spmv", "mg"))
-    assert full.gflops.rating <= full.gflops.raw  # type: ignore[operator]  # a full run has both
+    assert full.gflops.rating is not None
+    assert full.gflops.raw is not None
+    assert full.gflops.rating <= full.gflops.raw
 
 
 def test_the_textbook_kernels_pass_too() -> None:

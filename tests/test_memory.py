@@ -59,8 +59,7 @@ def divides(grid: Triple, chunks: Triple) -> bool:
 def test_what_is_counted_is_what_is_allocated(
     grid: Triple, chunks: Triple, kind: Any, order: str, low: float, high: float
 ) -> None:
-    if order == "natural" and 1 in grid:
-        pytest.skip("the bound for planes in natural order is loose")
+    high = 4.0 if order == "natural" and 1 in grid else high  # the bound is loose for planes
     for recipe in (Hpcg(), Chebyshev(), Identity()):
         if isinstance(recipe, Hpcg) and not divides(grid, chunks):
             continue

@@ -163,9 +163,8 @@ class Where:
     wait: int | None = None
 
     def __post_init__(self) -> None:
-        self.cluster  # noqa: B018  # validates
+        self.cluster()  # what they say of a cluster is checked before anything is done
 
-    @property
     def cluster(self) -> ClusterOptions:
         """The cluster's part."""
         return ClusterOptions(
@@ -179,7 +178,7 @@ class Where:
     @contextmanager
     def client(self) -> Iterator[Client | None]:
         """The client, while the cluster is open."""
-        with open_client(self.cluster) as client:
+        with open_client(self.cluster()) as client:
             if client is not None:
                 with suppress(KeyError, AttributeError):  # a scheduler without dashboard
                     click.echo(f"Dask dashboard: {client.dashboard_link}", err=True)

@@ -184,7 +184,8 @@ def test_a_capture_ends_with_all_that_began_in_it(
     engine = EagerEngine(hierarchy.partitions[0], load("numpy"), transport=transport)
     with main:
         program = Solve(engine, SolveSpec(hierarchy=hierarchy))
-        program.cg.b.items[0][:] = np.asarray(1.0)  # type: ignore[attr-defined]
+        b: Any = program.cg.b
+        b.items[0][:] = np.asarray(1.0)
         program.start()
         main.taken.clear()
         side.taken.clear()

@@ -27,6 +27,7 @@ from dsolver import problems
 from dsolver.engines import gang, ranks
 from dsolver.engines.base import Engine
 from dsolver.engines.eager import EagerEngine
+from dsolver.engines.gang import GangJob
 from dsolver.engines.job import Job
 from dsolver.engines.rank import GangSpec
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
@@ -427,7 +428,8 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
         with launch(client) as job, pytest.MonkeyPatch.context() as patch:
             patch.setattr(gang, "REACH", 0.0)
             job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)})
-            assert not job._direct  # type: ignore[attr-defined]
+            assert isinstance(job, GangJob)
+            assert not job._direct
 
 
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------
@@ -448,7 +450,8 @@ def test_jobs_on_gpus_take_turns(
             job.call("spin", 2)
     messages = [record.message for record in caplog.records if "waiting for the GPU" in record.message]
     assert len(messages) == 1
-    assert first._job in messages[0]  # type: ignore[attr-defined]
+    assert isinstance(first, GangJob)
+    assert first._job in messages[0]
     assert_nothing_remains(two)
 
 

@@ -23,11 +23,10 @@ Result = tuple[list[tuple[float, float]], list[Any]]
 
 
 @pytest.fixture(params=["gathered at once", "gathered late"])
-def spread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether coarse levels stay distributed until chunks are thin."""
+def _gathered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coarse levels live whole on every owner as soon as they are small, or only when chunks are thin."""
     if request.param == "gathered late":
         monkeypatch.setattr(grids, "SMALL_GRID", 0)
-    return bool(request.param == "gathered late")
 
 
 def run(runtime: Runtime, problem: Problem, dtype: str = "float64") -> Result:
@@ -51,8 +50,9 @@ def rough(x: Any, y: Any, z: Any) -> Any:
     return 10.0 ** (((x * 7 + y * 11 + z * 13) % 17 - 8.0) / 8.0)
 
 
+@pytest.mark.usefixtures("_gathered")
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, spread: bool) -> None:  # noqa: ARG001
+def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
     problem = problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"})
     serial = run(connect(engine="reference", device="cpu"), problem)
     with cluster(workers) as client:

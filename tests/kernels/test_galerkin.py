@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from dsolver.kernels import Backend, load
 from dsolver.kernels.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, couplings
+from dsolver.partition import three
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]
@@ -201,10 +202,10 @@ def test_chunks_get_the_bits_of_the_whole(name: str, grid: Triple, periodic: Fla
     inner = slice(GHOST, -GHOST)
     corners = list(itertools.product((False, True), repeat=3))
     for corner in corners[::3] if name == "numpy" else corners:  # the text-book kernels take seconds for each
-        lo = tuple(cut if upper else 0 for upper in corner)
+        lo = three("lo", (cut if upper else 0 for upper in corner))
         hi = tuple(n if upper else cut for n, upper in zip(grid, corner, strict=True))
-        shape = tuple(h - low for h, low in zip(hi, lo, strict=True))
-        part = Coarsening(lo=lo, shape=shape, grid=grid, periodic=periodic, factors=factors)  # type: ignore[arg-type]
+        shape = three("shape", (h - low for h, low in zip(hi, lo, strict=True)))
+        part = Coarsening(lo=lo, shape=shape, grid=grid, periodic=periodic, factors=factors)
         own_p, own = coarsened(backend(name), part, BOX, with_ghosts(w, part))
         x, y, z = (slice(low, h) for low, h in zip(lo, hi, strict=True))
         np.testing.assert_array_equal(own_p[:, inner, inner, inner], p[:, inner, inner, inner][:, z, y, x])

@@ -88,7 +88,7 @@ def test_the_page_shows_the_residual_fall_and_the_lanes_of_both_kinds(browser: A
             page = client.dashboard_link.rpartition("/")[0] + "/dsolver"
 
             def there() -> bool:
-                with suppress(OSError), urllib.request.urlopen(page, timeout=20):  # noqa: S310
+                with suppress(OSError), urllib.request.urlopen(page, timeout=20):
                     return True
                 return False
 

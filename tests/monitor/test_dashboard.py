@@ -14,6 +14,7 @@ from dsolver.engines.gauge import GPU_MEMORY
 from dsolver.monitor.attaching import attach
 from dsolver.monitor.dashboard import Dashboard, memory_of
 from dsolver.monitor.events import Feed
+from tests.feeds import begun
 
 PREFIX: dict[str, str] = {}
 """Of each scheduler, the path below which its dashboard lies."""
@@ -42,16 +43,12 @@ def base(client: Client) -> str:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310
+    with urllib.request.urlopen(url, timeout=20) as answer:
         return str(answer.read().decode())
 
 
 def started(client: Client) -> Feed:
-    feed = Feed(client)
-    feed.start(
-        what="solve", problem="7-point", grid=(8, 8, 8), chunks=(1, 1, 1), engine="graph", device="cpu", kernels="cpu"
-    )
-    return feed
+    return begun(Feed(client))
 
 
 def board(client: Client) -> Any:
@@ -104,20 +101,8 @@ def test_memory_of_a_gpu_stands_beside_its_process() -> None:
 
 def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
     attach(client, Dashboard)
-    feed = Feed(client)
     workers = list(client.nthreads())
-    feed.start(
-        what="solve",
-        problem="7-point",
-        grid=(8, 8, 8),
-        chunks=(1, 1, 1),
-        engine="resident",
-        device="cpu",
-        kernels="cpu",
-        workers=[*workers, "tcp://gone:1"],
-        iteration_bytes=10,
-        copy_bandwidth=1e9,
-    )
+    feed = begun(Feed(client), workers=[*workers, "tcp://gone:1"], iteration_bytes=10, copy_bandwidth=1e9)
     feed.end("converged", 1, 0.1)
     shown = board(client)[feed.id]
     assert list(shown["memory"]) == workers

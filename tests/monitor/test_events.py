@@ -10,21 +10,14 @@ from distributed import Client, LocalCluster
 
 from dsolver.monitor import events
 from dsolver.monitor.spans import Span, from_columns
+from tests.feeds import begun
 
 STEP = Span(kind="inner", name="spmv", level=0, chunk=0, start=1.0, stop=2.0, iteration=7)
 WAIT = Span(kind="wait", name="wait", level=0, start=2.0, stop=2.5, iteration=7)
 
 
 def tell_all(feed: events.Feed) -> None:
-    feed.start(
-        what="solve",
-        problem="7-point",
-        grid=(8, 8, 8),
-        chunks=(1, 1, 1),
-        engine="resident",
-        device="cpu",
-        kernels="cpu",
-    )
+    begun(feed)
     feed.state(1, 0.5, 1e-8, 100)
     feed.state(7, 0.1, 1e-8, 100)
     feed.spans([STEP, WAIT])

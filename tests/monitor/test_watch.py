@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster, get_task_stream
 import dsolver
 from dsolver.monitor import events, taskstream, watch
 from dsolver.monitor.attaching import attach
-from dsolver.monitor.spans import Span, exposure, from_columns, read_jsonl
+from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl
 from dsolver.problems import poisson7
 
 GRID = (32, 16, 16)
@@ -145,15 +145,16 @@ def test_names_in_the_task_stream_are_whole() -> None:
     from dask.utils import key_split
 
     start = {"solve": "abcdefabcdef", "workers": ["tcp://a"], "device": "cuda", "engine": "resident"}
-    for kind, name, expected in (
+    lanes: tuple[tuple[Kind, str, str], ...] = (
         ("inner", "spmv_dot", "spmv-dot"),
         ("boundary", "residual_halo", "residual-halo"),
         ("exchange", "halo", "exchange-halo"),
         ("wait", "halo", "wait-halo"),
         ("pack", "pack", "pack"),
         ("reduce", "gather", "reduce-gather"),
-    ):
-        made = taskstream.record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)  # type: ignore[arg-type]
+    )
+    for kind, name, expected in lanes:
+        made = taskstream.record(Span(kind=kind, name=name, level=0, start=1.0, stop=2.0), start)
         assert key_split(made["key"]) == expected
     assert (made["thread"], made["worker"]) == ("gpu0-halo", "tcp://a")
 
