@@ -30,12 +30,15 @@ from dsolver.kernels.contract import (
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
-from dsolver.roughness import jumping
+from dsolver.roughness import ending, jumping
 from dsolver.totals import totals
 
 BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
 blocks of one cell have a third to a half, of two to four cells more than a quarter, white noise a fifth."""
+PORES: Final = 0.2
+"""Part of the points at which a line of them ends, from where on the lattice says little: lines of 10 points.
+Where a tenth of the cells is masked at random it is a fifth, where a half is, two thirds."""
 MOST_ROWS: Final = 64**3
 """Rows of the first level at most: its coarse points are chosen on the host, in 0.7 s of one core."""
 WIDEST: Final = 1000
@@ -87,6 +90,18 @@ def wanted(engine: Engine, partition: Partition, offsets: Offsets, weights: PerC
     if len(partition) > 1 or partition.domain.points > MOST_ROWS:
         return False
     return jumping(engine, offsets, weights) > BLOCKY
+
+
+def has_pores(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> bool:
+    """Whether cells are left out of a problem in such a way that it is to be coarsened by couplings from the first.
+
+    Args:
+        engine: of the finest level.
+        partition: its chunks.
+        offsets: of its rows' columns.
+        weights: float64 (K rows,) of every chunk.
+    """
+    return partition.domain.points <= MOST_ROWS and ending(engine, offsets, weights) > PORES
 
 
 def count_of(engine: Engine, made: PerChunk) -> int:

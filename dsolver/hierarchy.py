@@ -76,6 +76,7 @@ class Rows:
         offsets: of the columns.
         weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
         constant: whether it is one.
+        masked: whether cells are left out.
         singular: whether the vector of ones on all rows is in the null space.
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
             of regions of rows; None for ones.
@@ -85,6 +86,7 @@ class Rows:
     offsets: Offsets
     weights: PerChunk
     constant: bool
+    masked: bool = False
     singular: bool = False
     raised: PerChunk | None = None
 
@@ -111,7 +113,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
     offsets, weights, constant, singular = rows.offsets, rows.weights, rows.constant, rows.singular
-    look, raised = rows.look(), rows.raised
+    look, raised, masked = rows.look(), rows.raised, rows.masked
     partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
     del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
     view = engine if dtype == "float64" else engine.lowered(dtype)
@@ -119,6 +121,7 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
     layout = found.at("layout")
     what: tuple[PerChunk, ...] = (found.at("stencil"),)
     levels: list[Level] = []
+    pores = masked and algebraic.has_pores(engine, partition, offsets, weights)
     while True:
         depth = len(levels)
         where: dict[str, Any] = {"partition": partition, "offsets": offsets}
@@ -133,11 +136,16 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
             invert = MakeInverse(depth=depth, singular=singular, **where)
             level.inverse = view.per_chunk(invert, layout, weights).at(depth)
             return levels
-        if levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights):
+        if (pores and len(partition) == 1) or (
+            levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights)
+        ):
             make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=singular, **where)
             if rest := _algebraic(engine, view, level, depth, view.per_chunk(make_rest, layout, weights)):
                 return levels + rest
-        below = Coarse.of(partition, factors_of(engine, partition, offsets, weights), early=levels[0].rough)
+            pores = False
+        # Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
+        factors = (1, 1, 1) if pores and not levels[1:] else factors_of(engine, partition, offsets, weights)
+        below = Coarse.of(partition, factors, early=levels[0].rough or pores)
         level.star = bool(what) and knows_way(engine, partition, below, *what)
         if level.star:
             descent = level.descent = view.per_chunk(MakeStarDescent(coarse=below), *what).at(depth)

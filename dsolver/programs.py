@@ -117,6 +117,7 @@ def _rows(system: System, spec: SolveSpec) -> Rows:
         offsets=problem.offsets,
         weights=weights,
         constant=problem.rule is None,
+        masked=problem.masked,
         singular=system.singular,
         raised=system.raised,
     )

@@ -40,21 +40,32 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
     return found / among if among else 0.0
 
 
+def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+    """At which part of the points that have neighbors along an axis a line of them ends; the same on every rank.
+
+    At two of n in lines of n points. Arguments as for `jumping`.
+    """
+    counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
+    inner, ends = totals(engine, counts.at(1), counts.at(2))
+    return ends / (inner + ends) if ends else 0.0
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeCounts:
-    """Counts jumps, and where there could be one."""
+    """Counts jumps, where there could be one, and where there is a coupling on one side alone."""
 
     offsets: Offsets
 
-    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any]:
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any, Any]:
         """float64 (1,) each."""
         xp, rows = backend.xp, weights.reshape(len(self.offsets), -1)
-        jumps, pairs = xp.zeros(1), xp.zeros(1)
+        jumps, pairs, ends = xp.zeros(1), xp.zeros(1), xp.zeros(1)
         for x, y, z in AXES:
             ahead = xp.abs(apart(rows[self.offsets.index((x, y, z))]))
             behind = xp.abs(apart(rows[self.offsets.index((-x, -y, -z))]))
             less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
             pairs += (less > 0.0).sum()
             jumps += ((less > 0.0) & (more > RATIO * less)).sum()
-        return jumps, pairs
+            ends += ((less == 0.0) & (more > 0.0)).sum()
+        return jumps, pairs, ends

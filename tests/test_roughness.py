@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.partition import Partition
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import STAR_OFFSETS
-from dsolver.roughness import is_rough
+from dsolver.roughness import ending, is_rough
 
 GRID = (12, 10, 8)
 RNG = np.random.default_rng(3)
@@ -37,7 +38,8 @@ def star(kappa: Any, across: float = 1.0) -> Any:
     return out
 
 
-def rough(weights: Any, cut: tuple[int, int, int] = (1, 1, 1)) -> bool:
+def of_rows(find: Callable[..., Any], weights: Any, cut: tuple[int, int, int] = (1, 1, 1)) -> Any:
+    """What a function of the module finds in the rows of a grid that is cut so."""
     partition = Partition(GRID, cut)
     engine = ReferenceEngine(partition, "numpy")
 
@@ -45,7 +47,7 @@ def rough(weights: Any, cut: tuple[int, int, int] = (1, 1, 1)) -> bool:
         own = weights[(slice(None), *partition[number].box.slices)]
         return own.transpose(0, 3, 2, 1).reshape(-1)
 
-    return is_rough(engine, STAR_OFFSETS, engine.per_chunk(rows))
+    return find(engine, STAR_OFFSETS, engine.per_chunk(rows))
 
 
 SMOOTH = np.exp(X / 3.0 + np.sin(Y) - Z / 5.0)
@@ -67,8 +69,20 @@ ONE_CELL = np.where((X == 5) & (Y == 5) & (Z == 4), 1e4, 1.0)
     ids=["constant", "anisotropic", "smooth", "one cell", "noise", "blocks"],
 )
 def test_what_is_rough(weights: Any, expected: bool) -> None:
-    assert rough(weights) is expected
-    assert rough(weights, (2, 1, 2)) is expected
+    assert of_rows(is_rough, weights) is expected
+    assert of_rows(is_rough, weights, (2, 1, 2)) is expected
+
+
+def test_where_lines_end() -> None:
+    """Whole lines of 12, 10 and 8 points have two ends each; a wall across x cuts them in two."""
+    box = star(np.ones(GRID))
+    lines = [2 * 10 * 8, 2 * 12 * 8, 2 * 12 * 10]
+    assert of_rows(ending, box) == of_rows(ending, box, (2, 1, 2)) == pytest.approx(sum(lines) / (3 * 960))
+    walled = box.copy()
+    walled[:, 5] = 0.0
+    walled[STAR_OFFSETS.index((1, 0, 0)), 4] = walled[STAR_OFFSETS.index((-1, 0, 0)), 6] = 0.0
+    lines = [4 * 10 * 8, 2 * 11 * 8, 2 * 11 * 10]
+    assert of_rows(ending, walled) == pytest.approx(sum(lines) / (3 * 880))
 
 
 def test_multigrid_smooths_more_where_it_is_rough() -> None:
