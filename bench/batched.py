@@ -46,7 +46,8 @@ def solves(name: str, arguments: argparse.Namespace) -> None:
         import cupy
 
         bs = [cupy.asarray(b) for b in bs]
-    with dsolver.Solver(ROWS[name](tuple(arguments.grid)), device=arguments.device) as solver:
+    setup: Any = {"device": arguments.device, "M": arguments.M, "precond_dtype": arguments.precond_dtype}
+    with dsolver.Solver(ROWS[name](tuple(arguments.grid)), **setup) as solver:
         solver.solve(bs[0], rtol=arguments.rtol)
         alone = [solver.solve(b, rtol=arguments.rtol) for b in bs]
         one = float(np.median([solution.timings["solve"] for solution in alone]))
@@ -106,11 +107,16 @@ def main() -> None:
     options.add_argument("--counts", type=int, nargs="+", default=(1, 2, 4, 8))
     options.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=tuple(ROWS))
     options.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    options.add_argument("--M", default="mg", choices=("mg", "hpcg", "jacobi", "chebyshev"))
+    options.add_argument("--precond-dtype", default="float64", choices=("float64", "float32"))
     options.add_argument("--rtol", type=float, default=1e-8)
+    options.add_argument(
+        "--passes", action=argparse.BooleanOptionalAction, default=True, help="time matrix passes, too"
+    )
     arguments = options.parse_args()
     for name in arguments.rows:
         solves(name, arguments)
-    if arguments.device == "cuda":
+    if arguments.device == "cuda" and arguments.passes:
         passes(arguments)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 from dsolver.engines.base import BatchedEngine, Engine, Field, PerChunk, Scalar
-from dsolver.hierarchy import Level
-from dsolver.krylov import ConjugateGradient
+from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.operator import Operator
-from dsolver.preconditioners import Recipe, Site
+from dsolver.preconditioners import Site
 
 Samples = list[list[tuple[float, float, float]]]
 """For each iteration, of each column: r . r, pᵀAp, rᵀMr."""
@@ -26,32 +26,42 @@ class Batch:
     Args:
         engine: runs the kernels of one vector.
         width: number of columns.
-        levels: the `ChunkLevel` of every chunk for each level, finest first.
-        operator: A, on the engine.
-        recipe: of the preconditioner.
-        grids: the levels of `dsolver.hierarchy`, for a recipe that needs them.
+        layout: the finest level's `Layout` of every chunk.
+
+    Attributes:
+        columns: the same of each column by itself.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        width: int,
-        levels: Sequence[PerChunk],
-        operator: Operator,
-        recipe: Recipe,
-        grids: Sequence[Level],
-    ) -> None:
+    def __init__(self, engine: Engine, width: int, layout: PerChunk) -> None:
         view = engine.batched(width)
         assert view is not None
         self._view: BatchedEngine = view
         self._engine = engine
-        wide = Operator(view, levels[0])
-        self._cg = ConjugateGradient(view, wide, levels[0].at("layout"))
-        site = Site(
-            engine=view, levels=levels, operator=wide, cg=self._cg, grids=[grid.batched(width) for grid in grids]
-        )
-        self._cg.preconditioner = recipe.on(site)
-        self.columns = [self._cg.column(number, engine, operator) for number in range(width)]
+        self._cg = ConjugateGradient(view, layout)
+        self.columns: list[ConjugateGradient] = []
+
+    def set_up(
+        self, finest: PerChunk, operator: Operator, site: Site, make: Callable[[Site], Preconditioner | None]
+    ) -> None:
+        """Take a matrix and a preconditioner.
+
+        Args:
+            finest: the `ChunkLevel` of every chunk with A.
+            operator: A, on the engine.
+            site: where the preconditioner of one vector was made, which it knows.
+            make: makes one on a site.
+        """
+        view, cg = self._view, self._cg
+        cg.operator = Operator(view, finest)
+        grids = [grid.batched(self.width) for grid in site.grids]
+        cg.preconditioner = make(replace(site, engine=view, operator=cg.operator, cg=cg, grids=grids))
+        self.columns = [cg.column(number, self._engine, operator) for number in range(self.width)]
+
+    def release(self) -> None:
+        """Give back the matrix and the preconditioner. Each column's b and x stay."""
+        self.columns = []
+        self._cg.preconditioner = None
+        del self._cg.operator
 
     @property
     def width(self) -> int:

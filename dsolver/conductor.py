@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dsolver.engines.job import Job
-from dsolver.iteration import END, Drive, Request, Steps
+from dsolver.iteration import END, Request, Steps
 from dsolver.solution import Status
 
 
-def conducted(job: Job, drives: Sequence[Drive]) -> list[Status]:
-    """Run the drives of a batch's columns to their ends, in the order of the columns; returns how each ended.
+def conducted(job: Job, steps: Mapping[int, Steps[Status]]) -> dict[int, Status]:
+    """Run drives of a batch's columns to their ends; returns how each ended.
 
     An iteration is one of all columns. A column that goes no further is frozen, and waits for its true residual until
     none goes on, so that one product serves all; what columns ask for meanwhile is answered for each alone. Each has
@@ -19,24 +19,24 @@ def conducted(job: Job, drives: Sequence[Drive]) -> list[Status]:
 
     Args:
         job: the program, which has taken the right-hand sides.
-        drives: of the columns.
+        steps: of the drive of each column by its number; columns that are missing must have ended.
     """
-    return _Conductor(job, drives).run()
+    return _Conductor(job, steps).run()
 
 
 class _Conductor:
-    def __init__(self, job: Job, drives: Sequence[Drive]) -> None:
+    def __init__(self, job: Job, steps: Mapping[int, Steps[Status]]) -> None:
         self._job = job
-        self._steps: list[Steps[Status]] = [drive.steps() for drive in drives]
+        self._steps = dict(steps)
         self._wanted: dict[int, Request] = {}
         self._ended: dict[int, Status] = {}
 
-    def run(self) -> list[Status]:
-        for number in range(len(self._steps)):
+    def run(self) -> dict[int, Status]:
+        for number in self._steps:
             self._answer(number, None)
         while self._wanted:
             self._round()
-        return [self._ended[number] for number in range(len(self._steps))]
+        return self._ended
 
     def _round(self) -> None:
         starting = self._who("start")

@@ -141,12 +141,20 @@ class Drive:
 
     def resume(self) -> Status:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
-        return self._asked(self._resumed())
+        return self._asked(self.resumed_steps())
 
     def steps(self) -> Steps[Status]:
         """`run`, for whoever answers the requests."""
         self.true_residual = yield from self._begin()
         self.residuals = [self.true_residual]
+        return (yield from self._until_ended())
+
+    def resumed_steps(self) -> Steps[Status]:
+        """`resume`, likewise."""
+        self._best, self._best_at = math.inf, len(self.residuals) - 1
+        known = self.true_residual if math.isfinite(self.true_residual) else 0.0
+        self._target = max(self._limit, REACH * known)
+        self.true_residual = yield from self._begin()
         return (yield from self._until_ended())
 
     def _asked(self, steps: Steps[Status]) -> Status:
@@ -158,13 +166,6 @@ class Drive:
                 status: Status = end.value
                 return status
             reply = self._job.call("true_residual" if method == END else method, *arguments)
-
-    def _resumed(self) -> Steps[Status]:
-        self._best, self._best_at = math.inf, len(self.residuals) - 1
-        known = self.true_residual if math.isfinite(self.true_residual) else 0.0
-        self._target = max(self._limit, REACH * known)
-        self.true_residual = yield from self._begin()
-        return (yield from self._until_ended())
 
     def _until_ended(self) -> Steps[Status]:
         while True:

@@ -46,17 +46,17 @@ class ConjugateGradient:
 
     Args:
         engine: runs the kernels.
-        operator: A.
         layout: the finest level's `Layout` of every chunk.
 
     Attributes:
-        operator: A.
+        operator: A, which whoever makes this sets.
         preconditioner: M, or None for the identity.
     """
 
-    def __init__(self, engine: Engine, operator: Operator, layout: PerChunk) -> None:
+    operator: Operator
+
+    def __init__(self, engine: Engine, layout: PerChunk) -> None:
         self._engine = engine
-        self.operator = operator
         self.preconditioner: Preconditioner | None = None
         self.b, self.x, self.r = (engine.field(layout) for _ in range(3))
         self._z, self._p, self._ap = (engine.field(layout) for _ in range(3))

@@ -42,6 +42,7 @@ class Site:
         operator: A.
         cg: whose fields may be used as work space until the first solve; they must then be zero again.
         grids: the levels of `dsolver.hierarchy` for a recipe that asked for them, the finest of which is A.
+        single: where the engine is for several vectors, what the recipe has made of the same for one; else None.
     """
 
     engine: Engine
@@ -49,6 +50,7 @@ class Site:
     operator: Operator
     cg: ConjugateGradient
     grids: Sequence[Level] = ()
+    single: Preconditioner | None = None
 
     @property
     def layout(self) -> PerChunk:
@@ -71,7 +73,7 @@ class Recipe(ABC):
         galerkin: whether it needs the levels of `dsolver.hierarchy` instead.
         bare: whether it needs nothing of A but its products, so that a constant stencil need not be stored.
         lowerable: whether it can be made on an engine of a smaller value type. It must not use `Site.cg` then.
-        batchable: whether it can be made on a batched engine. It must not read scalars then.
+        batchable: whether it can be made on a batched engine. It must not read scalars there.
     """
 
     levels: ClassVar[int] = 1
@@ -147,6 +149,7 @@ class Hpcg(Recipe):
 
     levels: ClassVar[int] = HPCG_LEVELS
     lowerable: ClassVar[bool] = True
+    batchable: ClassVar[bool] = True
 
     def on(self, site: Site) -> VCycle:
         """The V-cycle."""
@@ -196,6 +199,7 @@ class Chebyshev(Recipe):
         InputError: the degree is no integer >= 1, or the ratio no finite number > 1.
     """
 
+    batchable: ClassVar[bool] = True
     degree: int = 4
     ratio: float = 30.0
 
@@ -206,7 +210,9 @@ class Chebyshev(Recipe):
             raise InputError(f"ratio must be a finite number > 1, not {self.ratio!r}")
 
     def on(self, site: Site) -> Preconditioner:
-        """The polynomial, for the largest eigenvalue that is estimated now."""
+        """The polynomial, for the largest eigenvalue that is estimated now, if it has not been."""
+        if isinstance(site.single, _Chebyshev):
+            return _Chebyshev(site, site.single.steps)
         return _Chebyshev(site, self.coefficients(SAFETY * largest_eigenvalue(site)))
 
     def coefficients(self, largest: float) -> list[tuple[float, float]]:
@@ -234,16 +240,17 @@ def _is(value: object, kind: type) -> bool:
 class _Chebyshev:
     def __init__(self, site: Site, steps: list[tuple[float, float]]) -> None:
         self._engine, self._matrix, self._operator = site.engine, site.matrix, site.operator
-        (_, self._first), *self._steps = steps
+        self.steps = steps
         self._d, self._az = (site.engine.field(site.layout) for _ in range(2))
 
     def apply(self, r: Field, z: Field) -> None:
         """z = q(D⁻¹A) D⁻¹ r with the polynomial q."""
         engine = self._engine
-        engine.run(JACOBI, self._matrix, r, self._first, z)
-        if self._steps:
+        (_, first), *steps = self.steps
+        engine.run(JACOBI, self._matrix, r, first, z)
+        if steps:
             engine.copy(z, self._d)
-        for keep, gain in self._steps:
+        for keep, gain in steps:
             self._operator.apply(z, self._az)
             engine.run(CHEBYSHEV, self._matrix, r, self._az, keep, gain, self._d, z)
 

@@ -95,6 +95,15 @@ class SolveSpec:
         """What builds the levels of a chunk."""
         return BuildLevels(hierarchy=self.hierarchy, test_diagonal=self.test_diagonal)
 
+    def made(self, site: Site) -> Preconditioner | None:
+        """The preconditioner on a site whose levels have its value type; None for the identity."""
+        if not self.lowered:
+            return self.preconditioner.on(site)
+        view = site.engine.lowered(self.precond_dtype)
+        inner = self.preconditioner.on(replace(site, engine=view, operator=Operator(view, site.levels[0])))
+        assert inner is not None
+        return Lowered(site.engine, view, inner, site.layout)
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +149,7 @@ class Solve:
     cg: ConjugateGradient
     preconditioner: Preconditioner | None
     _excess: Excess
+    _batch: Batch | None = None
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
@@ -148,25 +158,26 @@ class Solve:
     def update(self, spec: SolveSpec) -> None:
         """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
         self._engine.forget()  # recordings of kernels on the old matrix
-        for name in ("system", "layout", "operator", "cg", "preconditioner", "_levels", "_grids", "_batch"):
+        for name in ("system", "layout", "operator", "cg", "preconditioner", "_finest", "_site", "_batch"):
             self.__dict__.pop(name, None)
         self._begin(spec)
 
     def precondition(self, spec: SolveSpec) -> None:
-        """Take another preconditioner for the same matrix; b and x stay. The old one is given back first.
+        """Take another preconditioner for the same matrix; all b and x stay. The old one is given back first.
 
         As for `update`, coefficients that are arrays are loaded again.
         """
         self._engine.forget()
         self.cg.preconditioner = self.preconditioner = None
         del self.cg.operator, self.operator  # A is built anew, too: never two of them
-        del self._levels, self._grids, self._batch
+        del self._finest, self._site
+        if self._batch is not None:
+            self._batch.release()
         excess = self._excess
         self._begin(spec)
         self._excess = excess
 
     def _begin(self, spec: SolveSpec) -> None:
-        self._batch: Batch | None = None
         self._spec = spec
         self._excess = Excess()
         rule = spec.hierarchy.problem.rule
@@ -186,12 +197,13 @@ class Solve:
         levels, grids = self._built()
         self.layout = levels[0].at("layout")
         self.operator = Operator(self._engine, levels[0])
-        if "cg" in self.__dict__:
-            self.cg.operator = self.operator
-        else:
-            self.cg = ConjugateGradient(self._engine, self.operator, self.layout)
-        self._levels, self._grids = levels, grids
+        if "cg" not in self.__dict__:
+            self.cg = ConjugateGradient(self._engine, self.layout)
+        self.cg.operator = self.operator
+        self._finest = levels[0]
         self._precondition(levels, grids)
+        if self._batch is not None:
+            self._set_up_batch(self._batch)
         self.system.settle(self.layout)
 
     def _built(self) -> tuple[list[PerChunk], list[Level]]:
@@ -211,19 +223,13 @@ class Solve:
         return [hierarchy.finest(engine, rows)], grids
 
     def _precondition(self, levels: list[PerChunk], grids: list[Level]) -> None:
-        engine, spec, recipe = self._engine, self._spec, self._spec.preconditioner
-        self._recorded = recipe.recorded
+        engine, spec = self._engine, self._spec
+        self._recorded = spec.preconditioner.recorded
         if spec.lowered:
             view = engine.lowered(spec.precond_dtype)
-            narrow = [grids[0].chunks] if grids else _levels(self.system, view, spec.build)
-            operator = Operator(view, narrow[0])
-            inner = recipe.on(Site(engine=view, levels=narrow, operator=operator, cg=self.cg, grids=grids))
-            assert inner is not None
-            self.preconditioner = Lowered(engine, view, inner, narrow[0].at("layout"))
-        else:
-            site = Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg, grids=grids)
-            self.preconditioner = recipe.on(site)
-        self.cg.preconditioner = self.preconditioner
+            levels = [grids[0].chunks] if grids else _levels(self.system, view, spec.build)
+        self._site = Site(engine=engine, levels=levels, operator=self.operator, cg=self.cg, grids=grids)
+        self.preconditioner = self.cg.preconditioner = spec.made(self._site)
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient, b (or the source that it is made from) or x from blocks by chunk number."""
@@ -316,16 +322,23 @@ class Solve:
             if self._batch is not None:
                 self._batch = None
                 self._engine.forget()  # recordings keep what they run on
-            recipe, grids = self._spec.preconditioner, self._grids
-            self._batch = Batch(self._engine, width, self._levels, self.operator, recipe, grids)
+            batch = Batch(self._engine, width, self.layout)
+            self._set_up_batch(batch)
+            self._batch = batch
+
+    def _set_up_batch(self, batch: Batch) -> None:
+        site = replace(self._site, single=self.preconditioner)
+        batch.set_up(self._finest, self.operator, site, self._spec.made)
 
     def take(self, number: int) -> None:
         """A column's b and x are those that are loaded."""
         self._several.take(number, self.cg.b, self.cg.x)
 
     def give(self, number: int) -> None:
-        """The x that is unloaded is a column's."""
-        self._engine.copy(self._several.columns[number].x, self.cg.x)
+        """b is a column's, and the x that is unloaded, too."""
+        column = self._several.columns[number]
+        self._engine.copy(column.b, self.cg.b)
+        self._engine.copy(column.x, self.cg.x)
 
     def start_columns(self, limits: Mapping[int, float]) -> dict[int, float]:
         """`start` of some columns."""

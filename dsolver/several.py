@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -16,7 +16,7 @@ from dsolver.monitor.watch import Watch
 from dsolver.options import Options
 from dsolver.session import Session
 from dsolver.solution import Solution, Status
-from dsolver.solving import loaded, patience, solution_of, solved
+from dsolver.solving import DOUBTFUL, doubt, loaded, patience, solution_of, solved, spoiled
 
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
@@ -79,8 +79,6 @@ def why_not_together(session: Session, options: Options) -> str:
         return "engine='graph' has no kernels for several vectors"
     if not session.recipe.batchable:
         return f"M={session.recipe} has no kernels for several vectors"
-    if session.spec.lowered:
-        return f"precond_dtype={session.spec.precond_dtype!r} has no kernels for several vectors"
     asked = [name for name in ALONE if getattr(options, name) is not None]
     return f"{asked[0]}= looks into one solve" if asked else ""
 
@@ -117,17 +115,27 @@ def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]
     watch = Watch(session.runtime.client, None)
     watch.feed.start(what="solve", **session.about)
     with watch:
-        found = conducted(job, drives)
+        found = conducted(job, {number: drive.steps() for number, drive in enumerate(drives)})
+        doubtful = [number for number, status in found.items() if session.spec.lowered and status in DOUBTFUL]
+        notes = {number: doubt(session, drives[number], found[number]) for number in doubtful}
+        if doubtful:
+            session.precondition("float64")
+            for number in filter(lambda number: spoiled(drives[number]), doubtful):
+                job.call("give", number)
+                session.begin_again(together[number].guess)
+                job.call("take", number)
+            found |= conducted(job, {number: drives[number].resumed_steps() for number in doubtful})
         slowest = max(drives, key=lambda drive: len(drive.residuals))
-        watch.end(_of_all(found), len(slowest.residuals) - 1, slowest.true_residual)
+        watch.end(_of_all(found.values()), len(slowest.residuals) - 1, slowest.true_residual)
     took = time.perf_counter() - start
     solutions = []
-    for number, (load, drive, status) in enumerate(zip(together, drives, found, strict=True)):
+    for number, (load, drive) in enumerate(zip(together, drives, strict=True)):
         job.call("give", number)
-        solutions.append(solution_of(session, load, drive, load.judged(status, tolerances), took))
+        solution = solution_of(session, load, drive, load.judged(found[number], tolerances), took)
+        solutions.append(replace(solution, notes=(notes[number],)) if number in notes else solution)
     return solutions
 
 
-def _of_all(statuses: Sequence[Status]) -> str:
+def _of_all(statuses: Iterable[Status]) -> str:
     """Of several: the first that did not converge."""
     return str(next((status for status in statuses if not status.converged), Status.CONVERGED))

@@ -146,7 +146,10 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         with watch:
             status = drive.run()
             if session.spec.lowered and status in DOUBTFUL:
-                notes = (_fall_back(session, drive, load.guess, status),)
+                notes = (doubt(session, drive, status),)
+                session.precondition("float64")
+                if spoiled(drive):
+                    session.begin_again(load.guess)
                 status = drive.resume()
             status = load.judged(status, tolerances)
             watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
@@ -156,17 +159,19 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
     return replace(solution, spans=watch.spans, exposure=watch.exposure, notes=notes)
 
 
-def _fall_back(session: Session, drive: Drive, guess: Guess, status: Status) -> str:
-    """Change to a preconditioner in float64, for this solve and those to come; says so, and returns that."""
+def doubt(session: Session, drive: Drive, status: Status) -> str:
+    """Tell that a solve goes on with a preconditioner in float64; returns what it says."""
     note = (
         f"with precond_dtype={session.spec.precond_dtype!r} the solve ended as {status} after "
         f"{len(drive.residuals) - 1} iterations, ‖b - Ax‖ = {drive.true_residual:.2e}: it goes on with 'float64'"
     )
     warn(note, RuntimeWarning)
-    session.precondition("float64")
-    if not drive.true_residual <= drive.residuals[0]:  # x is no better than what it began with, or NaN
-        session.begin_again(guess)
     return note
+
+
+def spoiled(drive: Drive) -> bool:
+    """Whether x is no better than what a solve began with, or NaN."""
+    return not drive.true_residual <= drive.residuals[0]
 
 
 def _check_norms(b_norm: float, x_norm: float) -> None:

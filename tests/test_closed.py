@@ -281,7 +281,7 @@ def test_a_mask_that_leaves_out_nothing_is_no_mask() -> None:
 def test_without_regions_that_are_closed_nothing_is_done_to_the_matrix() -> None:
     mask = np.zeros((12, 12, 12), dtype=bool)
     mask[4:6, 4:6, 4:6] = True
-    levels = program(diffusion(mask.shape, mask=mask))._grids
+    levels = program(diffusion(mask.shape, mask=mask))._site.grids
     assert levels[0].exact is levels[0].chunks
 
 
@@ -301,7 +301,7 @@ def test_only_the_preconditioner_s_diagonal_is_raised() -> None:
     mask = np.ones((9, 5, 5), dtype=bool)
     mask[1, 1, 1] = mask[3:6, 1, 1] = mask[7:, 1, 1] = False
     problem = diffusion(mask.shape, mask=mask, bc={"x-": "neumann", "y": "neumann", "z": "neumann"})
-    grid = program(problem)._grids[0]
+    grid = program(problem)._site.grids[0]
     exact, raised = (items_of(part.at("matrix"))[0] for part in (grid.exact, grid.chunks))
     factors = (raised.diagonal / exact.diagonal)[raised.layout.position].reshape(mask.shape[::-1]).T
     expected = np.ones(mask.shape)

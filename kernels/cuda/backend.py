@@ -19,7 +19,7 @@ from dsolver.kernels.backend import Backend, Entries, StencilRows, lossless
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cuda import assembly, dense, galerkin, transfers
 from dsolver.kernels.cuda.batched import CudaBatched
-from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct, stored
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import NARROW, Sweep, Unit, color_launch, warps
@@ -189,7 +189,7 @@ class CudaBackend(Backend):
             self._stencils.spmv(a, x, y)
             return
         grid, block, tail = a.all_slices
-        follow(self._sweeps["spmv" + _stored(a, self.dtype)], grid, block, (*a.plane_arguments, x, y, *tail))
+        follow(self._sweeps["spmv" + stored(a, self.dtype)], grid, block, (*a.plane_arguments, x, y, *tail))
 
     def spmv_dot(self, a: CudaMatrix | CudaStencil, x: Array, y: Array, dot: Array) -> None:
         if isinstance(a, CudaStencil):
@@ -197,7 +197,7 @@ class CudaBackend(Backend):
             return
         grid, block, tail = a.all_slices
         follow(
-            self._sweeps["spmv_dot" + _stored(a, self.dtype)],
+            self._sweeps["spmv_dot" + stored(a, self.dtype)],
             grid,
             block,
             (*a.plane_arguments, x, y, a.partials, *tail),
@@ -496,11 +496,6 @@ _VECTORS = (
     "load",
     "total",
 )
-
-
-def _stored(a: CudaMatrix, dtype: np.dtype[Any]) -> str:
-    """The end of the name of a kernel for values stored as these are."""
-    return "" if a.local.values.dtype == dtype else "_compact"
 
 
 def _grid(size: int) -> tuple[tuple[int], tuple[int]]:

@@ -28,9 +28,10 @@ constexpr int AT_A_TIME = 4;
 
 struct Sums { real of[WIDTH]; };
 
-template <int COUNT>
-__device__ __forceinline__ void add_columns(Sums& sums, const real* values, const int* c, const real* x, long long size) {
-    real a[COUNT], b[COUNT][WIDTH];
+template <int COUNT, typename Value>
+__device__ __forceinline__ void add_columns(Sums& sums, const Value* values, const int* c, const real* x, long long size) {
+    Value a[COUNT];
+    real b[COUNT][WIDTH];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) a[i] = __ldcs(values + i * SLICE);
 #pragma unroll
@@ -42,14 +43,15 @@ __device__ __forceinline__ void add_columns(Sums& sums, const real* values, cons
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
 #pragma unroll
-        for (int w = 0; w < WIDTH; ++w) sums.of[w] = fma(a[i], b[i][w], sums.of[w]);
+        for (int w = 0; w < WIDTH; ++w) sums.of[w] = fma(static_cast<real>(a[i]), b[i][w], sums.of[w]);
 }
 
 // sums + entry columns [first, last) of the slice times x, whose columns have `size` items, in column order.
+template <typename Value>
 __device__ __forceinline__ void add(
-    Sums& sums, const Slice& slice, int first, int last, const real* x, long long size, int lane
+    Sums& sums, const SliceOf<Value>& slice, int first, int last, const real* x, long long size, int lane
 ) {
-    const real* values = slice.values + first * SLICE;
+    const Value* values = slice.values + first * SLICE;
     int c[AT_A_TIME];
     if (slice.run) {
         for (int k = first; k < last; k += SLICE) {
@@ -98,7 +100,7 @@ __device__ __forceinline__ Sums zeros() {
     const int lane = lane_number();                                        \
     const Entries found = load_entries(entries + number);                  \
     const long long p = (found.slice + 1) * SLICE + lane;                  \
-    const Slice slice = slice_of(found, values, columns, lane);
+    const auto slice = slice_of(found, values, columns, lane);
 
 // The slice of this warp in a part of a color, or return.
 #define OWN_SLICE()                                                        \
@@ -113,9 +115,10 @@ __device__ __forceinline__ Sums zeros() {
 #define RANGE int first, int step, int count
 
 // y = A_local x; with `partials`, x . y of each slice and column there (WIDTH, slices).
-template <bool WITH_DOT>
+template <bool WITH_DOT, typename Value>
 __device__ __forceinline__ void multiply(
-    MATRIX, const real* diagonal, const real* x, real* y, double* partials, long long size, int slices, int count
+    const Entries* entries, const Value* values, const int* columns, const real* diagonal, const real* x, real* y,
+    double* partials, long long size, int slices, int count
 ) {
     LISTED_SLICE()
     const real d = __ldcs(diagonal + p);
@@ -141,6 +144,19 @@ KERNEL spmv(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, l
 
 KERNEL spmv_dot(MATRIX, const real* __restrict__ diagonal, const real* x, real* y, double* partials, long long size,
     int slices, int count) {
+    multiply<true>(entries, values, columns, diagonal, x, y, partials, size, slices, count);
+}
+
+// Both with values that are stored as float, as in sweeps.cu: 26 entries (107).
+#define COMPACT \
+    const Entries* __restrict__ entries, const float* __restrict__ values, const int* __restrict__ columns
+
+KERNEL spmv_compact(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
+    multiply<false>(entries, values, columns, diagonal, x, y, nullptr, size, 0, count);
+}
+
+KERNEL spmv_dot_compact(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, double* partials,
+    long long size, int slices, int count) {
     multiply<true>(entries, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
@@ -170,6 +186,68 @@ KERNEL backward_solve(
     real own[WIDTH];
     EACH_COLUMN own[w] = __ldcs(right + w * size + p);
     EACH_COLUMN x[w * size + p] = quotient(own[w] - sums.of[w], d);
+}
+
+// x = w - (U x)/d, likewise. w may be x.
+KERNEL backward(MATRIX, const real* __restrict__ diagonal, const real* from, real* x, long long size, RANGE) {
+    OWN_SLICE()
+    const real d = __ldcs(diagonal + p);
+    wait_for_last_launch();
+    Sums sums = zeros();
+    add(sums, slice, slice.upper, slice.width, x, size, lane);
+    real own[WIDTH];
+    EACH_COLUMN own[w] = from[w * size + p];
+    EACH_COLUMN x[w * size + p] = own[w] - quotient(sums.of[w], d);
+}
+
+// e = (U x)/d, x -= e: the same with x twice and e (24) for each column.
+KERNEL backward_keep(MATRIX, const real* __restrict__ diagonal, real* x, real* e, long long size, RANGE) {
+    OWN_SLICE()
+    const real d = __ldcs(diagonal + p);
+    wait_for_last_launch();
+    Sums sums = zeros();
+    add(sums, slice, slice.upper, slice.width, x, size, lane);
+    real own[WIDTH];
+    EACH_COLUMN own[w] = x[w * size + p];
+    EACH_COLUMN {
+        const real change = quotient(sums.of[w], d);
+        __stcs(e + w * size + p, change);
+        x[w * size + p] = own[w] - change;
+    }
+}
+
+// kept = (r - L x)/d, x = kept - e - (U c)/d: 13 + 3.25 entries (132) + d (8), and r, e, kept, x, c/8 (33) for each column.
+KERNEL forward_corrected(
+    MATRIX, const real* __restrict__ diagonal, const real* r, const real* c, const real* e, real* x, real* kept,
+    long long size, RANGE
+) {
+    OWN_SLICE()
+    const real d = __ldcs(diagonal + p);
+    wait_for_last_launch();
+    Sums sums = zeros();
+    add(sums, slice, 0, slice.upper, x, size, lane);
+    real own[WIDTH];
+    EACH_COLUMN own[w] = __ldcs(r + w * size + p);
+    EACH_COLUMN own[w] = quotient(own[w] - sums.of[w], d);
+    EACH_COLUMN __stcs(kept + w * size + p, own[w]);
+    sums = zeros();
+    add(sums, slice, slice.coarse, slice.width, c, size, lane);
+    EACH_COLUMN own[w] -= __ldcs(e + w * size + p);
+    EACH_COLUMN x[w * size + p] = own[w] - quotient(sums.of[w], d);
+}
+
+// rc = (L e) at the coarse points, an eighth of the rows with 26 lower entries each: 26 for each fine row, and e (8) and
+// rc/8 for each column, which have `size` and `to` items.
+KERNEL restrict_residual(
+    MATRIX, const int* __restrict__ coarse_of, const real* e, real* rc, long long size, long long to, RANGE
+) {
+    OWN_SLICE()
+    const int target = __ldg(coarse_of + p);
+    wait_for_last_launch();
+    if (!__any_sync(ALL_LANES, target >= 0)) return;
+    Sums sums = zeros();
+    add(sums, slice, 0, slice.upper, e, size, lane);
+    if (target >= 0) { EACH_COLUMN rc[w * to + target] = sums.of[w]; }
 }
 
 // y = -(U x): 13 entries (106), and x, y (16) for each column.

@@ -10,12 +10,12 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Batched
-from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct, stored
 from dsolver.kernels.cuda.launching import follow
 from dsolver.kernels.cuda.loader import kernel
-from dsolver.kernels.cuda.schedule import Sweep, sweeps, warps
+from dsolver.kernels.cuda.schedule import Sweep, color_launch, sweeps, warps
 from dsolver.kernels.cuda.stencil import CudaStencil
-from dsolver.kernels.layout import SLICE, Array, DenseInverse, Route
+from dsolver.kernels.layout import SLICE, Array, DenseInverse, Route, Transfer
 
 THREADS = 256
 HALO_WARPS = 4
@@ -40,7 +40,7 @@ class CudaBatched(Batched):
             self.one_by_one("spmv")(a, x, y)
             return
         grid, block, tail = a.all_slices
-        self._follow("spmv", grid, block, (*a.plane_arguments, x, y, _length(x), *tail))
+        self._follow("spmv" + stored(a, self.backend.dtype), grid, block, (*a.plane_arguments, x, y, _length(x), *tail))
 
     def spmv_dot(self, a: CudaMatrix | CudaStencil, x: Array, y: Array, dot: Array) -> None:
         """y = A_local x, dot = x . y."""
@@ -50,7 +50,8 @@ class CudaBatched(Batched):
         grid, block, tail = a.all_slices
         count = len(a.by_plane)
         partials = self._kept(a, "partials", lambda: cupy.empty((self.width, count)))
-        self._follow("spmv_dot", grid, block, (*a.plane_arguments, x, y, partials, _length(x), np.int32(count), *tail))
+        arguments = (*a.plane_arguments, x, y, partials, _length(x), np.int32(count), *tail)
+        self._follow("spmv_dot" + stored(a, self.backend.dtype), grid, block, arguments)
         for number in range(self.width):
             self.backend.sum(partials[number], count, dot[number])
 
@@ -67,6 +68,29 @@ class CudaBatched(Batched):
             self.one_by_one("backward")(a, w, x)
             return
         self._half_sweep("backward_solve", self._sweeps(a)[1], a, w, x)
+
+    def symgs(self, a: CudaMatrix, r: Array, x: Array) -> None:
+        """One symmetric Gauss-Seidel sweep from x = 0."""
+        self._half_sweep("forward_from_zero", self._sweeps(a)[0], a, r, x)
+        self._half_sweep("backward", self._sweeps(a, every=False)[1], a, x, x)
+
+    def presmooth(self, a: CudaMatrix, r: Array, x: Array, e: Array) -> None:
+        """The same, keeping e = (U x)/d."""
+        self._half_sweep("forward_from_zero", self._sweeps(a)[0], a, r, x)
+        self._half_sweep("backward_keep", self._sweeps(a, every=False)[1], a, x, e)
+
+    def restrict(self, a: CudaMatrix, t: Transfer, r: Array, x: Array, e: Array, rc: Array) -> None:
+        """rc = (L e) at the coarse points."""
+        first, last = t.slices
+        if first < last:
+            grid, block, tail = color_launch(first - 1, last - 1, self.backend.dtype.itemsize, reverse=False)
+            arguments = (*a.color_arguments, t.coarse_of, e, rc, _length(e), _length(rc), *tail)
+            self._follow("restrict_residual", grid, block, arguments)
+
+    def postsmooth(self, a: CudaMatrix, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
+        """A symmetric sweep from x + c."""
+        self._half_sweep("forward_corrected", self._sweeps(a)[0], a, r, c, e, x, w)
+        self._half_sweep("backward", self._sweeps(a, every=False)[1], a, w, x)
 
     def upper_residual(self, a: CudaMatrix | CudaStencil, x: Array, y: Array) -> None:
         """y = -(U x)."""
@@ -137,14 +161,14 @@ class CudaBatched(Batched):
     def _function(self, name: str) -> Any:
         return kernel("batched.cu", name, self.backend.dtype.name, self.width)
 
-    def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, right: Array, x: Array) -> None:
-        head = (*a.color_arguments, a.diagonal, right, x, _length(x))
+    def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *vectors: Array) -> None:
+        head = (*a.color_arguments, a.diagonal, *vectors, _length(vectors[0]))
         self.backend.launch_sweep((self._function(name), None), sweep, head)
 
-    def _sweeps(self, a: CudaMatrix) -> tuple[Sweep, Sweep]:
+    def _sweeps(self, a: CudaMatrix, *, every: bool = True) -> tuple[Sweep, Sweep]:
         """The half sweeps in slabs for so many columns."""
-        make = partial(sweeps, a.layout, a.by_color, a.local, every=True, columns=self.width)
-        return self._kept(a, "sweeps", make)
+        make = partial(sweeps, a.layout, a.by_color, a.local, every=every, columns=self.width)
+        return self._kept(a, f"sweeps of {'all' if every else 'some'}", make)
 
     def _listed(self, name: str, a: CudaMatrix, *vectors: Array) -> None:
         grid, block, tail = a.all_slices

@@ -100,3 +100,8 @@ class CudaHaloMatrix(HaloMatrix):
         count = len(self.boundary)
         itemsize = int(self.slices.values.itemsize)
         return (*warps(-(-count // SLICE), itemsize), (np.int32(count),)) if count else None
+
+
+def stored(a: CudaMatrix, dtype: np.dtype[Any]) -> str:
+    """The end of the name of a kernel for values stored as these are, and vectors of this type."""
+    return "" if a.local.values.dtype == dtype else "_compact"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,8 @@ from dsolver.engines.eager import EagerEngine
 from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import Backend, load
 from dsolver.kernels.layout import SLICE, Slices
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
 from dsolver.partition import Partition
 from dsolver.preconditioners import Noise
 from tests.on_host import compiled
@@ -69,6 +72,11 @@ template <typename T> static T __shfl_sync(unsigned, T value, int from) { return
 template <typename T> static T __shfl_xor_sync(unsigned, T value, int distance) {
     return shuffled(value, (current % 32) ^ distance);
 }
+static bool __any_sync(unsigned, bool value) {
+    bool any = false;
+    for (int lane = 0; lane < 32; ++lane) any |= shuffled(int(value), lane) != 0;
+    return any;
+}
 static void __syncthreads() { barrier(4, threads); }
 static void __syncwarp() { barrier(current / 32, lanes(current / 32)); }
 static void __threadfence() {}
@@ -107,6 +115,7 @@ static void* given[16];
 static long long numbers[16];
 #define P(type, i) static_cast<type*>(given[i])
 #define M P(const Entries, 0), P(const real, 1), P(const int, 2)
+#define M_COMPACT P(const Entries, 0), P(const float, 1), P(const int, 2)
 #define N(i) numbers[i]
 static void call_spmv() { spmv(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
 static void call_spmv_dot() { spmv_dot(M, P(real, 3), P(real, 4), P(real, 5), P(double, 6), N(0), N(1), N(2)); }
@@ -114,6 +123,19 @@ static void call_forward() { forward_from_zero(M, P(real, 3), P(real, 4), P(real
 static void call_backward() { backward_solve(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
 static void call_upper_residual() { upper_residual(M, P(real, 3), P(real, 4), N(0), N(1)); }
 static void call_lower_residual() { lower_residual(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_spmv_compact() { spmv_compact(M_COMPACT, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
+static void call_spmv_dot_compact() {
+    spmv_dot_compact(M_COMPACT, P(real, 3), P(real, 4), P(real, 5), P(double, 6), N(0), N(1), N(2));
+}
+static void call_backward_update() { backward(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
+static void call_backward_keep() { backward_keep(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
+static void call_forward_corrected() {
+    forward_corrected(M, P(real, 3), P(real, 4), P(real, 5), P(real, 6), P(real, 7), P(real, 8), N(0), N(1), N(2),
+                      N(3));
+}
+static void call_restrict_residual() {
+    restrict_residual(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3), N(4));
+}
 static void call_product() { product(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2)); }
 static void call_product_add() { product_add(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2)); }
 static void call_move() { move(P(int, 0), P(int, 1), P(real, 2), P(real, 3), N(0), N(1), N(2), N(3)); }
@@ -130,7 +152,8 @@ extern "C" void launch(const char* name, int blocks, int wide, void** pointers, 
     for (int i = 0; i < more; ++i) numbers[i] = sizes[i];
 #define IF(kernel) if (!std::strcmp(name, #kernel)) return run(call_##kernel, blocks, wide);
     IF(spmv) IF(spmv_dot) IF(forward) IF(backward) IF(upper_residual) IF(lower_residual) IF(product) IF(product_add)
-    IF(move) IF(dense_product) IF(spmv_halo) IF(subtract_halo) IF(times_halo) IF(times_halo_dot)
+    IF(spmv_compact) IF(spmv_dot_compact) IF(backward_update) IF(backward_keep) IF(forward_corrected)
+    IF(restrict_residual) IF(move) IF(dense_product) IF(spmv_halo) IF(subtract_halo) IF(times_halo) IF(times_halo_dot)
     __builtin_abort();
 }
 """
@@ -225,7 +248,16 @@ def test_matrix_passes(host: Host, cuts: tuple[int, int, int]) -> None:
             cpu.kernel("spmv")(a, x[c], expected[c])
         close(y, expected)
         partials = np.zeros((k, count))
-        y[:] = 0.0
+        small = replace(a, local=replace(a.local, values=a.local.values.astype(np.float32)))
+        out, wanted = np.zeros_like(x), np.zeros_like(x)
+        for c in range(k):
+            cpu.kernel("spmv")(small, x[c], wanted[c])
+        for name, more in (("spmv_compact", ()), ("spmv_dot_compact", (partials,))):
+            out[:] = 0.0
+            arrays = (head[0], small.local.values, head[2], a.diagonal, x, out, *more)
+            host(name, count, arrays, size, *(count,) * len(more), count)
+            close(out, wanted)
+        y[:] = partials[:] = 0.0
         host("spmv_dot", count, (*head, a.diagonal, x, y, partials), size, count, count)
         close(y, expected)
         by_slice = (x * y).reshape(k, -1, SLICE).sum(axis=2)[:, 1:-1]
@@ -236,18 +268,54 @@ def test_matrix_passes(host: Host, cuts: tuple[int, int, int]) -> None:
             for c in range(k):
                 cpu.kernel(name)(a, *(v[c] for v in given), wanted[c])
             close(out, wanted)
-        by_color = (packed(a.local), a.local.values, a.local.columns)
-        for name, step in (("forward", 1), ("backward", -1)):
+        for name in ("forward", "backward"):
             out, wanted = np.zeros_like(x), np.zeros_like(x)
-            colors = range(layout.colors)[::step]
-            for color in colors:
-                first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
-                if first < last:
-                    start = first if step > 0 else last - 1
-                    host(name, last - first, (*by_color, a.diagonal, r, out), size, start, step, last - first)
+            by_color(host, name, a, r, out, backward=name == "backward")
             for c in range(k):
                 cpu.kernel(name)(a, r[c], wanted[c])
             close(out, wanted)
+
+
+def by_color(host: Host, name: str, a: Any, *vectors: F64, backward: bool = False) -> None:
+    """A half sweep: a launch for each color."""
+    layout, head = a.layout, (packed(a.local), a.local.values, a.local.columns, a.diagonal)
+    for color in range(layout.colors)[:: -1 if backward else 1]:
+        first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
+        start, step = (last - 1, -1) if backward else (first, 1)
+        host(name, last - first, (*head, *vectors), layout.size, start, step, last - first)
+
+
+def test_the_cycle_of_hpcg(host: Host) -> None:
+    cpu, k = load("cpu"), host.width
+    fine, coarse = Hierarchy.plan(problems.hpcg((12, 10, 8)), (1, 1, 1), Order.parse("color8"), 2).build(cpu, 0)
+    a, transfer, layout, target = fine.matrix, fine.transfer, fine.layout, coarse.layout
+    assert transfer is not None
+    r, x, e, w, rc = (np.zeros((k, size)) for size in (*(layout.size,) * 4, target.size))
+    r[:] = vectors(k, layout, 11)
+    wanted = [tuple(np.zeros_like(v[c]) for v in (x, e, rc, w)) for c in range(k)]
+    by_color(host, "forward", a, r, x)
+    y = x.copy()
+    by_color(host, "backward_keep", a, x, e, backward=True)
+    for c in range(k):
+        cpu.kernel("presmooth")(a, r[c], *wanted[c][:2])
+    close(x, np.stack([one[0] for one in wanted]))
+    close(e, np.stack([one[1] for one in wanted]))
+    by_color(host, "backward_update", a, y, y, backward=True)
+    close(y, x)
+    first, last = transfer.slices
+    head = (packed(a.local), a.local.values, a.local.columns, transfer.coarse_of)
+    host("restrict_residual", last - first, (*head, e, rc), layout.size, target.size, first - 1, 1, last - first)
+    correction = np.zeros_like(x)
+    coarse_points = transfer.fine_of[target.position]
+    correction[:, coarse_points] = np.random.default_rng(12).standard_normal((k, len(coarse_points)))
+    by_color(host, "forward_corrected", a, r, correction, e, x, w)
+    by_color(host, "backward_update", a, w, x, backward=True)
+    for c in range(k):
+        x_c, e_c, rc_c, w_c = wanted[c]
+        cpu.kernel("restrict")(a, transfer, r[c], x_c, e_c, rc_c)
+        cpu.kernel("postsmooth")(a, r[c], correction[c], e_c, x_c, w_c)
+    close(rc, np.stack([one[2] for one in wanted]))
+    close(x, np.stack([one[0] for one in wanted]))
 
 
 @pytest.mark.parametrize("cuts", [(1, 1, 1), (2, 1, 1)])
