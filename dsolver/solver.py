@@ -68,9 +68,9 @@ class Solver:
             b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
                 list of such, or one array of shape (m, nx, ny, nz). Up to `dsolver.several.AT_ONCE` at a time are
                 solved together, so that the matrix is read once for all of them; each has the iterations and the bits
-                that it would have alone, and its timings are those of all. With M "hpcg", "chebyshev" or a function,
-                the graph engine, precond_dtype="float32" or one of the arguments from callback to resume they are
-                solved one after the other; `Solution.notes` then says why.
+                that it would have alone, and its timings are those of all. With a function for M, the graph engine or
+                one of the arguments from callback to resume they are solved one after the other; `Solution.notes`
+                then says why.
             x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is "mg": it
                 takes about as long as an iteration and saves one or two.
 
