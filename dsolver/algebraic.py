@@ -7,6 +7,8 @@ lattice and no colors: they are smoothed by polynomials.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -17,7 +19,8 @@ from dsolver.gridlevels import at_level
 from dsolver.grids import in_lattice_order, numbered
 from dsolver.kernels import Backend
 from dsolver.kernels import algebraic as rows_on_host
-from dsolver.kernels.algebraic import Rows
+from dsolver.kernels.algebraic import Coarser, Rows
+from dsolver.kernels.backend import Entries
 from dsolver.kernels.contract import (
     CHEBYSHEV,
     COPY,
@@ -141,17 +144,16 @@ class MakeAlgebraic:
         team = Team(backend.host_threads)
         a, here = rows_on_host.of_stencil(self.offsets, around, values, team), layout
         made: list[AlgebraicLevel] = []
-        while a.size > self.last:
-            below = rows_on_host.coarser(a, team)
+        for fine, below in _coarsened(a, self.last, team):
             if max(below.matrix.width, below.restriction.width) > WIDEST:
                 return (None,) * self.depth
             lattice = in_lattice_order(backend, (below.matrix.size, 1, 1))
             level = AlgebraicLevel(
                 layout=here,
                 lattice=lattice,
-                restriction=backend.product(lattice, here, below.restriction.table(backend.xp, team), in_order=True),
-                prolongation=backend.product(here, lattice, below.prolongation.table(backend.xp, team), in_order=False),
-                **(_smoothed(backend, here, a, team) if made else {}),
+                restriction=backend.product(lattice, here, _table(backend, below.restriction, team), in_order=True),
+                prolongation=backend.product(here, lattice, _table(backend, below.prolongation, team), in_order=False),
+                **(_smoothed(backend, here, fine, team) if made else {}),
             )
             made.append(level)
             a, here = below.matrix, lattice
@@ -162,10 +164,26 @@ class MakeAlgebraic:
         return at_level(self.depth, *made)
 
 
+def _coarsened(a: Rows, last: int, team: Team) -> Iterator[tuple[Rows, Coarser]]:
+    """Each level with more than `last` rows, and what lies below it; that is made while the one before is stored."""
+    with ThreadPoolExecutor(1, "dsolver-coarsening") as ahead:
+        waiting = ahead.submit(rows_on_host.coarser, a, team) if a.size > last else None
+        while waiting is not None:
+            below, fine = waiting.result(), a
+            a = below.matrix
+            waiting = ahead.submit(rows_on_host.coarser, a, team) if a.size > last else None
+            yield fine, below
+
+
+def _table(backend: Backend, a: Rows, team: Team) -> Entries:
+    return backend.table(backend.sparse(a), a.width, team)
+
+
 def _smoothed(backend: Backend, layout: Layout, a: Rows, team: Team) -> dict[str, Any]:
     """The matrix, and what its smoother divides by."""
-    matrix = backend.matrix(layout, a.table(backend.xp, team), None)
-    factors = backend.xp.full(layout.shape, SAFETY * rows_on_host.largest_eigenvalue(a, team))
+    there = backend.sparse(a)
+    matrix = backend.matrix(layout, backend.table(there, a.width, team), None)
+    factors = backend.xp.full(layout.shape, SAFETY * backend.largest_eigenvalue(there, team))
     return {"matrix": matrix, "damped": backend.scale_diagonal(matrix, factors)}
 
 

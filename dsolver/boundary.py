@@ -43,6 +43,12 @@ class Condition(ABC):
         """Its numbers by name."""
         return {}
 
+    @property
+    def feeds(self) -> bool:
+        """Whether it may add to right-hand sides, as all but zeros do."""
+        given = (value for name, value in self.values.items() if name != "alpha")
+        return any(not isinstance(value, int | float) or value != 0.0 for value in given)
+
     @abstractmethod
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         """What is added to the diagonal and to the right-hand side of cells.

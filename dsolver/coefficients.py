@@ -46,7 +46,7 @@ class MakeLattice:
     def __call__(self, backend: Backend, number: int) -> Lattice:
         """The lattice of one chunk."""
         box = self.partition[number].box
-        layout = backend.layout(backend.xp.zeros(box.points, dtype=np.int32), 1, box.shape)
+        layout = backend.plain_layout(box.shape)
         plan = self.partition.halo_plan(number, self.offsets)
         return Lattice(layout=layout, halo=backend.halo_layout(layout, list(plan.sends), list(plan.receives)))
 

@@ -79,14 +79,16 @@ class Diffusion(CellRule):
         return values if solid is None else xp.where(solid, 0.0, values)
 
     def weights(self, patch: Patch) -> Array:
-        out = patch.xp.zeros((7, *patch.shape))
+        xp = patch.xp
+        out = xp.empty((7, *patch.shape))
         diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
+        diagonal[...] = 0.0
         for axis in range(3):
             conductance = self._conductances(patch, axis)
             for side in (0, 1):
                 diagonal += _part(conductance, axis, side)
                 outward = apart(out[STAR_OFFSETS.index(_unit(axis, side))])
-                outward[...] = -_part(conductance, axis, side)
+                xp.negative(_part(conductance, axis, side), out=outward)
                 if self._at_edge(patch, axis, side):
                     outward[layer(axis, side)] = 0.0
         self._add_sigma(patch, diagonal)
@@ -96,13 +98,14 @@ class Diffusion(CellRule):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
             z, y, x = self._sizes(patch)
             like = max(value or 0.0 for value in self.kappa) or 1.0
-            diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+            diagonal[...] = xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
 
     def source(self, patch: Patch) -> Source:
         faces = []
         for axis, side in product(range(3), (0, 1)):
-            if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
+            open_end = self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
+            if open_end and self.boundary.at(axis, side).feeds:
                 _, value = self._edge(patch, axis, side)
                 faces.append((layer(axis, side), value))
         return Source(sizes=self._sizes(patch), faces=tuple(faces), solid=self.solid(patch))

@@ -7,16 +7,13 @@ from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.views import apart
-from dsolver.partition import Offsets, Triple
+from dsolver.partition import Offsets
 from dsolver.totals import totals
 
 RATIO: Final = 10.0
 """Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
 PART: Final = 0.01
 """Of all points along all axes, from where on jumps are no longer an exception, such as the surface of one body."""
-
-AXES: Final[tuple[Triple, ...]] = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
@@ -59,13 +56,5 @@ class MakeCounts:
 
     def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any, Any]:
         """float64 (1,) each."""
-        xp, rows = backend.xp, weights.reshape(len(self.offsets), -1)
-        jumps, pairs, ends = xp.zeros(1), xp.zeros(1), xp.zeros(1)
-        for x, y, z in AXES:
-            ahead = xp.abs(apart(rows[self.offsets.index((x, y, z))]))
-            behind = xp.abs(apart(rows[self.offsets.index((-x, -y, -z))]))
-            less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
-            pairs += (less > 0.0).sum()
-            jumps += ((less > 0.0) & (more > RATIO * less)).sum()
-            ends += ((less == 0.0) & (more > 0.0)).sum()
-        return jumps, pairs, ends
+        counts = backend.jumps(self.offsets, weights.reshape(len(self.offsets), -1), RATIO)
+        return counts[0:1], counts[1:2], counts[2:3]

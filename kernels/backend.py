@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from dsolver.kernels import transfers
 from dsolver.kernels.batched import Batched
-from dsolver.kernels.coarsening import Coarsening, couplings
+from dsolver.kernels.coarsening import Coarsening, couplings, jumps
 from dsolver.kernels.contract import FAN_IN
 from dsolver.kernels.fused import Fused
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
 
 if TYPE_CHECKING:
+    from dsolver.kernels.algebraic.rows import Rows
+    from dsolver.kernels.cpu.team import Team
     from dsolver.kernels.stencil import ConstantStencil, StarTransfer
 
 
@@ -305,6 +307,10 @@ class Backend(Fused):
         """How strongly own rows are coupled along x, y and z, float64 (3,): see `coarsening.couplings`."""
         return couplings(self.xp, offsets, weights)
 
+    def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:
+        """Of own rows, how often the couplings to both neighbors along an axis differ: see `coarsening.jumps`."""
+        return jumps(self.xp, offsets, weights, ratio)
+
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Entries:
         """R = Pᵀ at a chunk's coarse points: see `transfers.restriction`."""
         columns, values = transfers.restriction(self.xp, coarsening, p, around)
@@ -322,6 +328,28 @@ class Backend(Fused):
     def spread(self, values: Array, like: Sequence[Any]) -> Array:
         """float64 (K, nz, ny, nx) on a larger box: see `transfers.spread`."""
         return transfers.spread(self.xp, values, like)
+
+    # -- levels without a lattice, whose rows come from the host -----------------------------------------------------
+
+    def sparse(self, rows: Rows) -> Rows:
+        """A matrix in arrays of this device."""
+        return rows
+
+    def table(self, rows: Rows, width: int, team: Team) -> Entries:
+        """The entries of a matrix from `sparse` as a table.
+
+        Args:
+            rows: the matrix.
+            width: entries of its longest row.
+            team: of the host's threads.
+        """
+        return rows.table(width, team)
+
+    def largest_eigenvalue(self, rows: Rows, team: Team) -> float:
+        """That of D⁻¹A for a matrix from `sparse`, from below: see `algebraic.spectrum`."""
+        from dsolver.kernels.algebraic.spectrum import largest_eigenvalue
+
+        return largest_eigenvalue(rows, team)
 
     def halo_layout(
         self, layout: Layout, sends: list[tuple[int, npt.NDArray[np.int64]]], receives: list[tuple[int, int]]

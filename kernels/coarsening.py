@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.layout import Array
+from dsolver.kernels.views import apart
 
 I32 = npt.NDArray[np.int32]
 Triple = tuple[int, int, int]
@@ -181,6 +182,34 @@ def couplings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
                 across -= weight
         sums.append((across / diagonal).sum())
     return xp.stack(sums)
+
+
+def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) -> Array:
+    """In how many rows and axes couplings jump from point to point, could jump, and end: float64 (3,).
+
+    Where a row is coupled to both neighbors along an axis they could, and do if one coupling is more than a ratio times
+    the other. Where it is coupled to one of them alone they end.
+
+    Args:
+        xp: the array module.
+        offsets: the K offsets of the weights.
+        weights: (K, rows), of own rows alone.
+        ratio: of the couplings.
+    """
+    counts = xp.zeros(3)
+    for forth, back in pairs(offsets):
+        ahead, behind = xp.abs(apart(weights[forth])), xp.abs(apart(weights[back]))
+        less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
+        counts[0] += ((less > 0.0) & (more > ratio * less)).sum()
+        counts[1] += (less > 0.0).sum()
+        counts[2] += ((less == 0.0) & (more > 0.0)).sum()
+    return counts
+
+
+def pairs(offsets: tuple[Triple, ...]) -> list[tuple[int, int]]:
+    """The numbers of the offsets to the next point and to the last one along x, y and z."""
+    axes = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+    return [(offsets.index((x, y, z)), offsets.index((-x, -y, -z))) for x, y, z in axes]
 
 
 def _three(items: Any) -> Triple:

@@ -118,6 +118,7 @@ class Problem:
             numbering=numbering(xp, box, slots, partition.wrapped(number, self.offsets)),
             offsets=self.offsets,
             weights=weights,
+            halo=bool(slots),
         )
 
 

@@ -37,12 +37,11 @@ class Rows(NamedTuple):
         """Entries of the longest row."""
         return int(np.diff(self.start).max(initial=1))
 
-    def table(self, xp: Any, team: Team = ALONE) -> Entries:
-        """The same as a table of as many entries a row as the longest one has, in arrays of a module."""
-        columns = np.empty((self.width, self.size), dtype=np.int32)
-        values = np.empty(columns.shape)
+    def table(self, width: int, team: Team = ALONE) -> Entries:
+        """The same as a table of so many entries a row, at least as many as the longest one has."""
+        columns, values = np.empty((width, self.size), dtype=np.int32), np.empty((width, self.size))
         team.run(_tabulate, 0, self.size, self, columns, values)
-        return Entries(columns=xp.asarray(columns), values=xp.asarray(values))
+        return Entries(columns=columns, values=values, halo=False)
 
     def dense(self) -> npt.NDArray[np.float64]:
         """The same with its zeros, (rows, rows)."""

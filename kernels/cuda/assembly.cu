@@ -232,11 +232,24 @@ extern "C" __global__ void pack_entries(
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= slices) return;
-    const int s = order[i];
+    const int s = order == nullptr ? i : order[i];
     const unsigned width = static_cast<unsigned>((start[s + 1] - start[s]) / SLICE);
     const unsigned run = column_start[s + 1] - column_start[s] == width;
     const unsigned shape = upper[s] | coarse[s] << 10 | width << 20 | run << 30;
     entries[i] = {static_cast<unsigned>(start[s] / SLICE), static_cast<unsigned>(column_start[s]), s, shape};
+}
+
+// The rows that a pass over a rectangular matrix visits, -1 for padding, and where each one's result belongs: the rows in
+// the order of their numbers, or of the vector that is written, whose guards are left out.
+extern "C" __global__ void rows_to_visit(
+    const int* __restrict__ row, const int* __restrict__ position, int rows, int in_order, int count,
+    int* __restrict__ stored, int* __restrict__ target
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const int number = !in_order ? row[SLICE + i] : i < rows ? i : -1;
+    stored[i] = number;
+    target[i] = number < 0 ? -1 : position[number];
 }
 
 // For each color, the most entry columns that a slice of it has before its upper part begins, and from there on: a block

@@ -122,19 +122,18 @@ def halo_product(where: Layout, columns: Layout, entries: Entries, dtype: np.dty
 
 def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[Any], *, in_order: bool) -> CudaProduct:
     """The slices of a rectangular matrix, with values of this type."""
-    stored = where.row[SLICE:-SLICE]
-    if in_order:
-        stored = _padded(cupy.arange(where.rows, dtype=np.int32))
-    target = cupy.where(stored >= 0, where.position[stored], np.int32(-1))
+    count = -(-where.rows // SLICE) * SLICE if in_order else where.size - 2 * SLICE
+    stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
+    if count:
+        arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
+        kernel("assembly.cu", "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
     # As the halo part of a matrix without own columns: there a column number is a place behind the guard.
     places = own_places(entries.columns, columns.position, columns.rows)
     candidates = _table_arguments(places, entries.values)
     of_rows = (stored, np.int32(len(stored) // SLICE), np.int32(0), where.color, where.position, np.uintp(0))
     shape = _measure("measure_halo", dtype, candidates, of_rows, np.int32(1))
     slices = _slices("fill_halo", dtype, candidates, of_rows, shape)
-    return CudaProduct(
-        slices=slices, target=target, in_order=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32))
-    )
+    return CudaProduct(slices=slices, target=target, in_order=_packed(slices))
 
 
 def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: np.dtype[Any]) -> CudaHaloMatrix:
@@ -153,7 +152,7 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
     return CudaHaloMatrix(
         boundary=boundary,
         slices=slices,
-        by_boundary=_packed(slices, cupy.arange(len(slices.upper), dtype=np.int32)),
+        by_boundary=_packed(slices),
         partials=cupy.zeros(len(slices.upper)),
     )
 
@@ -170,7 +169,7 @@ def _no_halo(dtype: np.dtype[Any]) -> CudaHaloMatrix:
 
 def with_launches(a: Matrix) -> CudaMatrix:
     """The matrix with what its launches need."""
-    by_color = _packed(a.local, cupy.arange(len(a.local.upper), dtype=np.int32))
+    by_color = _packed(a.local)
     forward, backward = sweeps(a.layout, by_color, a.local)
     by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32)
     result = CudaMatrix(
@@ -178,20 +177,23 @@ def with_launches(a: Matrix) -> CudaMatrix:
         by_color=by_color,
         by_plane=_packed(a.local, by_plane),
         partials=cupy.zeros(len(a.local.upper)),
-        forward=forward,
-        backward=backward,
+        forward=forward.sweep(),
+        backward=backward.sweep(every=False),
+        half=backward,
         flow=flow.plan(a.layout, a.local),
     )
     cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def _packed(s: Slices, order: Array) -> Array:
-    """The slices in this order, each as the `Entries` of slices.cuh."""
-    out = cupy.empty((len(order), 4), dtype=np.uint32)
-    if len(order):
-        arguments = (order, s.start, s.column_start, s.upper, s.coarse, np.int32(len(order)), out)
-        kernel("assembly.cu", "pack_entries", ANY)(*_threads(len(order)), arguments)
+def _packed(s: Slices, order: Array | None = None) -> Array:
+    """The slices in this order, or their own, each as the `Entries` of slices.cuh."""
+    count = len(s.upper)
+    out = cupy.empty((count, 4), dtype=np.uint32)
+    if count:
+        listed = np.uintp(0) if order is None else order
+        arguments = (listed, s.start, s.column_start, s.upper, s.coarse, np.int32(count), out)
+        kernel("assembly.cu", "pack_entries", ANY)(*_threads(count), arguments)
     return out
 
 
@@ -244,8 +246,7 @@ def _measure(
 ) -> tuple[Array, Array]:
     """widths and runs of the slices."""
     count = int(of_rows[1])
-    widths = cupy.zeros((count, KINDS), dtype=np.int32)
-    runs = cupy.zeros(count, dtype=np.uint8)
+    widths, runs = cupy.empty((count, KINDS), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
     if count:
         kernel("assembly.cu", name, dtype.name)(*warps(count), (*stencil, *of_rows, widths, runs, *more))
     return widths, runs
@@ -257,14 +258,14 @@ def _slices(
     """The filled slices."""
     widths, runs = shape
     count = len(runs)
-    upper, coarse = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
-    lengths, column_lengths = cupy.empty(count, dtype=np.int64), cupy.empty(count, dtype=np.int64)
+    upper, coarse = cupy.empty((2, count), dtype=np.int32)
+    start, column_start = starts = cupy.zeros((2, count + 1), dtype=np.int64)
     if count:
-        kernel("assembly.cu", "shapes", ANY)(
-            *_threads(count), (widths, runs, np.int32(count), upper, coarse, lengths, column_lengths)
-        )
-    start, column_start = _running_sum(lengths), _running_sum(column_lengths)
-    totals = cupy.stack([start[-1], column_start[-1]]).get()
+        lengths = cupy.empty((2, count), dtype=np.int64)
+        kernel("assembly.cu", "shapes", ANY)(*_threads(count), (widths, runs, np.int32(count), upper, coarse, *lengths))
+        for begins, each in zip(starts, lengths, strict=True):
+            cupy.cumsum(each, out=begins[1:])
+    totals = starts[:, -1].get()
     if int(totals[1]) >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
     values = cupy.empty(int(totals[0]), dtype)
@@ -286,12 +287,6 @@ def _padded(rows: Array) -> Array:
     """The rows, with -1 up to whole slices."""
     out = cupy.full(-(-len(rows) // SLICE) * SLICE, -1, dtype=np.int32)
     out[: len(rows)] = rows
-    return out
-
-
-def _running_sum(lengths: Array) -> Array:
-    out = cupy.zeros(len(lengths) + 1, dtype=np.int64)
-    out[1:] = cupy.cumsum(lengths, dtype=np.int64)
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar, final
 
 import cupy
@@ -167,7 +166,11 @@ class CudaBatched(Batched):
 
     def _sweeps(self, a: CudaMatrix, *, every: bool = True) -> tuple[Sweep, Sweep]:
         """The half sweeps in slabs for so many columns."""
-        make = partial(sweeps, a.layout, a.by_color, a.local, every=every, columns=self.width)
+
+        def make() -> tuple[Sweep, Sweep]:
+            forward, backward = sweeps(a.layout, a.by_color, a.local, columns=self.width)
+            return forward.sweep(), backward.sweep(every=every)
+
         return self._kept(a, f"sweeps of {'all' if every else 'some'}", make)
 
     def _listed(self, name: str, a: CudaMatrix, *vectors: Array) -> None:

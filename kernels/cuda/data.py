@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.cuda.flow import Flow
-from dsolver.kernels.cuda.schedule import Launch, Sweep, filling_sweep, warps
+from dsolver.kernels.cuda.schedule import Half, Launch, Sweep, warps
 from dsolver.kernels.layout import SLICE, Array, HaloMatrix, Matrix, Product
 
 
@@ -23,6 +23,7 @@ class CudaMatrix(Matrix):
         partials: float64, room for one partial dot product a slice.
         forward: the launches of a forward half sweep.
         backward: the launches of a backward half sweep that changes x; colors without upper entries are left out.
+        half: of which those are some.
         flow: both half sweeps as one launch, on a small level; else None.
     """
 
@@ -31,6 +32,7 @@ class CudaMatrix(Matrix):
     partials: Array
     forward: Sweep
     backward: Sweep
+    half: Half
     flow: Flow | None = None
 
     @cached_property
@@ -52,7 +54,7 @@ class CudaMatrix(Matrix):
     @cached_property
     def backward_all(self) -> Sweep:
         """The launches of a backward half sweep that fills x, made when first asked for."""
-        return filling_sweep(self.layout, self.by_color, self.local)
+        return self.half.sweep()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,26 @@ struct __align__(16) Coarse {
     int first, reach, counts, points;
 };
 
+// What lies at most two steps from a coarse point along an axis, in registers: four bits a step for its kind, and for the
+// coarse point of its corner 0, counted from that one.
+struct Near {
+    int kinds, bases;
+    __device__ int kind(int step) const { return (kinds >> 4 * (step + 2) & 15) - 1; }
+    __device__ int base(int step) const { return (bases >> 4 * (step + 2) & 15) - 8; }
+};
+
+// size: places along the axis. What the steps past its last one would find is not used: no point before reads it.
+__device__ __forceinline__ Near near_of(const Coarse& axis, const Place* places, int size, int own, int& middle) {
+    Near out = {0, 0};
+    middle = axis.first + (axis.reach + 1) * own;
+    for (int step = -1 - axis.reach; step <= 1 + axis.reach; ++step) {
+        const Place there = places[middle + step < size ? middle + step : size - 1];
+        out.kinds |= (there.kind + 1 & 15) << 4 * (step + 2);
+        out.bases |= (there.base - own + 8 & 15) << 4 * (step + 2);
+    }
+    return out;
+}
+
 // out (27, coarse rows): the weights of P^T A P, one thread a coarse row. Sums stand in shared memory, since a row's 27 are
 // reached through the tables and not in an order that registers could be named after.
 extern "C" __global__ void coarse_weights(
@@ -136,42 +156,44 @@ extern "C" __global__ void coarse_weights(
 ) {
     __shared__ double sums[POINTS * GALERKIN_THREADS];
     const Lattice lattice = MAKE_LATTICE;
-    const Place *across = places, *along = places + nx, *up = places + nx + ny;
     const Coarse ax = axes[0], ay = axes[1], az = axes[2];
     const long long rows = static_cast<long long>(ax.points) * ay.points * az.points;
     const long long row = blockIdx.x * static_cast<long long>(GALERKIN_THREADS) + threadIdx.x;
     if (row >= rows) return;
     const int ix = row % ax.points, line = row / ax.points, iy = line % ay.points, iz = line / ay.points;
+    int x0, y0, z0;
+    const Near near_x = near_of(ax, places, nx, ix, x0), near_y = near_of(ay, places + nx, ny, iy, y0);
+    const Near near_z = near_of(az, places + nx + ny, nz, iz, z0);
     double* const sum = sums + threadIdx.x;
     for (int j = 0; j < POINTS; ++j) sum[j * GALERKIN_THREADS] = 0.0;
     double scale = 0.0;
     for (int sz = -az.reach; sz <= az.reach; ++sz) {
-        const int z = az.first + (az.reach + 1) * iz + sz, c = iz - up[z].base;
+        const int z = z0 + sz, c = -near_z.base(sz);
         if (c < 0 || c > 1) continue;
         for (int sy = -ay.reach; sy <= ay.reach; ++sy) {
-            const int y = ay.first + (ay.reach + 1) * iy + sy, b = iy - along[y].base;
+            const int y = y0 + sy, b = -near_y.base(sy);
             if (b < 0 || b > 1) continue;
             for (int sx = -ax.reach; sx <= ax.reach; ++sx) {
-                const int x = ax.first + (ax.reach + 1) * ix + sx, a = ix - across[x].base;
+                const int x = x0 + sx, a = -near_x.base(sx);
                 if (a < 0 || a > 1) continue;
                 const long long point = lattice.place(x, y, z);
                 const double restricted = __ldg(p + (a + 2 * b + 4 * c) * lattice.points + point);
                 if (restricted == 0.0) continue;
                 for (int k = 0; k < entries; ++k) {
                     const int4 step = __ldg(steps + k);
-                    const Place px = across[x + step.x], py = along[y + step.y], pz = up[z + step.z];
+                    const int tx = sx + step.x, ty = sy + step.y, tz = sz + step.z;
+                    const int in_x = near_x.kind(tx), in_y = near_y.kind(ty), in_z = near_z.kind(tz);
                     const double weight = restricted * lattice.weight(k, point);
                     scale += fabs(weight);
-                    if (weight == 0.0 || px.kind == OUTSIDE || py.kind == OUTSIDE || pz.kind == OUTSIDE) continue;
-                    const double* const from = p + lattice.place(x + step.x, y + step.y, z + step.z);
+                    if (in_x == OUTSIDE || in_y == OUTSIDE || in_z == OUTSIDE) continue;
+                    const double* const from = p + lattice.place(x0 + tx, y0 + ty, z0 + tz);
                     // A kind is the one corner that a point has along an axis; between coarse points it has both.
-                    for (int w = pz.kind == SECOND; w <= (pz.kind != FIRST); ++w)
-                        for (int v = py.kind == SECOND; v <= (py.kind != FIRST); ++v)
-                            for (int u = px.kind == SECOND; u <= (px.kind != FIRST); ++u) {
+                    for (int w = in_z == SECOND; w <= (in_z != FIRST); ++w)
+                        for (int v = in_y == SECOND; v <= (in_y != FIRST); ++v)
+                            for (int u = in_x == SECOND; u <= (in_x != FIRST); ++u) {
                                 const double value = __ldg(from + (u + 2 * v + 4 * w) * lattice.points);
-                                if (value == 0.0) continue;
-                                const int dx = (px.base - ix + u) * ax.counts, dy = (py.base - iy + v) * ay.counts,
-                                          dz = (pz.base - iz + w) * az.counts;
+                                const int dx = (near_x.base(tx) + u) * ax.counts, dy = (near_y.base(ty) + v) * ay.counts,
+                                          dz = (near_z.base(tz) + w) * az.counts;
                                 sum[(CENTER + dx + 3 * dy + 9 * dz) * GALERKIN_THREADS] += weight * value;
                             }
                 }

@@ -21,6 +21,7 @@ SOURCES = (
     "galerkin.cu",
     "mail.cu",
     "march.cu",
+    "sparse.cu",
     "star.cu",
     "stencil.cu",
     "sweeps.cu",

@@ -139,41 +139,52 @@ def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
     return max(1, CHAINS * round(size / (CHAINS * chosen(itemsize).slab_share * cache)))
 
 
-def sweeps(
-    layout: Layout, entries: Array, local: Slices, *, every: bool = False, columns: int = 1
-) -> tuple[Sweep, Sweep]:
-    """The forward and the backward half sweep.
+@dataclass(frozen=True, kw_only=True)
+class Half:
+    """How a half sweep is cut, from which its launches follow.
 
-    Colors without rows are left out, and going back those without upper entries: they would change nothing.
+    Attributes:
+        colors: in the order of the walk.
+        cuts: int64 (colors, slabs + 1), where each slab begins in the walk through each color's slices; None for one.
+        itemsize: bytes of a value.
+        back: whether it goes backward.
+    """
+
+    colors: Sequence[Color]
+    cuts: npt.NDArray[np.int64] | None
+    itemsize: int
+    back: bool
+
+    def sweep(self, *, every: bool = True) -> Sweep:
+        """The launches: of every color, or going back of those with upper entries, since others would change nothing.
+
+        A color without any reads no slab, so the cuts of the others are the same without it.
+        """
+        kept = [i for i, color in enumerate(self.colors) if every or not self.back or color.columns > 0]
+        colors = [self.colors[i] for i in kept]
+        if self.cuts is None:
+            return _plain(colors, self.itemsize)
+        return _in_slabs(colors, self.cuts[kept], self.itemsize, back=self.back)
+
+
+def sweeps(layout: Layout, entries: Array, local: Slices, *, columns: int = 1) -> tuple[Half, Half]:
+    """The forward and the backward half sweep over the colors that have rows.
 
     Args:
         layout: the rows.
         entries: the slices in storage order, as `Entries` of slices.cuh.
         local: the slices.
-        every: whether a backward half sweep needs all colors, as one that fills x does.
         columns: vectors that are swept at once.
     """
     forward, backward = _colors(layout, local)
-    if not every:
-        backward = [color for color in backward if color.columns > 0]
-    where = layout, entries, local, columns
-    return _sweep(forward, *where, back=False), _sweep(backward, *where, back=True)
-
-
-def filling_sweep(layout: Layout, entries: Array, local: Slices) -> Sweep:
-    """The backward half sweep of `sweeps` with all colors."""
-    return _sweep(_colors(layout, local)[1], layout, entries, local, 1, back=True)
-
-
-def _sweep(
-    colors: Sequence[Color], layout: Layout, entries: Array, local: Slices, columns: int, *, back: bool
-) -> Sweep:
-    """One half sweep over these colors."""
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize, columns)
-    if slabs == 1:
-        return _plain(colors, itemsize)
-    return _in_slabs(colors, _cuts(layout, colors, slabs, entries, local, back=back), itemsize, back=back)
+
+    def half(colors: Sequence[Color], *, back: bool) -> Half:
+        cuts = None if slabs == 1 else _cuts(layout, colors, slabs, entries, local, back=back)
+        return Half(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
+
+    return half(forward, back=False), half(backward, back=True)
 
 
 def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:

@@ -185,3 +185,31 @@ extern "C" __global__ void couplings_total(const double* __restrict__ parts, int
         for (int i = threadIdx.x; i < blocks; i += SUM_THREADS) sum[a] += parts[a * blocks + i];
     sum_block(sum, out, 1);
 }
+
+// out (3): see dsolver.kernels.coarsening.jumps. Whole numbers, so their order does not matter. pairs (3, 2): the offsets to
+// the next point and to the last one along each axis. 48 bytes a row.
+extern "C" __global__ void jumps(
+    const double* __restrict__ weights, const int* __restrict__ pairs, long long rows, double ratio, double* out
+) {
+    constexpr int COUNTS = 3;
+    const long long row = item();
+    int own[COUNTS] = {0, 0, 0};
+    for (int axis = 0; axis < SUM_AXES && row < rows; ++axis) {
+        const double ahead = fabs(__ldg(weights + pairs[2 * axis] * rows + row));
+        const double behind = fabs(__ldg(weights + pairs[2 * axis + 1] * rows + row));
+        const double less = fmin(ahead, behind), more = fmax(ahead, behind);
+        own[0] += less > 0.0 && more > ratio * less;
+        own[1] += less > 0.0;
+        own[2] += less == 0.0 && more > 0.0;
+    }
+    __shared__ int sums[COUNTS];
+    if (threadIdx.x == 0)
+        for (int i = 0; i < COUNTS; ++i) sums[i] = 0;
+    __syncthreads();
+    for (int i = 0; i < COUNTS; ++i)
+        if (own[i]) atomicAdd(sums + i, own[i]);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int i = 0; i < COUNTS; ++i)
+            if (sums[i]) atomicAdd(out + i, static_cast<double>(sums[i]));
+}

@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.coarsening import Coarsening, Triple
+from dsolver.kernels.coarsening import Coarsening, Triple, pairs
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.layout import SLICE, Array
@@ -85,6 +85,15 @@ def couplings(offsets: tuple[Triple, ...], weights: Array) -> Array:
     arguments = (weights, table(steps), np.int32(len(offsets)), center, np.int64(rows), parts)
     kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
     kernel(FILE, "couplings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
+    return out
+
+
+def jumps(offsets: tuple[Triple, ...], weights: Array, ratio: float) -> Array:
+    """See `dsolver.kernels.coarsening.jumps`."""
+    weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
+    rows, out = weights.shape[1], cupy.zeros(3)
+    both = table(np.array(pairs(offsets), dtype=np.int32))
+    _launch("jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
     return out
 
 

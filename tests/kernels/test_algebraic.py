@@ -115,7 +115,7 @@ def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> No
     for team in (Team(1), Team(2), Team(5)):
         rows = algebraic.of_stencil(offsets, around, weights, team)
         below = algebraic.coarser(rows, team)
-        largest, table = np.array(algebraic.largest_eigenvalue(rows, team)), rows.table(np, team)
+        largest, table = np.array(algebraic.largest_eigenvalue(rows, team)), rows.table(rows.width, team)
         made.append((*rows, *below.prolongation, *below.restriction, *below.matrix, *vars(table).values(), largest))
     for several in made[1:]:
         for ours, theirs in zip(made[0], several, strict=True):
@@ -128,12 +128,27 @@ def test_rows_without_couplings_become_one_coarse_point() -> None:
     assert np.diff(below.prolongation.start).tolist() == [1, 0, 0]
 
 
+def table(backend: Any, rows: Rows) -> Any:
+    return backend.table(backend.sparse(rows), rows.width, Team())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tables_and_eigenvalues_are_those_of_the_host(backend: str) -> None:
+    _, _, dense = lattice()
+    made, rows = kernels.load(backend), sparse(dense)
+    found, expected = table(made, rows), rows.table(rows.width)
+    np.testing.assert_array_equal(made.to_host(found.columns), expected.columns)
+    np.testing.assert_array_equal(made.to_host(found.values), expected.values)
+    largest = made.largest_eigenvalue(made.sparse(rows), Team())
+    assert largest == pytest.approx(algebraic.largest_eigenvalue(rows), rel=1e-12)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_matrix_from_a_table_multiplies_as_it_should(backend: str) -> None:
     _, _, dense = lattice(sigma=0.1)
     made = kernels.load(backend)
     layout = in_lattice_order(made, (len(dense), 1, 1))
-    matrix = made.matrix(layout, sparse(dense).table(made.xp), None)
+    matrix = made.matrix(layout, table(made, sparse(dense)), None)
     x, y = made.zeros(layout.size), made.zeros(layout.size)
     values = RNG.standard_normal(len(dense))
     x[layout.position] = made.asarray(values)
@@ -146,4 +161,4 @@ def test_a_table_without_a_diagonal_is_refused(backend: str) -> None:
     made = kernels.load(backend)
     dense = np.array([[1.0, -1.0], [-1.0, 0.0]])
     with pytest.raises(ZeroDivisionError, match="row 1 "):
-        made.matrix(in_lattice_order(made, (2, 1, 1)), sparse(dense).table(made.xp), None)
+        made.matrix(in_lattice_order(made, (2, 1, 1)), table(made, sparse(dense)), None)

@@ -1,4 +1,4 @@
-"""The CUDA text of interpolation, compiled for the host: no thread's result depends on when it runs.
+"""The CUDA text of interpolation and Galerkin operators, compiled for the host.
 
 Threads run one after the other here, forward or backward, so that one that reads what its own launch writes is caught.
 """
@@ -30,8 +30,8 @@ HOST = """
 #define __shared__ static
 #define __align__(bytes) alignas(bytes)
 struct Index { int x, y, z; };
-static Index threadIdx, blockIdx, blockDim;
 struct int4 { int x, y, z, w; };
+static Index threadIdx, blockIdx, blockDim;
 template <typename T> static T __ldg(const T* from) { return *from; }
 #include "galerkin.cu"
 extern "C" void launch(LATTICE, int between, double* p, int back) {
@@ -42,12 +42,21 @@ extern "C" void launch(LATTICE, int between, double* p, int back) {
         interpolate(nx, ny, nz, slots, weights, weight_stride, weight_step, places, between, p);
     }
 }
+extern "C" void launch_coarse_weights(
+    LATTICE, int entries, const int4* steps, const Coarse* axes, const double* p, double* out, int rows
+) {
+    const int blocks = (rows + GALERKIN_THREADS - 1) / GALERKIN_THREADS;
+    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
+        for (threadIdx.x = 0; threadIdx.x < GALERKIN_THREADS; ++threadIdx.x)
+            coarse_weights(
+                nx, ny, nz, slots, weights, weight_stride, weight_step, places, entries, steps, axes, p, out);
+}
 """
 
 
 @pytest.fixture(scope="module")
-def launch(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu",)).launch
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu",))
 
 
 def aligned(values: Any) -> npt.NDArray[np.int32]:
@@ -59,24 +68,67 @@ def aligned(values: Any) -> npt.NDArray[np.int32]:
     return room[first : first + flat.size]
 
 
-@pytest.mark.parametrize("back", [False, True])
-@pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])
-@pytest.mark.parametrize(
-    ("grid", "factors"),
-    [((7, 6, 9), (2, 2, 2)), ((5, 6, 7), (1, 2, 2)), ((9, 4, 3), (2, 1, 1)), ((4, 3, 2), (1, 1, 1))],
-)
-def test_launches_write_nothing_that_they_read(
-    launch: Any, grid: Triple, factors: Triple, offsets: tuple[Triple, ...], back: bool
-) -> None:
-    c = Coarsening(lo=(0, 0, 0), shape=grid, grid=grid, periodic=(True, False, True), factors=factors)
+def problem(
+    grid: Triple, factors: Triple, periodic: tuple[bool, bool, bool], offsets: tuple[Triple, ...]
+) -> tuple[Coarsening, F64]:
+    """What is coarsened, and weights of rows whose sum is positive."""
+    c = Coarsening(lo=(0, 0, 0), shape=grid, grid=grid, periodic=periodic, factors=factors)
     weights = -np.random.default_rng(5).uniform(0.01, 1.0, (len(offsets), *c.ghosted))
     weights[offsets.index((0, 0, 0))] = -weights.sum(axis=0) + 0.1
-    slots = aligned([offsets.index(o) if o in offsets else -1 for o in COARSE_OFFSETS])
-    places = aligned(np.concatenate([np.stack([a.kind, a.base, a.open, a.open], axis=1) for a in c.axes]))
-    nz, ny, nx = c.ghosted
-    p: F64 = np.zeros((len(CORNERS), nz, ny, nx))
-    stride = ctypes.c_longlong(weights[0].size)
-    head = nx, ny, nz, ctypes.c_void_p(slots.ctypes.data), ctypes.c_void_p(weights.ctypes.data), stride, 1
+    return c, weights
+
+
+class Lattice:
+    """The arguments called LATTICE in galerkin.cu, and what keeps them."""
+
+    def __init__(self, c: Coarsening, offsets: tuple[Triple, ...], weights: F64) -> None:
+        self._slots = aligned([offsets.index(o) if o in offsets else -1 for o in COARSE_OFFSETS])
+        self._places = aligned(np.concatenate([np.stack([a.kind, a.base, a.open, a.open], axis=1) for a in c.axes]))
+        self._weights = weights
+        nz, ny, nx = c.ghosted
+        stride = ctypes.c_longlong(weights[0].size)
+        self.arguments = nx, ny, nz, pointer(self._slots), pointer(weights), stride, 1, pointer(self._places)
+
+
+def pointer(values: npt.NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(values.ctypes.data)
+
+
+SHAPES = [((7, 6, 9), (2, 2, 2)), ((5, 6, 7), (1, 2, 2)), ((9, 4, 3), (2, 1, 1)), ((4, 3, 2), (1, 1, 1))]
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])
+@pytest.mark.parametrize(("grid", "factors"), SHAPES)
+def test_launches_write_nothing_that_they_read(
+    library: ctypes.CDLL, grid: Triple, factors: Triple, offsets: tuple[Triple, ...], back: bool
+) -> None:
+    c, weights = problem(grid, factors, (True, False, True), offsets)
+    lattice = Lattice(c, offsets, weights)
+    p: F64 = np.zeros((len(CORNERS), *c.ghosted))
     for between in range(1 + sum(factor == 2 for factor in factors)):  # as in kernels/cuda/galerkin.py
-        launch(*head, ctypes.c_void_p(places.ctypes.data), between, ctypes.c_void_p(p.ctypes.data), int(back))
+        library.launch(*lattice.arguments, between, pointer(p), int(back))
     np.testing.assert_allclose(p, load("numpy").interpolation(c, offsets, weights), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("periodic", [(False, False, False), (True, False, True), (True, True, True)])
+@pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])
+@pytest.mark.parametrize(("grid", "factors"), [*SHAPES, ((2, 3, 2), (2, 2, 2)), ((16, 5, 8), (2, 2, 2))])
+def test_coarse_rows_are_those_of_the_text(
+    library: ctypes.CDLL,
+    grid: Triple,
+    factors: Triple,
+    offsets: tuple[Triple, ...],
+    periodic: tuple[bool, bool, bool],
+) -> None:
+    c, weights = problem(grid, factors, periodic, offsets)
+    text = load("numpy")
+    p = text.interpolation(c, offsets, weights)
+    expected = text.galerkin(c, offsets, weights, p)
+    axes = aligned([(a.first, a.reach, not a.folded, n) for a, n in zip(c.axes, c.coarse_shape, strict=True)])
+    out = np.full(expected.shape, np.nan)
+    where, steps = Lattice(c, offsets, weights), aligned([(*offset, 0) for offset in offsets])
+    library.launch_coarse_weights(
+        *where.arguments, len(offsets), pointer(steps), pointer(axes), pointer(p), pointer(out), expected.shape[1]
+    )
+    np.testing.assert_array_equal(out, expected)

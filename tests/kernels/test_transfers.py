@@ -14,7 +14,7 @@ import pytest
 
 from dsolver.grids import in_lattice_order, numbered, partition_of
 from dsolver.kernels import load, transfers
-from dsolver.kernels.coarsening import Coarsening, couplings
+from dsolver.kernels.coarsening import Coarsening, couplings, jumps, pairs
 from dsolver.kernels.layout import SLICE
 from dsolver.problems import BOX_OFFSETS
 from tests.on_host import compiled
@@ -48,6 +48,7 @@ HOST = """
 struct Index { int x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 template <typename T> static T __ldg(const T* from) { return *from; }
+template <typename T> static void atomicAdd(T* to, T value) { *to += value; }
 #include "transfers.cu"
 #define EACH(count) blockDim = {1, 1, 1}; for (blockIdx.x = 0; blockIdx.x < count; ++blockIdx.x)
 extern "C" void restrict_all(int n, const Axes* l, const double* p, const int* around, int* columns, double* values) {
@@ -65,6 +66,9 @@ extern "C" void spread_all(
     const double* v, int mx, int my, int mz, const int* like, int nx, int ny, int nz, int n, double* out
 ) {
     EACH(n) spread(v, mx, my, mz, like, nx, ny, nz, n, out);
+}
+extern "C" void count_all(const double* weights, const int* pairs, int n, double ratio, double* out) {
+    EACH(n) jumps(weights, pairs, n, ratio, out);
 }
 """
 
@@ -139,6 +143,28 @@ def test_the_cuda_text_copies_lattices_as_the_numpy_text(host: Any) -> None:
     found, places = np.full_like(expected, -7), np.concatenate(like).astype(np.int32)
     host.spread_all(pointer(values), 6, 5, 4, pointer(places), 6, 3, 5, found.size, pointer(found))
     np.testing.assert_array_equal(found, expected)
+
+
+def rough_rows() -> Any:
+    """Weights (27, rows) of which some are zero and many jump."""
+    rng = np.random.default_rng(0)
+    return np.exp(2.0 * rng.standard_normal((27, 500))) * (rng.random((27, 500)) < 0.9)
+
+
+def test_the_cuda_text_counts_jumps_as_the_numpy_text(host: Any) -> None:
+    weights, found = rough_rows(), np.zeros(3)
+    places = np.array(pairs(BOX_OFFSETS), dtype=np.int32)
+    host.count_all(pointer(weights), pointer(places), 500, ctypes.c_double(10.0), pointer(found))
+    np.testing.assert_array_equal(found, jumps(np, BOX_OFFSETS, weights, 10.0))
+    assert 0.0 < found[0] < found[1] < 1500.0
+    assert 0.0 < found[2] < 1500.0 - found[1]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_backends_count_jumps(name: str) -> None:
+    backend, weights = load(name), rough_rows()
+    found = backend.to_host(backend.jumps(BOX_OFFSETS, backend.asarray(weights), 10.0))
+    np.testing.assert_array_equal(found, jumps(np, BOX_OFFSETS, weights, 10.0))
 
 
 @pytest.mark.parametrize("name", BACKENDS)
