@@ -96,6 +96,7 @@ def estimate(
     order: str = "color8",
     M: Any = "mg",
     precond_dtype: str = "float64",
+    together: int = 1,
     rtol: float = 1e-8,
     bandwidth: float | None = None,
 ) -> Estimate:
@@ -112,6 +113,8 @@ def estimate(
         order: of the smoother.
         M: the preconditioner.
         precond_dtype: its value type.
+        together: right-hand sides that `dsolver.Solver` solves at once. Their memory is counted; the time is that of
+            one by itself.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
             reached, or a copy measured on this machine's CPU.
@@ -126,6 +129,8 @@ def estimate(
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, not {workers!r}")
+    if together < 1:
+        raise InputError(f"together must be at least 1, not {together!r}")
     divisor = 2 ** (recipe.levels - 1)
     gpu = devices.find_gpu()
     if workers is None:
@@ -150,6 +155,7 @@ def estimate(
         device=found,
         available=free,
         precond_dtype=precond_dtype,
+        together=together if together > 1 else 0,
         rtol=rtol,
         bandwidth=bandwidth,
     )
@@ -163,16 +169,20 @@ def planned(
     device: str,
     available: tuple[int, ...],
     precond_dtype: str = "float64",
+    together: int = 0,
     rtol: float = 1e-8,
     bandwidth: float | None = None,
 ) -> Estimate:
-    """The estimate for a hierarchy on workers in rank order; none of them for this process alone."""
+    """The estimate for a hierarchy on workers in rank order; none of them for this process alone.
+
+    With room for so many right-hand sides `together` beside that of one.
+    """
     partition = hierarchy.partitions[0]
     owners = owners_of(partition, workers)
     rank_of = {owner: rank for rank, owner in enumerate(dict.fromkeys(owners))}
     ranks = tuple(rank_of[owner] for owner in owners) if owners else (0,) * len(partition)
     size = np.dtype(precond_dtype).itemsize
-    each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda", dtype_bytes=size)
+    each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda", dtype_bytes=size, together=together)
     grid = hierarchy.problem.grid
     iterations = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol)
     busiest = Counter(ranks).most_common(1)[0][1]
@@ -187,13 +197,14 @@ def planned(
     )
 
 
-def of_spec(spec: SolveSpec, runtime: Runtime, free: tuple[int, ...] = ()) -> Estimate:
+def of_spec(spec: SolveSpec, runtime: Runtime, free: tuple[int, ...] = (), together: int = 0) -> Estimate:
     """The estimate for what a `Solve` is told, on the GPUs of a runtime.
 
     Args:
         spec: it.
         runtime: whose workers they are.
         free: bytes that each GPU has free.
+        together: right-hand sides with room of their own.
     """
     return planned(
         spec.hierarchy,
@@ -202,6 +213,7 @@ def of_spec(spec: SolveSpec, runtime: Runtime, free: tuple[int, ...] = ()) -> Es
         device="cuda",
         available=free,
         precond_dtype=spec.precond_dtype,
+        together=together,
     )
 
 

@@ -138,7 +138,14 @@ def amount(size: float) -> str:
 
 
 def of_chunk(
-    hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool, dtype_bytes: int = F64, first: bool = True
+    hierarchy: Hierarchy,
+    recipe: Recipe,
+    number: int,
+    *,
+    cuda: bool,
+    dtype_bytes: int = F64,
+    first: bool = True,
+    together: int = 0,
 ) -> Bytes:
     """What one chunk takes on the `resident` and `reference` engines.
 
@@ -149,24 +156,27 @@ def of_chunk(
         cuda: whether it lies on a GPU.
         dtype_bytes: of the preconditioner's value type.
         first: whether it is its worker's first chunk, with which levels count that live whole on every worker.
+        together: right-hand sides that have vectors and halos of their own beside those of one, to be solved at once.
     """
     levels = levels_of(hierarchy, recipe, number, cuda=cuda, value=dtype_bytes if recipe.lowerable else F64)
     problem, finest = hierarchy.problem, levels[0]
     null_vectors = 0 if problem.singular is False else NULL_VECTORS + may_close(problem)
-    vectors = F64 * finest.size * (CG_VECTORS + null_vectors)
+    vectors = F64 * finest.size * CG_VECTORS
+    shared = F64 * finest.size * null_vectors
     for level in levels:
         if level.whole and not first:
             level.clear()
     matrices = [level.matrix + level.way for level in levels]
-    halos = finest.halo + F64 * finest.boundary + sum(level.halo_matrix for level in levels)
+    halos = finest.halo + F64 * finest.boundary
     value, steps = dtype_bytes, list(pairwise(levels))
     words = [F64 * finest.slots]
     if isinstance(recipe, Hpcg):
         small = [level.size for level in levels if cuda and level.rows <= TOLD_ROWS]
-        vectors += TOLD * value * sum(small)
+        shared += TOLD * value * sum(small)
         words += [value * slots for level in levels[:-1] for slots in (level.slots, level.slots // 4)]
         vectors += sum(value * (3 * fine.size + 2 * fine.boundary + 2 * coarse.size) for fine, coarse in steps)
-        halos += sum(level.halo + level.halo // 4 + level.halo_matrix // 4 for level in levels[:-1])
+        halos += sum(level.halo + level.halo // 4 for level in levels[:-1])
+        shared += sum(level.halo_matrix // 4 for level in levels[:-1])
     elif recipe.galerkin:
         vectors += sum(value * (fine.size * (not fine.star) + 3 * coarse.size) for fine, coarse in steps)
         vectors += value * finest.size * may_close(problem)
@@ -184,11 +194,12 @@ def of_chunk(
     blocks = FUNCTION_BLOCK_BYTES if isinstance(recipe, Function) else BLOCK_BYTES
     if problem.singular is not False:
         blocks = max(blocks, SINGULAR_BLOCK_BYTES)
+    words += [together * size for size in words if together]
     return Bytes(
         matrices=tuple(matrices),
-        halos=halos,
-        vectors=vectors,
-        blocks=blocks * finest.rows,
+        halos=(1 + together) * halos + sum(level.halo_matrix for level in levels),
+        vectors=(1 + together) * vectors + shared,
+        blocks=(blocks + F64 * together) * finest.rows,  # each solution, until all are there
         finest=finest.matrix + _rows_again(hierarchy, recipe, finest.rows, lowered=value != F64),
         temporary=_temporary(hierarchy, recipe, finest.rows, cuda=cuda),
         words=tuple(WORD_BYTES * size for size in words) if cuda else (),
@@ -196,7 +207,13 @@ def of_chunk(
 
 
 def of_workers(
-    hierarchy: Hierarchy, recipe: Recipe, owners: Sequence[int], *, cuda: bool, dtype_bytes: int = F64
+    hierarchy: Hierarchy,
+    recipe: Recipe,
+    owners: Sequence[int],
+    *,
+    cuda: bool,
+    dtype_bytes: int = F64,
+    together: int = 0,
 ) -> tuple[Bytes, ...]:
     """What each worker takes, in rank order.
 
@@ -206,6 +223,7 @@ def of_workers(
         owners: the rank of each chunk's worker.
         cuda: whether they are GPUs.
         dtype_bytes: of the preconditioner's value type.
+        together: right-hand sides with room of their own, as of `of_chunk`.
     """
     found: dict[int, Bytes] = {}
     known: dict[tuple[Triple, tuple[tuple[bool, bool], ...], bool], Bytes] = {}
@@ -214,7 +232,9 @@ def of_workers(
         first = owner not in found
         alike = partition[number].box.shape, _sides(partition, number, hierarchy.problem.offsets), first
         if alike not in known:
-            known[alike] = of_chunk(hierarchy, recipe, number, cuda=cuda, dtype_bytes=dtype_bytes, first=first)
+            known[alike] = of_chunk(
+                hierarchy, recipe, number, cuda=cuda, dtype_bytes=dtype_bytes, first=first, together=together
+            )
         found[owner] = found[owner] + known[alike] if owner in found else known[alike]
     if len(found) == 1:  # nobody else writes
         found = {rank: replace(one, words=()) for rank, one in found.items()}

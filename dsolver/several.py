@@ -11,7 +11,9 @@ from typing import Any, Final
 from dsolver import devices
 from dsolver.conductor import conducted
 from dsolver.errors import InputError
+from dsolver.estimation import of_spec
 from dsolver.iteration import Drive
+from dsolver.memory import amount
 from dsolver.monitor.watch import Watch
 from dsolver.options import Options
 from dsolver.session import Session
@@ -22,8 +24,6 @@ AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
-COLUMN_VECTORS: Final = 10
-"""Vectors of the finest level that a right-hand side of several takes: 6 of conjugate gradients, the rest of M."""
 ROUNDED_UP: Final = 1.05
 """A vector's length over its rows, at most, for chunks whose size matters."""
 SPARE: Final = 0.9
@@ -60,12 +60,12 @@ def solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solutio
         InputError, ClusterError: as of `dsolver.solving.solved`.
     """
     reason = why_not_together(session, options)
-    at_once = 1 if reason else min(len(pairs), room(session), AT_ONCE)
+    at_once = 1 if reason else room(session, min(len(pairs), AT_ONCE))
     if at_once < 2:
         solutions = [solved(session, b, x0, options) for b, x0 in pairs]
         if len(pairs) < 2:
             return solutions
-        note = f"solved one after the other: {reason or 'memory is short'}"
+        note = f"solved one after the other: {reason or _shortage(session)}"
         return [replace(solution, notes=(*solution.notes, note)) for solution in solutions]
     groups = -(-len(pairs) // at_once)
     cuts = [len(pairs) * i // groups for i in range(groups + 1)]
@@ -83,14 +83,38 @@ def why_not_together(session: Session, options: Options) -> str:
     return f"{asked[0]}= looks into one solve" if asked else ""
 
 
-def room(session: Session) -> int:
-    """How many right-hand sides can be solved at once, for the memory that is left and the reach of row numbers."""
+def room(session: Session, wanted: int) -> int:
+    """How many of so many right-hand sides can be solved at once, before anything is allocated for them.
+
+    The reach of row numbers bounds that, and on GPUs the memory that is left.
+    """
     points = max(chunk.box.points for chunk in session.partition)
-    reach = int(2**31 / (ROUNDED_UP * points))
+    wanted = min(wanted, int(2**31 / (ROUNDED_UP * points)))
+    if session.runtime.device != "cuda" or wanted <= session.columns:
+        return wanted
+    for reclaim in (False, True):  # what nothing uses any more is given back before there are fewer
+        free = devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=reclaim)
+        if _fits(session, wanted, free):
+            return wanted
+    return max((count for count in range(wanted) if _fits(session, count, free)), default=0)
+
+
+def bytes_of(session: Session, count: int) -> tuple[int, ...]:
+    """Bytes of each worker that so many right-hand sides take beside the system when they are solved at once."""
+    alone, together = (of_spec(session.spec, session.runtime, together=n).workers for n in (0, count))
+    return tuple(more.resident + more.blocks - one.resident for one, more in zip(alone, together, strict=True))
+
+
+def _fits(session: Session, count: int, free: Sequence[int]) -> bool:
+    return all(needed <= SPARE * left for needed, left in zip(bytes_of(session, count), free, strict=False))
+
+
+def _shortage(session: Session) -> str:
+    """Why not even two of them have room, with the numbers."""
     if session.runtime.device != "cuda":
-        return reach
-    free = min(devices.free_memory_of(session.runtime.client, session.runtime.workers))
-    return min(reach, max(session.columns, int(free * SPARE / (8 * COLUMN_VECTORS * ROUNDED_UP * points))))
+        return "their rows are more than can be numbered"
+    free = devices.free_memory_of(session.runtime.client, session.runtime.workers)
+    return f"memory is short: two together need {amount(max(bytes_of(session, 2)))} more, {amount(min(free))} are free"
 
 
 def solved_together(session: Session, pairs: Pairs, options: Options) -> list[Solution]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dsolver
-from dsolver import grids, problems
+from dsolver import grids, problems, several
 from dsolver.kernels.batched import Batched
+from dsolver.levels import Hierarchy
+from dsolver.ordering import Order
 from dsolver.partition import Triple
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
+from dsolver.programs import SolveSpec
 from dsolver.solution import Status
 
 F64 = npt.NDArray[np.float64]
@@ -61,8 +65,8 @@ def compare(solver: dsolver.Solver, count: int, **options: Any) -> None:
     together = solver.solve(bs, **options)
     alone = [solver.solve(b, **options) for b in bs]
     assert not any(solution.notes for solution in together)
-    for several, single in zip(together, alone, strict=True):
-        assert_same(several, single)
+    for found, single in zip(together, alone, strict=True):
+        assert_same(found, single)
 
 
 @pytest.mark.parametrize("chunks", CUTS)
@@ -109,8 +113,8 @@ def compare_on(problem: Problem, count: int, **setup: Any) -> None:
     with dsolver.Solver(problem, **setup) as solver:
         together: Any = solver.solve(bs)
         assert not any(solution.notes for solution in together)
-        for several, b in zip(together, bs, strict=True):
-            assert_same(several, solver.solve(b))
+        for found, b in zip(together, bs, strict=True):
+            assert_same(found, solver.solve(b))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -143,13 +147,13 @@ def test_a_matrix_out_of_float32_goes_on_in_float64(engine: Any) -> None:
         after: Any = solver.solve(bs, x0=guesses)
     assert [len(solution.notes) for solution in together] == [1, 0, 1]
     assert not any(solution.notes for solution in after)
-    for several, b, guess in zip(together, bs, guesses, strict=True):
+    for found, b, guess in zip(together, bs, guesses, strict=True):
         with dsolver.Solver(problem, **setup) as solver, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             single = solver.solve(b, x0=guess)
-        assert_same(several, single)
-        assert several.notes == single.notes
-        assert several.converged
+        assert_same(found, single)
+        assert found.notes == single.notes
+        assert found.converged
 
 
 def test_levels_that_stay_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +189,8 @@ def test_ends_of_every_kind_beside_each_other() -> None:
             first = np.stack([np.zeros(GRID) if guess is None else guess for guess in guesses])
             together: Any = solver.solve(np.stack(bs), x0=first, **options)
             alone = [solver.solve(b, x0=guess, **options) for b, guess in zip(bs, first, strict=True)]
-            for several, single in zip(together, alone, strict=True):
-                assert_same(several, single)
+            for found, single in zip(together, alone, strict=True):
+                assert_same(found, single)
     assert {solution.status for solution in together} >= {Status.MAX_ITERATIONS, Status.CONVERGED}
 
 
@@ -241,3 +245,35 @@ def test_the_matrix_is_read_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch
     assert {"dot", "update_x_r"} <= set(seen)
     assert not {"spmv", "spmv_dot", "forward", "backward", "upper_residual", "lower_residual"} & set(seen)
     assert not {"restrict_full", "prolong_add", "dense_solve"} & set(seen)
+
+
+class Crowded:
+    """What `room` asks of a session, on a GPU with so many bytes left."""
+
+    def __init__(self, problem: Problem, free: int) -> None:
+        hierarchy = Hierarchy.plan(problem, (1, 1, 1), Order.parse("color8"), 1)
+        self.spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid())
+        self.partition, self.columns, self.free = hierarchy.partitions[0], 0, free
+        self.runtime = SimpleNamespace(device="cuda", client=None, workers=())
+
+
+def test_there_are_as_many_together_as_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = Crowded(problems.poisson7((64, 64, 64)), 0)
+    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (session.free,))
+    sizes = [max(several.bytes_of(session, count)) for count in range(9)]
+    assert sizes[0] < sizes[2] < sizes[8]
+    for count in (2, 5, 8):
+        session.free = int(sizes[count] / several.SPARE) + 1
+        assert several.room(session, 8) == count
+    session.free = sizes[1]
+    assert several.room(session, 8) < 2
+    session.columns = 3
+    assert several.room(session, 3) == 3, "for so many there is room already"
+
+
+def test_an_estimate_has_room_for_several() -> None:
+    problem = problems.poisson7((64, 64, 64))
+    one, eight = (dsolver.estimate(problem, device="cpu", together=n, bandwidth=1e10) for n in (1, 8))
+    assert eight.bytes > one.bytes + 8 * 6 * 8 * 64**3
+    with pytest.raises(dsolver.InputError, match="together"):
+        dsolver.estimate(problem, device="cpu", together=0)

@@ -114,6 +114,25 @@ def test_multigrid_is_counted_too(problem: problems.Problem, chunks: Triple) -> 
         assert counted.resident == pytest.approx(array_bytes(made, set()), rel=0.08), dtype
 
 
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("recipe", [Multigrid(), Hpcg(), Chebyshev(), Identity()], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_right_hand_sides_together_are_counted_too(recipe: Recipe, chunks: Triple, dtype: str) -> None:
+    hierarchy = hierarchy_of(problems.hpcg((64, 48, 48)), chunks, "color8", recipe)
+    made = Solve(
+        EagerEngine(hierarchy.partitions[0], kernels.load("cpu")),
+        SolveSpec(hierarchy=hierarchy, preconditioner=recipe, precond_dtype=dtype),
+    )
+    before, size = array_bytes(made, set()), np.dtype(dtype).itemsize
+    made.widen(5)
+    ranks = (0,) * len(hierarchy.partitions[0])
+    alone, together = (
+        memory.of_workers(hierarchy, recipe, ranks, cuda=False, dtype_bytes=size, together=n)[0].resident
+        for n in (0, 5)
+    )
+    assert together - alone == pytest.approx(array_bytes(made, set()) - before, rel=0.04)
+
+
 @pytest.mark.parametrize("solid", [0.05, 0.6])
 def test_closed_regions_are_counted_as_if_all_cells_were_in_some(solid: float) -> None:
     mask = np.random.default_rng(1).uniform(size=VARYING.shape) < solid
