@@ -76,7 +76,7 @@ def test_each_has_the_bits_that_it_has_alone(name: str, chunks: Triple, kernels:
     problem = replace(PROBLEMS[name], chunks=chunks)
     kind: Any = "numpy" if kernels == "numpy" else "auto"
     with dsolver.Solver(problem, device="cpu", kernels=kind) as solver:
-        compare(solver, 3 if kernels == "numpy" else 5, rtol=1e-6 if kernels == "numpy" else 1e-8)
+        compare(solver, 3 if kernels == "numpy" else 5, rtol=1e-3 if kernels == "numpy" else 1e-8)
 
 
 @pytest.mark.gpu

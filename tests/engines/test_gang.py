@@ -499,6 +499,13 @@ def test_an_asynchronous_client_is_refused(two: Client) -> None:
         asyncio.run(solve())
 
 
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Client]:
+    """Workers in processes of their own."""
+    with cluster(2, processes=True) as client:
+        yield client
+
+
 CLIENT = """
     import sys, time
     from distributed import Client
@@ -512,19 +519,18 @@ CLIENT = """
 
 
 @pytest.mark.parametrize("doing", ["spin", "nothing"])
-def test_ranks_outlive_their_client_by_seconds_only(tmp_path: Any, doing: str) -> None:
+def test_ranks_outlive_their_client_by_seconds_only(apart: Client, tmp_path: Any, doing: str) -> None:
     script = tmp_path / "client.py"
     script.write_text(textwrap.dedent(CLIENT))
-    with cluster(2, processes=True) as client:
-        command = [sys.executable, str(script), address_of(client), doing]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            time.sleep(0.5)
-            assert all(count == 1 for count, _ in client.run(remains).values())
-            process.kill()
-        assert_nothing_remains(client)
-        assert_solves(client)
+    command = [sys.executable, str(script), address_of(apart), doing]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.5)
+        assert all(count == 1 for count, _ in apart.run(remains).values())
+        process.kill()
+    assert_nothing_remains(apart)
+    assert_solves(apart)
 
 
 def test_a_job_that_is_forgotten_ends_too(two: Client) -> None:

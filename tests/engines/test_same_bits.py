@@ -17,7 +17,7 @@ from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import Runtime, connect
 from tests.clusters import cluster
 
-STEPS = 6
+STEPS = 3
 HIERARCHY = Hierarchy.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), Order.parse("color8"))
 
 Result = tuple[list[tuple[float, float]], list[Any]]

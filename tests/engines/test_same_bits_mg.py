@@ -16,7 +16,7 @@ from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import Runtime, connect
 from tests.clusters import cluster
 
-STEPS = 4
+STEPS = 3
 GRID = (21, 16, 15)
 
 Result = tuple[list[tuple[float, float]], list[Any]]
