@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, final
 
-from dsolver.algebraic import AlgebraicStep
+from dsolver.algebraic_step import AlgebraicStep
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
 from dsolver.hierarchy import Level
 from dsolver.kernels.contract import (

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dsolver
-from dsolver import algebraic, hierarchy, kernels, problems
+from dsolver import algebraic, algebraic_step, hierarchy, kernels, problems
 from dsolver.cycle import MultigridCycle
 from dsolver.engines.eager import EagerEngine
 from dsolver.hierarchy import Level, Rows
@@ -65,7 +65,7 @@ def applied(backend: str, vectors: Any) -> Any:
 
 
 def test_the_polynomial_is_chebyshevs() -> None:
-    first, keep, gain = algebraic.polynomial(4.0)
+    first, keep, gain = algebraic_step.polynomial(4.0)
     x = np.linspace(0.25, 1.0, 1001)
     left = 1.0 - first * x
     step = keep * first + gain * left
