@@ -17,8 +17,9 @@ import dsolver
 from dsolver import problems
 from dsolver.engines import resident
 from dsolver.engines.rank import Failure, GangSpec, Rank
-from dsolver.errors import InputError
+from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.kernels import Backend
+from dsolver.kernels.cpu import CpuBackend
 
 
 def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:
@@ -229,3 +230,37 @@ def test_a_solver_leaves_nothing_in_the_pool_of_a_gpu(name: str, closed: bool) -
     assert solve() > 6 * 8 * 64 * 60 * 64, "the vectors of conjugate gradients were held"
     slab = 64 * (2048 * 8 + 4) + 1024  # of partial sums, which are kept: a new stream may need another one
     assert pool.used_bytes() - before <= slab
+
+
+def out_of_memory() -> Exception:
+    """As CuPy says that a GPU's memory has run out."""
+    kind: type[Exception] = type("OutOfMemoryError", (MemoryError,), {"__module__": "cupy.cuda.memory"})
+    return kind("Out of memory allocating 1 byte.")
+
+
+@pytest.mark.parametrize("nth", [1, 3, 6])
+def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given back in the end must be free by then, although the error that tells of it is on its way."""
+    seen: list[weakref.ref[Any]] = []
+    left: list[int] = []
+    zeros, lattice = CpuBackend.zeros, CpuBackend.layout
+
+    def short(self: Any, *arguments: Any) -> Any:
+        if len(seen) >= nth:
+            raise out_of_memory()
+        made = zeros(self, *arguments)
+        seen.append(weakref.ref(made))
+        return made
+
+    def layout(self: Any, *arguments: Any) -> Any:
+        made = lattice(self, *arguments)
+        seen.extend(map(weakref.ref, (made.position, made.row)))
+        return made
+
+    monkeypatch.setattr(CpuBackend, "zeros", short)
+    monkeypatch.setattr(CpuBackend, "layout", layout)
+    monkeypatch.setattr("dsolver.engines.job.give_back", lambda: left.append(alive(seen)))
+    with pytest.raises(DeviceMemoryError, match="the memory of the GPU has run out"):
+        dsolver.solve(problems.poisson7((16, 16, 16)), np.ones((16, 16, 16)), M=None, device="cpu")
+    assert len(seen) >= nth
+    assert left == [0]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Self, final
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeVar, final
 
 from dsolver.engines.base import Engine
-from dsolver.engines.shortage import give_back, shortages_told
+from dsolver.engines.shortage import give_back, is_shortage, let_go, shortage
 from dsolver.errors import DeviceMemoryError, RankError
 from dsolver.monitor.spans import Span
+
+T = TypeVar("T")
 
 
 class Job(ABC):
@@ -59,14 +60,12 @@ class LocalJob(Job):
     def __init__(self, engine: Engine, program: Callable[[Engine, Any], Any], spec: Any) -> None:
         self._engine = engine
         self._program: Any = None
-        with self._or_end(), engine.scope():
-            self._program = program(engine, spec)
+        self._program = self._run(lambda: program(engine, spec))
 
     def call(self, method: str, *args: Any) -> Any:
         if self._program is None:
             raise RankError("this job has ended: start a new one")
-        with self._or_end(), self._engine.scope():
-            return getattr(self._program, method)(*args)
+        return self._run(lambda: getattr(self._program, method)(*args))
 
     def spans(self) -> list[Span]:
         return self._engine.spans()
@@ -89,16 +88,23 @@ class LocalJob(Job):
         """
         self._engine.forget()
 
-    @contextmanager
-    def _or_end(self) -> Iterator[None]:
-        """A GPU that is short of memory ends the program: the next one needs what it holds."""
+    def _run(self, work: Callable[[], T]) -> T:
+        """Where the engine runs. A GPU that is short of memory ends the program: the next one needs what it holds.
+
+        Raises:
+            DeviceMemoryError: the memory of the GPU has run out.
+        """
         try:
-            with shortages_told():
-                yield
-        except DeviceMemoryError:
+            with self._engine.scope():
+                return work()
+        except Exception as error:
+            if not (isinstance(error, DeviceMemoryError) or is_shortage(error)):
+                raise
+            told = error if isinstance(error, DeviceMemoryError) else shortage(error)
             self.close()
+            let_go(error)  # no context manager here: it would hold the frames, whose functions close over arrays
             give_back()
-            raise
+            raise told from None
 
 
 def on_host(block: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from dsolver.errors import DeviceMemoryError
 
@@ -43,17 +41,6 @@ def let_go(error: BaseException | None) -> None:
         traceback.clear_frames(error.__traceback__)
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
-
-
-@contextmanager
-def shortages_told() -> Iterator[None]:
-    """What CuPy raises where memory has run out, as an error of this package."""
-    try:
-        yield
-    except Exception as error:
-        if not is_shortage(error):
-            raise
-        raise shortage(error) from None
 
 
 def give_back() -> None:

@@ -29,7 +29,7 @@ REST = 16 << 20
 """Bytes that are left free during a solve: an eighth of a vector."""
 PAGE = 2 << 20
 SMALL = 8 << 20
-"""Bytes that solves before may have left in CuPy's pool. A vector of the system is sixteen times as large."""
+"""Bytes that solves may leave in CuPy's pool, tables that are kept. A vector of the system has sixteen times more."""
 _HELD: list[int] = []
 
 
@@ -148,12 +148,12 @@ def test_memory_that_runs_out_during_a_solve_is_one_error(client: Any) -> None:
 
 @pytest.mark.usefixtures("unpredicted")
 def test_memory_that_runs_out_in_this_process_is_one_error() -> None:
-    before = pooled()
     hog(LEFT)
+    before = pooled()
     try:
         with pytest.raises(DeviceMemoryError, match="the memory of the GPU has run out"):
             solve(None)
-        assert pooled() <= before
+        assert pooled() < before + SMALL
     finally:
         release()
     assert_usable(None)
