@@ -77,7 +77,7 @@ def varying(client: Client | None) -> Any:
     """A problem with every kind of coefficient, which on a cluster come as Dask arrays, and its right-hand side."""
     grid = (13, 9, 11)
     rng = np.random.default_rng(12)
-    kappa, f, mask = rng.uniform(0.1, 10.0, grid), rng.standard_normal(grid), rng.uniform(size=grid) < 0.1
+    kappa, f, mask = rng.uniform(0.1, 10.0, grid), rng.standard_normal(grid), rng.uniform(size=grid) < 0.03
     mask[6] = True  # a wall: behind it nothing fixes the constant
     mask[7:, 1:, 1:] = False
     arrays: list[Any] = [kappa, f, mask]
