@@ -112,62 +112,120 @@ def build(engine: Engine, rows: Rows, dtype: str = "float64") -> list[Level]:
         rows: of that level.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
-    offsets, weights, constant, singular = rows.offsets, rows.weights, rows.constant, rows.singular
-    look, raised, masked = rows.look(), rows.raised, rows.masked
-    partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
+    coarsening = _Coarsening(engine, rows, dtype)
     del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
-    view = engine if dtype == "float64" else engine.lowered(dtype)
-    found = view.per_chunk(look, weights)
-    layout = found.at("layout")
-    what: tuple[PerChunk, ...] = (found.at("stencil"),)
-    levels: list[Level] = []
-    pores = masked and algebraic.has_pores(engine, partition, offsets, weights)
-    while True:
-        depth = len(levels)
-        where: dict[str, Any] = {"partition": partition, "offsets": offsets}
-        chunks = view.per_chunk(MakeLevel(depth=depth, **where), layout, weights, *what).at(depth)
-        level = Level(view, partition, offsets, chunks)
+    while not coarsening.ended():
+        coarsening.descend()
+    return coarsening.levels
+
+
+@final
+class _Coarsening:
+    """Levels under way: those that are there, and the rows that the next one is made from.
+
+    Attributes:
+        levels: finest first. All but the last one have their descent.
+    """
+
+    def __init__(self, engine: Engine, rows: Rows, dtype: str) -> None:
+        self.levels: list[Level] = []
+        self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
+        self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
+        self._partition = partition_of(rows.partition.grid, rows.partition.sizes, rows.partition.periodic)
+        self._offsets, self._weights = rows.offsets, rows.weights
+        found = self._view.per_chunk(rows.look(), rows.weights)
+        self._layout = found.at("layout")
+        self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
+        self._pores = rows.masked and algebraic.has_pores(engine, self._partition, rows.offsets, rows.weights)
+        self._add(rows.raised)
+        self.levels[0].rough = not rows.constant and is_rough(engine, rows.offsets, self._weights)
+
+    @property
+    def _where(self) -> dict[str, Any]:
+        """What all makers of the last level are told of it."""
+        return {"depth": len(self.levels) - 1, "partition": self._partition, "offsets": self._offsets}
+
+    def _add(self, raised: PerChunk | None = None) -> None:
+        """The level of the rows that are there; `raised` as in `Rows`, of the finest one."""
+        depth, offsets = len(self.levels), self._offsets
+        make = MakeLevel(depth=depth, partition=self._partition, offsets=offsets)
+        chunks = self._view.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
+        level = Level(self._view, self._partition, offsets, chunks)
         if raised is not None:
-            weights = engine.per_chunk(RaisedRows(offsets=offsets), weights, raised)
-            level.chunks, raised = view.per_chunk(raised_level, chunks, raised).at(depth), None
-        levels.append(level)
-        level.rough = not levels[1:] and not constant and is_rough(engine, offsets, weights)
-        if len(partition) == 1 and partition.domain.points <= engine.dense_rows:
-            invert = MakeInverse(depth=depth, singular=singular, **where)
-            level.inverse = view.per_chunk(invert, layout, weights).at(depth)
-            return levels
-        if (pores and len(partition) == 1) or (
-            levels[0].rough and levels[1:] and algebraic.wanted(engine, partition, offsets, weights)
-        ):
-            make_rest = algebraic.MakeAlgebraic(depth=depth, last=engine.dense_rows, singular=singular, **where)
-            if rest := _algebraic(engine, view, level, depth, view.per_chunk(make_rest, layout, weights)):
-                return levels + rest
-            pores = False
-        # Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
-        factors = (1, 1, 1) if pores and not levels[1:] else factors_of(engine, partition, offsets, weights)
-        below = Coarse.of(partition, factors, early=levels[0].rough or pores)
-        level.star = bool(what) and knows_way(engine, partition, below, *what)
-        if level.star:
-            descent = level.descent = view.per_chunk(MakeStarDescent(coarse=below), *what).at(depth)
-        else:
-            around = weights if constant else surrounded_rows(engine, partition, weights, len(offsets))
-            del weights
-            make = MakeDescent(depth=depth, coarse=below, **where)
-            descent = level.descent = view.per_chunk(make, layout, around).at(depth)
-            del around
-        what = ()
-        weights, layout = descent.at("weights"), descent.at("coarse")
+            self._weights = self._engine.per_chunk(RaisedRows(offsets=offsets), self._weights, raised)
+            level.chunks = self._view.per_chunk(raised_level, chunks, raised).at(depth)
+        self.levels.append(level)
+
+    def ended(self) -> bool:
+        """Whether the last level is the coarsest: one that can be inverted, or whose rest needs no lattice."""
+        level, alone = self.levels[-1], len(self._partition) == 1
+        if alone and self._partition.domain.points <= self._engine.dense_rows:
+            invert = MakeInverse(singular=self._singular, **self._where)
+            made = self._view.per_chunk(invert, self._layout, self._weights)
+            level.inverse = made.at(self._where["depth"])
+            return True
+        if self._by_couplings(alone):
+            make = algebraic.MakeAlgebraic(last=self._engine.dense_rows, singular=self._singular, **self._where)
+            made = self._view.per_chunk(make, self._layout, self._weights)
+            rest = _algebraic(self._engine, self._view, level, self._where["depth"], made)
+            self.levels += rest
+            self._pores = False
+            return bool(rest)
+        return False
+
+    def _by_couplings(self, alone: bool) -> bool:
+        """Whether coarse points of the last level should be chosen by couplings."""
+        if self._pores and alone:
+            return True
+        late = self.levels[0].rough and len(self.levels) > 1
+        return late and algebraic.wanted(self._engine, self._partition, self._offsets, self._weights)
+
+    def descend(self) -> None:
+        """The way down from the last level, and the level there."""
+        level, depth, view = self.levels[-1], self._where["depth"], self._view
+        below = self._below()
+        level.star = bool(self._stencil) and knows_way(self._engine, self._partition, below, *self._stencil)
+        descent = self._star_descent(below) if level.star else self._stored_descent(below)
+        self._weights, self._layout = descent.at("weights"), descent.at("coarse")
         level.descent = view.per_chunk(WithoutWeights(depth=depth), descent).at(depth)
         del descent
         if below.gathered:
-            alone = engine.alone(below.partition.grid)
-            layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))
-            weights = gathered_rows(engine, alone, below, weights)
-            narrow = alone if dtype == "float64" else alone.lowered(dtype)
-            level.gathering = Gathering(view, narrow, below, level.descent, layout)
-            engine, view = alone, narrow
-        level.in_order = view.per_chunk(in_order, layout, level.descent.at("lattice"))
-        partition, offsets, constant = below.partition, BOX_OFFSETS, False
+            self._gather(level, below)
+        level.in_order = self._view.per_chunk(in_order, self._layout, level.descent.at("lattice"))
+        self._partition, self._offsets, self._constant, self._stencil = below.partition, BOX_OFFSETS, False, ()
+        self._add()
+
+    def _below(self) -> Coarse:
+        """The next level's points.
+
+        Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
+        """
+        first, partition = len(self.levels) == 1, self._partition
+        stays = self._pores and first
+        factors = (1, 1, 1) if stays else factors_of(self._engine, partition, self._offsets, self._weights)
+        return Coarse.of(partition, factors, early=self.levels[0].rough or self._pores)
+
+    def _star_descent(self, below: Coarse) -> PerChunk:
+        return self._view.per_chunk(MakeStarDescent(coarse=below), *self._stencil).at(self._where["depth"])
+
+    def _stored_descent(self, below: Coarse) -> PerChunk:
+        around = self._weights
+        if not self._constant:
+            around = surrounded_rows(self._engine, self._partition, around, len(self._offsets))
+        del self._weights
+        return self._view.per_chunk(MakeDescent(coarse=below, **self._where), self._layout, around).at(
+            self._where["depth"]
+        )
+
+    def _gather(self, level: Level, below: Coarse) -> None:
+        """The next level lives whole on every owner."""
+        alone = self._engine.alone(below.partition.grid)
+        narrow = alone if self._dtype == "float64" else alone.lowered(self._dtype)
+        self._layout = alone.per_chunk(MakeLayout(partition=below.partition, offsets=BOX_OFFSETS))
+        self._weights = gathered_rows(self._engine, alone, below, self._weights)
+        assert level.descent is not None
+        level.gathering = Gathering(self._view, narrow, below, level.descent, self._layout)
+        self._engine, self._view = alone, narrow
 
 
 def _algebraic(engine: Engine, view: Engine, first: Level, depth: int, made: PerChunk) -> list[Level]:
