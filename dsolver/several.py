@@ -65,7 +65,7 @@ def solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solutio
         solutions = [solved(session, b, x0, options) for b, x0 in pairs]
         if len(pairs) < 2:
             return solutions
-        note = f"solved one after the other: {reason or _shortage(session)}"
+        note = f"solved one after the other: {reason or shortage_of(session)}"
         return [replace(solution, notes=(*solution.notes, note)) for solution in solutions]
     groups = -(-len(pairs) // at_once)
     cuts = [len(pairs) * i // groups for i in range(groups + 1)]
@@ -88,15 +88,20 @@ def room(session: Session, wanted: int) -> int:
 
     The reach of row numbers bounds that, and on GPUs the memory that is left.
     """
-    points = max(chunk.box.points for chunk in session.partition)
-    wanted = min(wanted, int(2**31 / (ROUNDED_UP * points)))
+    wanted = min(wanted, numbered(session))
     if session.runtime.device != "cuda" or wanted <= session.columns:
         return wanted
     for reclaim in (False, True):  # what nothing uses any more is given back before there are fewer
         free = devices.free_memory_of(session.runtime.client, session.runtime.workers, reclaim=reclaim)
         if _fits(session, wanted, free):
             return wanted
-    return max((count for count in range(wanted) if _fits(session, count, free)), default=0)
+    more = range(wanted - 1, session.columns, -1)
+    return next((count for count in more if _fits(session, count, free)), session.columns)
+
+
+def numbered(session: Session) -> int:
+    """For how many right-hand sides at once the rows of every chunk can be numbered."""
+    return int(2**31 / (ROUNDED_UP * max(chunk.box.points for chunk in session.partition)))
 
 
 def bytes_of(session: Session, count: int) -> tuple[int, ...]:
@@ -109,9 +114,9 @@ def _fits(session: Session, count: int, free: Sequence[int]) -> bool:
     return all(needed <= SPARE * left for needed, left in zip(bytes_of(session, count), free, strict=False))
 
 
-def _shortage(session: Session) -> str:
+def shortage_of(session: Session) -> str:
     """Why not even two of them have room, with the numbers."""
-    if session.runtime.device != "cuda":
+    if numbered(session) < 2:
         return "their rows are more than can be numbered"
     free = devices.free_memory_of(session.runtime.client, session.runtime.workers)
     return f"memory is short: two together need {amount(max(bytes_of(session, 2)))} more, {amount(min(free))} are free"

@@ -269,6 +269,16 @@ def test_there_are_as_many_together_as_have_room(monkeypatch: pytest.MonkeyPatch
     assert several.room(session, 8) < 2
     session.columns = 3
     assert several.room(session, 3) == 3, "for so many there is room already"
+    assert several.room(session, 8) == 3, "and that stays where there is none for more"
+
+
+def test_why_there_is_no_room_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (0,))
+    session: Any = Crowded(problems.poisson7((64, 64, 64)), 0)
+    assert "memory is short" in several.shortage_of(session)
+    session = Crowded(problems.poisson7((1024, 1024, 1024)), 0)
+    assert several.room(session, 2) < 2
+    assert "numbered" in several.shortage_of(session)
 
 
 def test_an_estimate_has_room_for_several() -> None:
