@@ -249,6 +249,7 @@ class ClosedRegions:
         self._engine = engine
         self._members = coefficients.per_chunk(MakeMembers(rule=rule), {LABELS: labels})
         self._lattice = coefficients.lattice.at("layout")
+        self._telling = Everywhere(engine, 4)
         self._merging: tuple[Everywhere, PerChunk, PerChunk] | None = None
         if len(engine.partition) > 1:
             self._merging = self._met()
@@ -280,9 +281,8 @@ class ClosedRegions:
 
     def missed(self, sums: PerChunk, bound: float) -> tuple[float, float, float, float]:
         """What `Missed` tells, of all chunks."""
-        gather = Everywhere(self._engine, 4)
         told = self._engine.per_chunk(Missed(bound=bound), self._members, sums, self._cells)
-        square, beyond, worst, label = gather.read(gather.made(worst_of, told), 4)
+        square, beyond, worst, label = self._telling.read(self._telling.made(worst_of, told), 4)
         return square, beyond, worst, label
 
     def less(self, layout: PerChunk, x: Field, sums: PerChunk, out: Field, *, right: bool) -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from dsolver.engines.base import Engine, Halo, PerChunk
+from dsolver.everywhere import field_of
 from dsolver.grids import direct_layout, own_number
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.contract import COPY
 from dsolver.kernels.layout import HaloLayout
 from dsolver.partition import DIRECTIONS, Offsets, Partition
 
@@ -31,9 +31,7 @@ def surrounded_rows(engine: Engine, partition: Partition, weights: PerChunk, cou
 
 def exchange_arrays(engine: Engine, values: PerChunk, halo: Halo) -> None:
     """Exchange what is in arrays of every chunk as if they were a distributed vector."""
-    field = engine.field(values)
-    engine.run(COPY, values, field)
-    engine.exchange(field, halo)
+    engine.exchange(field_of(engine, values), halo)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
