@@ -14,7 +14,7 @@ from dsolver.claims import claim, release
 from dsolver.containers import Container, container_of
 from dsolver.engines.job import Job
 from dsolver.engines.shortage import let_go
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, DeviceError, InputError
 from dsolver.estimation import check_memory
 from dsolver.fetching import fetched
 from dsolver.levels import Hierarchy
@@ -70,7 +70,7 @@ class Session:
         claim(self, self.runtime)
         self.solving: Container | None = None
         self._lock = threading.Lock()
-        self._losses = 0
+        self._losses, self._fresh = 0, True
         self._launch()
         self._took = time.perf_counter() - began
 
@@ -104,10 +104,8 @@ class Session:
         Raises:
             InputError: the session is closed, or in use.
         """
-        if self.problem.singular is False:
-            return 0
         with self.in_use():
-            return int(self.job.call("closed_regions"))
+            return 0 if self.problem.singular is False else int(self.job.call("closed_regions"))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -133,7 +131,7 @@ class Session:
         Raises:
             InputError: another one is going on, or the session is closed.
         """
-        assert self.job is not None
+        _ = self.job  # raises if it is closed
         if not self._lock.acquire(blocking=False):
             raise InputError("this Solver is solving already: open another one for a solve beside it")
         try:
@@ -158,7 +156,8 @@ class Session:
         """Set up another matrix of the same structure in place of this one.
 
         Raises:
-            InputError: another solve is going on, or the session is closed.
+            InputError: another solve is going on, the session is closed, or a coefficient cannot be right; the old
+                matrix stays.
             DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
@@ -166,11 +165,15 @@ class Session:
         with self.in_use():
             spec = self._planned(problem)
             check_memory(spec, self.runtime, self.spec)
-            self.job.call("update", spec)
-            self.columns = 0
-            self._load_coefficients(problem)
+            try:
+                self._replace(spec, problem)
+            except (ClusterError, DeviceError):  # the program has ended
+                raise
+            except Exception:  # a value is wrong, or a function of coordinates: known once the old ones are gone
+                self._put_back()
+                raise
             self.spec, self.given = spec, problem
-            self._fresh, self._took = True, time.perf_counter() - began
+            self._took = time.perf_counter() - began
 
     def precondition(self, dtype: str) -> None:
         """Take the preconditioner in another value type, from now on; b and x stay."""
@@ -249,6 +252,21 @@ class Session:
             self._fresh = True
         except ClusterError as error:
             self._begin_anew(error)
+        except BaseException:
+            self.close()
+            raise
+
+    def _replace(self, spec: SolveSpec, problem: Problem) -> None:
+        """Have the program take another matrix; x is zero."""
+        self.job.call("update", spec)
+        self.columns = 0
+        self._fresh = True
+        self._load_coefficients(problem)
+
+    def _put_back(self) -> None:
+        """Set the old matrix up again in place of one that was refused; nothing stays open if that is refused, too."""
+        try:
+            self._replace(self.spec, self.given)
         except BaseException:
             self.close()
             raise

@@ -113,7 +113,8 @@ class Solver:
             sigma: likewise.
 
         Raises:
-            InputError: the structure differs, a coefficient cannot be right, or this Solver is closed or solving.
+            InputError: the structure differs, a coefficient cannot be right, or this Solver is closed or solving; the
+                old matrix stays.
             DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """

@@ -127,6 +127,36 @@ def test_update_takes_another_matrix(b: F64) -> None:
     assert same(back, dsolver.solve(PROBLEM, b))
 
 
+def fails(*_: Any) -> Any:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("kappa", "error"),
+    [(da.full(GRID, np.nan), InputError), (np.full(GRID, -1.0), InputError), (fails, ZeroDivisionError)],
+)
+def test_an_update_that_is_refused_leaves_the_old_matrix(constant: bool, kappa: Any, error: Any, b: F64) -> None:
+    problem = problems.diffusion(GRID, 2.0 if constant else np.linspace(1.0, 2.0, b.size).reshape(GRID))
+    with Solver(problem, device="cpu") as solver:
+        before = solver.solve(b)
+        with pytest.raises(error):
+            solver.update(kappa=kappa)
+        assert same(solver.solve(b), before)
+
+
+def test_a_solver_whose_old_matrix_is_gone_is_closed(b: F64) -> None:
+    kappa = np.ones(GRID)
+    with Solver(problems.diffusion(GRID, kappa), device="cpu") as solver:
+        kappa[...] = -1.0
+        with pytest.raises(InputError, match="kappa must be positive"):
+            solver.update()
+        with pytest.raises(InputError, match="this Solver is closed"):
+            solver.solve(b)
+        with pytest.raises(InputError, match="this Solver is closed"):
+            assert solver.closed_regions
+
+
 @pytest.mark.parametrize(
     ("problem", "what"),
     [
