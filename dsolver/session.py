@@ -267,6 +267,10 @@ class Session:
         """Set the old matrix up again in place of one that was refused; nothing stays open if that is refused, too."""
         try:
             self._replace(self.spec, self.given)
+        except ClusterError:  # there, what one worker refuses ends the program of all
+            self.close()
+            claim(self, self.runtime)
+            self._launch()
         except BaseException:
             self.close()
             raise

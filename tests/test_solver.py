@@ -232,6 +232,20 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
         assert solver.solve(right, x0=solution.x / 4.0).iterations == 0
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_an_update_that_workers_refuse_leaves_the_old_matrix(engine: Any, client: Client, b: F64) -> None:
+    """There it ends the program, which is started again."""
+    kappa = np.linspace(1.0, 2.0, b.size).reshape(GRID)
+    problem = problems.diffusion(GRID, kappa, chunks=(2, 1, 1))
+    with Solver(problem, client=client, engine=engine, device="cpu") as solver:
+        for _ in range(2):
+            with pytest.raises(InputError, match="kappa must be positive"):
+                solver.update(kappa=da.full(GRID, -1.0))
+            assert same(solver.solve(b), dsolver.solve(problem, b, device="cpu"))
+        solver.update(kappa=2.0 * kappa)
+        assert np.allclose(2.0 * solver.solve(b).x, dsolver.solve(problem, b, device="cpu").x, rtol=1e-6)
+
+
 def test_it_works_inside_a_running_loop(b: F64) -> None:
     """As in a notebook, whose cells run inside a loop."""
 
