@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -17,20 +19,46 @@ ARGUMENTS: Final = "Args:\n"
 def spelled_out(*by: type) -> Callable[[T], T]:
     """Show the fields of dataclasses as keyword arguments of a function, or of a class, that takes `**arguments`.
 
-    Its signature gets their names, types and defaults, and the section Args of its docstring their Attributes.
+    Its signature gets their names, types and defaults, and the section Args of its docstring their Attributes. An
+    argument that is none of them is refused with a `TypeError` in its name, which says which may have been meant.
 
     Args:
         by: the dataclasses, which say what the arguments mean.
     """
 
     def spell(thing: T) -> T:
-        called: Any = vars(thing)["__init__"] if isinstance(thing, type) else thing
-        called.__signature__ = _signature(called, by)
         if thing.__doc__ is not None:  # as it is under `python -OO`
             thing.__doc__ = _docstring(thing.__doc__, by)
-        return thing
+        spelled: Any = thing
+        if isinstance(thing, type):
+            spelled.__init__ = _checked(vars(thing)["__init__"], thing.__name__, by)
+            return thing
+        whole: T = _checked(spelled, spelled.__name__, by)
+        return whole
 
     return spell
+
+
+def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
+    """A function with its whole signature, that refuses keyword arguments which are not in it."""
+    signature = _signature(called, by)
+
+    @functools.wraps(called)
+    def checked(*args: Any, **arguments: Any) -> Any:
+        for given in arguments:
+            if given not in signature.parameters:
+                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: {_meant(given, signature)}")
+        return called(*args, **arguments)
+
+    checked.__dict__["__signature__"] = signature
+    return checked
+
+
+def _meant(given: str, signature: inspect.Signature) -> str:
+    """What a wrong name may stand for."""
+    names = [name for name in signature.parameters if name != "self"]
+    near = get_close_matches(given, names)
+    return f"is {' or '.join(near)} meant?" if near else f"it takes {', '.join(names)}"
 
 
 def _signature(called: Callable[..., Any], by: tuple[type, ...]) -> inspect.Signature:
