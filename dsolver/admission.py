@@ -11,6 +11,7 @@ from dsolver.options import Setup
 from dsolver.partition import Partition
 from dsolver.preconditioners import Multigrid, Recipe
 from dsolver.problems import Problem
+from dsolver.problems.problem import check_problem
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""
@@ -29,14 +30,6 @@ def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Setup:
     check_guess(recipe, x0)
     check_shapes(problem, b, x0)
     return replace(setup, M=recipe)
-
-
-def check_problem(problem: Any) -> None:
-    """Refuse what is no problem."""
-    if not isinstance(problem, Problem):
-        raise InputError(
-            f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {problem!r}"
-        )
 
 
 def check_guess(recipe: Recipe, x0: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.engines.base import Engine, Field, Halo, PerChunk
+from dsolver.errors import InputError
 from dsolver.finite_volumes import MASK
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
@@ -65,7 +66,14 @@ class Evaluate:
         box = self.partition[number].box
         values = self.rule.functions[self.name](*self.rule.centers(backend.xp, box))
         values = backend.xp.asarray(values, dtype=np.float64)
-        return backend.xp.ascontiguousarray(backend.xp.broadcast_to(values, box.shape))
+        try:
+            whole = backend.xp.broadcast_to(values, box.shape)
+        except ValueError:
+            raise InputError(
+                f"the function for {self.name} returned an array of shape {values.shape}, which does not broadcast to "
+                f"the {box.shape} cells of its chunk: compute with the x, y and z that it is called with"
+            ) from None
+        return backend.xp.ascontiguousarray(whole)
 
 
 @final

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.partition import Partition
+from dsolver.partition import Partition, Triple
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -34,8 +34,7 @@ class Container(ABC):
 
     def __init__(self, name: str, values: Any, partition: Partition) -> None:
         if tuple(values.shape) != partition.grid:
-            shape = tuple(values.shape)
-            raise InputError(f"{name} has shape {shape}, but the grid is {partition.grid}: they must be equal")
+            raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
         if np.dtype(values.dtype).kind not in "fiu":
             raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
         self._name = name
@@ -197,11 +196,25 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
         return InDask(name, values, partition, client) if client is not None else InLocalDask(name, values, partition)
     if module == "cupy":
         return InMemory(name, values, partition, sys.modules["cupy"], client)
+    if np.ma.is_masked(values):
+        raise InputError(
+            f"{name} is a masked array, and what its mask hides would be taken for values: pass {name}.filled(0.0); "
+            f"cells are left out by the mask= of dsolver.problems.diffusion"
+        )
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is no array: {error}") from error
+    if array.ndim == 0:
+        raise InputError(f"{name} must be an array of shape {partition.grid}, not {values!r}")
     return InMemory(name, array, partition, np, client)
+
+
+def _misshapen(name: str, shape: tuple[int, ...], grid: Triple) -> str:
+    what = f"{name} has shape {shape}, but the grid is {grid}"
+    if len(shape) == 4 and shape[1:] == grid:
+        return f"{what}: several right-hand sides are solved by the solve of a dsolver.Solver"
+    return f"{what}: they must be equal"
 
 
 def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:

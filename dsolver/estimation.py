@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -19,6 +20,7 @@ from dsolver.partition import Triple
 from dsolver.placement import cut_for, owners_of
 from dsolver.preconditioners import Chebyshev, Hpcg, Recipe, recipe_of
 from dsolver.problems import Problem
+from dsolver.problems.problem import check_problem
 from dsolver.programs import SolveSpec
 from dsolver.runtime import DeviceName, Runtime, connect
 
@@ -124,13 +126,14 @@ def estimate(
         DeviceError: "cuda" was asked for where there is none.
         ClusterError: the cluster cannot be reached.
     """
+    check_problem(problem)
     recipe, chosen = recipe_of(M, problem.grid), Order.parse(order)
     if client is not None and workers is not None:
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers must be at least 1, not {workers!r}")
-    if together < 1:
-        raise InputError(f"together must be at least 1, not {together!r}")
+    counts: dict[str, Any] = {"workers": 1 if workers is None else workers, "together": together}
+    for name, count in counts.items():
+        if not (isinstance(count, Integral) and int(count) >= 1):
+            raise InputError(f"{name} must be an integer >= 1, not {count!r}")
     divisor = 2 ** (recipe.levels - 1)
     gpu = devices.find_gpu()
     if workers is None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self, TypeVar, final
 
-from dsolver.admission import Guess, check_problem
+from dsolver.admission import Guess
 from dsolver.claims import claim, release
 from dsolver.containers import Container, container_of
 from dsolver.engines.job import Job
@@ -22,6 +22,7 @@ from dsolver.options import Setup
 from dsolver.ordering import Order
 from dsolver.partition import Partition
 from dsolver.problems import Problem
+from dsolver.problems.problem import check_problem
 from dsolver.programs import Solve, SolveSpec
 from dsolver.recovery import ATTEMPTS, without_the_lost
 from dsolver.runtime import connect
@@ -130,8 +131,12 @@ class Session:
 
         Raises:
             InputError: another one is going on, or the session is closed.
+            ClusterError: its client is closed.
         """
         _ = self.job  # raises if it is closed
+        client = self.runtime.client
+        if client is not None and client.status == "closed":
+            raise ClusterError("the client of this Solver is closed: open a new one with another client")
         if not self._lock.acquire(blocking=False):
             raise InputError("this Solver is solving already: open another one for a solve beside it")
         try:

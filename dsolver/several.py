@@ -16,6 +16,7 @@ from dsolver.iteration import Drive
 from dsolver.memory import amount
 from dsolver.monitor.watch import Watch
 from dsolver.options import Options
+from dsolver.partition import Triple
 from dsolver.session import Session
 from dsolver.solution import Solution, Status
 from dsolver.solving import DOUBTFUL, doubt, loaded, patience, solution_of, solved, spoiled
@@ -40,12 +41,21 @@ def are_several(b: Any) -> bool:
     return getattr(b, "ndim", 3) == 4
 
 
-def pairs_of(b: Any, x0: Any) -> Pairs:
+def pairs_of(b: Any, x0: Any, grid: Triple) -> Pairs:
     """Each right-hand side with its first guess.
 
     Raises:
-        InputError: there are not as many guesses.
+        InputError: there are no right-hand sides, not as many guesses, or arrays whose first axis does not count them.
     """
+    for name, values in (("b", b), ("x0", x0)):
+        shape = tuple(getattr(values, "shape", (0, *grid)))  # elements of lists are looked at one by one
+        if len(shape) == 4 and shape[1:] != grid:
+            raise InputError(
+                f"{name} has shape {shape}, but several for the grid {grid} have (m, nx, ny, nz): the axis that counts "
+                f"them is the first"
+            )
+    if len(b) == 0:
+        raise InputError("b has no right-hand side: its first axis has length 0")
     if x0 is None or isinstance(x0, str):
         return [(values, x0) for values in b]
     if not are_several(x0) or len(x0) != len(b):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self, Unpack, final, overload
 
-from dsolver.admission import check_guess, check_problem, check_shapes
+from dsolver.admission import check_guess, check_shapes
 from dsolver.containers import stacked
 from dsolver.errors import InputError
 from dsolver.options import Options, Setup, SetupArguments, SolveArguments
 from dsolver.problems import Problem
 from dsolver.problems.cells import changed
+from dsolver.problems.problem import check_problem
 from dsolver.session import Session
 from dsolver.several import are_several, pairs_of, solved_all
 from dsolver.signatures import spelled_out
@@ -86,7 +87,7 @@ class Solver:
         if not are_several(b):
             self._check(b, x0)
             return solved(self._session, b, x0, options)
-        pairs = pairs_of(b, x0)
+        pairs = pairs_of(b, x0, self.problem.grid)
         for values, guess in pairs:
             self._check(values, guess)
         solutions = solved_all(self._session, pairs, options)

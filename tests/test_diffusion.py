@@ -609,6 +609,7 @@ def test_a_mask_may_be_a_function_and_leave_nothing() -> None:
         ({"bc": Dirichlet(np.ones((4, 5)))}, r"value at face x- has shape \(4, 5\)"),
         ({"bc": Neumann(np.inf)}, "flux at face x- must be finite"),
         ({"bc": Robin(-1.0)}, "negative alpha"),
+        ({"kappa": np.ma.masked_greater(np.full((4, 4, 4), 2.0), 1.0)}, "kappa is a masked array"),
         ({"mask": True}, "mask must be an array"),
         ({"mask": np.zeros((4, 4, 4))}, "it must be True at the cells to leave out"),
         ({"chunks": (5, 1, 1)}, "5 chunks along x"),
@@ -624,6 +625,10 @@ def test_what_cannot_be_right_is_refused_at_once(arguments: dict[str, Any], mess
     [
         ({"kappa": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "kappa must be positive and finite"),
         ({"kappa": lambda x, y, z: x + y + z - 4.0}, "kappa must be positive and finite"),
+        (
+            {"kappa": lambda x, y, z: (x + y + z).ravel()[:3]},
+            r"the function for kappa returned an array of shape \(3,\)",
+        ),
         ({"sigma": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "sigma must be finite and not negative"),
         ({"bc": Robin(lambda x, y, z: y - 1.0 + 0.0 * (x + z))}, "alpha of a Robin condition must be"),
     ],

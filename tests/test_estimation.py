@@ -63,7 +63,9 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 0}, "workers must be an integer >= 1, not 0"),
+        ({"together": 2.5}, "together must be an integer >= 1, not 2.5"),
+        ({"together": "8"}, "together must be an integer >= 1, not '8'"),
         ({"workers": 2, "client": object()}, "give only one of them"),
         ({"M": "amg"}, "unknown preconditioner"),
         ({"order": "red"}, "unknown order"),
@@ -72,6 +74,12 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         estimate(problems.hpcg((16, 16, 16)), **arguments)
+
+
+def test_a_grid_is_no_problem() -> None:
+    grid: Any = (16, 16, 16)
+    with pytest.raises(InputError, match="problem must come from"):
+        estimate(grid)
 
 
 @pytest.mark.parametrize("recipe", [Multigrid(), Hpcg(), Chebyshev(), Chebyshev(degree=8), Identity()])

@@ -114,6 +114,15 @@ def test_several_are_all_looked_at_before_the_first_is_solved(b: F64) -> None:
     assert told == []
 
 
+def test_the_axis_that_counts_right_hand_sides_is_the_first(b: F64) -> None:
+    with Solver(PROBLEM, device="cpu") as solver:
+        for wrong in ({"b": np.stack([b, b], axis=-1)}, {"b": [b, b], "x0": np.stack([b, b], axis=-1)}):
+            with pytest.raises(InputError, match=r"has shape \(16, 8, 24, 2\), .* that counts them is the first"):
+                solver.solve(**wrong)
+        with pytest.raises(InputError, match="b has no right-hand side"):
+            solver.solve(np.empty((0, *GRID)))
+
+
 def test_update_takes_another_matrix(b: F64) -> None:
     with Solver(PROBLEM) as solver:
         solver.solve(b)
@@ -214,6 +223,15 @@ def test_a_callback_may_look_at_the_iterate(b: F64) -> None:
 
 
 # -- on a cluster ------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_was_closed_is_told(client: Client, b: F64) -> None:
+    with Client(client.cluster) as other:
+        solver = Solver(problems.poisson7(GRID), client=other, device="cpu")
+    for use in (lambda: solver.solve(b), solver.update, lambda: solver.closed_regions):
+        with pytest.raises(ClusterError, match="the client of this Solver is closed"):
+            use()
+    solver.close()
 
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])

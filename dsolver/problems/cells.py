@@ -186,6 +186,8 @@ def _sort(
             raise InputError(f"{name} has shape {tuple(value.shape)}, but the grid is {grid}: they must be equal")
         if np.dtype(value.dtype).kind not in "fiu":
             raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
+        if np.ma.is_masked(value):
+            raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
         arrays[name] = value
     elif callable(value):
         functions[name] = value

@@ -133,3 +133,14 @@ def wrapping(grid: Triple, periodic: Flags) -> Flags:
     """The axes along which neighbors are found around the end: with one or two cells the weights hold it all."""
     x, y, z = (wraps and n > 2 for n, wraps in zip(grid, periodic, strict=True))
     return x, y, z
+
+
+def check_problem(problem: Any) -> None:
+    """Refuse what is no problem.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(problem, Problem):
+        shown = repr(problem) if isinstance(problem, str) else f"a {type(problem).__name__}"  # arrays are long
+        raise InputError(f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {shown}")
