@@ -221,6 +221,8 @@ def test_not_converging_exits_with_1_and_advice(folder: Path) -> None:
     assert result.exit_code == 1
     assert "raise maxiter" in result.stdout
     assert (folder / "x.npy").exists()
+    at_once = call("solve", *GRID, "--maxiter", "0").stdout
+    assert "after 0 iterations\n" in at_once
 
 
 def save(path: Path, values: Any) -> None:

@@ -166,8 +166,8 @@ def _nowhere(_: Sequence[Span]) -> None:
 def _show(solution: Solution, out: Path | None) -> None:
     first, last = solution.residuals[0], solution.residuals[-1]
     count = solution.iterations
-    rate = (last / first) ** (1 / count) if count and first else 0.0
-    click.echo(f"residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations (x {rate:.3f} each)")
+    each = f" (x {(last / first) ** (1 / count):.3f} each)" if count and first else ""
+    click.echo(f"residual ‖b - A x‖: {first:.6e} at the start, {last:.6e} after {count} iterations{each}")
     click.echo(f"true residual: {solution.true_residual:.6e}, {solution.relative_residual:.3e} of ‖b‖")
     click.echo("seconds: " + ", ".join(f"{name} {value:.3f}" for name, value in solution.timings.items()))
     click.echo(f"engine: {solution.engine}")

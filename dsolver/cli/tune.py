@@ -30,9 +30,6 @@ def command(dtypes: tuple[str, ...]) -> None:
     a second spent here may bring some percent. Results stay the same to the last bit. What is found is kept in the
     user's folder for caches, or in the one that DSOLVER_CACHE names; it holds for this model, driver and version of the
     kernels. On a cluster, run it once on each kind of node.
-
-    Raises:
-        DeviceError: there is no GPU.
     """
     gpu = find_gpu()
     if not isinstance(gpu, Gpu):
