@@ -24,7 +24,8 @@ F64: Final = 8
 I32: Final = 4
 CG_VECTORS: Final = 6
 NULL_VECTORS: Final = 3
-"""Of what is known of null vectors. Where there may be many, a work field and at most 21 bytes for each sorted cell."""
+"""Of what is known of null vectors. Where there may be many, a work field and what sorts their cells: 21 bytes for each
+of a large region, 36 to 65 where 60 to 80 % of the cells are solid at random, so that most regions have few."""
 BLOCK_BYTES: Final = 18
 """Of each row: a chunk's part of the solution and of the whole array, and whether b is finite."""
 FUNCTION_BLOCK_BYTES: Final = 34
