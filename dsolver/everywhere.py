@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.grids import direct_layout
+from dsolver.grids import others_of, to_hosts
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY
 from dsolver.kernels.layout import HaloLayout
@@ -43,11 +41,7 @@ class MakePlan:
     def __call__(self, backend: Backend, number: int, sizes: Any) -> HaloLayout:
         """The plan of a chunk; sizes: float64 (chunks,), items of each chunk's vector."""
         lengths = [int(size) for size in backend.to_host(sizes)]
-        own, others = lengths[number], [host for host in self.hosts if host != number]
-        receives = [(n, size) for n, size in enumerate(lengths) if n != number] if number in self.hosts else []
-        plan = direct_layout(backend, [(host, own) for host in others], receives)
-        rows = backend.xp.tile(backend.xp.arange(own, dtype=np.int32), max(1, len(others)))
-        plan = replace(plan, send_rows=rows[: own * len(others)], items=own)
+        plan = to_hosts(backend, number, self.hosts, lengths)
         backend.synchronize()  # kernels read plans before they wait for earlier launches
         return plan
 
@@ -86,8 +80,8 @@ class Everywhere:
         self._sizes: PerChunk | Field = (
             engine.per_chunk(Sizes(size=size, chunks=len(chunks))) if isinstance(size, int) else size
         )
-        senders = [[c for c in chunks if c != number] if number in hosts else [] for number in chunks]
-        self._halo = engine.halo(engine.per_chunk(MakePlan(hosts=hosts), self._sizes), senders)
+        plan = engine.per_chunk(MakePlan(hosts=hosts), self._sizes)
+        self._halo = engine.halo(plan, [others_of(number, hosts, len(chunks)) for number in chunks])
 
     def made(self, make: Callable[..., Any], values: PerChunk, *more: PerChunk) -> PerChunk:
         """make(xp, vectors of all chunks, *more) on every owner: what `shared` and `read` take, and `more`."""

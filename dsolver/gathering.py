@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grids import Coarse, direct_layout
+from dsolver.grids import Coarse, others_of, to_hosts
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout, Route
 from dsolver.partition import BOX_OFFSETS, Box, Triple
@@ -54,8 +52,7 @@ def _plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerC
     """How every host gets what all other chunks have, and from whom; layout: of the vectors, if they hold more."""
     hosts = tuple(engine.hosts)
     plan = engine.per_chunk(MakeGatherPlan(hosts=hosts, sizes=tuple(sizes)), *layout)
-    chunks = range(len(sizes))
-    return plan, [[c for c in chunks if c != number] if number in hosts else [] for number in chunks]
+    return plan, [others_of(number, hosts, len(sizes)) for number in range(len(sizes))]
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -76,14 +73,7 @@ class MakeGatherPlan:
 
     def __call__(self, backend: Backend, number: int, rows: Layout | None = None) -> HaloLayout:
         """The plan of a chunk; its vector has rows in lattice order, or without a layout nothing else."""
-        others = [host for host in self.hosts if host != number]
-        sends = [(host, self.sizes[number]) for host in others]
-        receives = [(n, size) for n, size in enumerate(self.sizes) if n != number] if number in self.hosts else []
-        direct = direct_layout(backend, sends, receives)
-        own = backend.xp.arange(self.sizes[number], dtype=np.int32) if rows is None else rows.position
-        repeated = backend.xp.tile(own, len(others)) if others else own[:0]
-        items = self.sizes[number] if rows is None else rows.size
-        return replace(direct, send_rows=repeated, items=items)
+        return to_hosts(backend, number, self.hosts, self.sizes, rows)
 
 
 @final

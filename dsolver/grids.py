@@ -7,7 +7,7 @@ periodic axis of odd extent the last point is coarse, too. A chunk's coarse poin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, Final, final
 
@@ -186,6 +186,31 @@ def direct_layout(backend: Backend, sends: list[tuple[int, int]], receives: list
         size=sum(size for _, size in receives) + 2 * guard,
         items=sum(size for _, size in sends),
     )
+
+
+def to_hosts(
+    backend: Backend, number: int, hosts: Sequence[int], sizes: Sequence[int], rows: Layout | None = None
+) -> HaloLayout:
+    """An exchange by which every host gets what all other chunks have, in the order of their numbers.
+
+    Args:
+        backend: where the plan is made.
+        number: of the chunk.
+        hosts: the chunks that receive.
+        sizes: how many items each chunk has.
+        rows: the storage order of its vector, whose items go in lattice order; None where it holds nothing else.
+    """
+    sends = [(host, sizes[number]) for host in hosts if host != number]
+    receives = [(other, sizes[other]) for other in others_of(number, hosts, len(sizes))]
+    own = backend.xp.arange(sizes[number], dtype=np.int32) if rows is None else rows.position
+    repeated = backend.xp.tile(own, len(sends)) if sends else own[:0]
+    items = sizes[number] if rows is None else rows.size
+    return replace(direct_layout(backend, sends, receives), send_rows=repeated, items=items)
+
+
+def others_of(number: int, hosts: Sequence[int], chunks: int) -> list[int]:
+    """Whom a chunk gets something from in such an exchange of so many chunks."""
+    return [other for other in range(chunks) if other != number] if number in hosts else []
 
 
 def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, int], ...]:
