@@ -14,7 +14,7 @@ from dsolver.claims import claim, release
 from dsolver.containers import Container, container_of
 from dsolver.engines.job import Job
 from dsolver.engines.shortage import let_go
-from dsolver.errors import ClusterError, DeviceError, InputError
+from dsolver.errors import ClusterError, InputError
 from dsolver.estimation import check_memory
 from dsolver.fetching import fetched
 from dsolver.levels import Hierarchy
@@ -172,9 +172,9 @@ class Session:
             check_memory(spec, self.runtime, self.spec)
             try:
                 self._replace(spec, problem)
-            except (ClusterError, DeviceError):  # the program has ended
+            except ClusterError:  # whoever solves next begins anew, if that can help
                 raise
-            except Exception:  # a value is wrong, or a function of coordinates: known once the old ones are gone
+            except Exception:  # a value is wrong, or memory has run out after all: known once the old ones are gone
                 self._put_back()
                 raise
             self.spec, self.given = spec, problem
@@ -272,7 +272,7 @@ class Session:
         """Set the old matrix up again in place of one that was refused; nothing stays open if that is refused, too."""
         try:
             self._replace(self.spec, self.given)
-        except ClusterError:  # there, what one worker refuses ends the program of all
+        except ClusterError:  # what one worker refuses ends the program of all, and so does memory that runs out
             self.close()
             claim(self, self.runtime)
             self._launch()

@@ -264,3 +264,23 @@ def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.Monk
         dsolver.solve(problems.poisson7((16, 16, 16)), np.ones((16, 16, 16)), M=None, device="cpu")
     assert len(seen) >= nth
     assert left == [0]
+
+
+def test_an_update_for_which_memory_runs_out_leaves_the_old_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = (16, 16, 16)
+    b, short, plain = np.ones(grid), [False], CpuBackend.matrix
+
+    def matrix(self: Any, *arguments: Any) -> Any:
+        if short.pop():
+            raise out_of_memory()
+        short.append(False)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(CpuBackend, "matrix", matrix)
+    with dsolver.Solver(problems.diffusion(grid, np.linspace(1.0, 2.0, b.size).reshape(grid)), device="cpu") as solver:
+        before = solver.solve(b)
+        short[:] = [False, True]
+        with pytest.raises(DeviceMemoryError, match="the memory of the GPU has run out"):
+            solver.update(kappa=np.full(grid, 3.0))
+        assert short == [False]
+        assert np.array_equal(solver.solve(b).x, before.x)
