@@ -125,7 +125,9 @@ class Solution:
         return self.true_residual / self.b_norm if self.b_norm else self.true_residual
 
     def _repr_html_(self) -> str:
-        return view(repr(self).strip("<>"), curve(range(len(self.residuals)), self.residuals))
+        told = [repr(self).strip("<>"), *([] if self.converged else [self.status.advice]), *self.notes]
+        title = ". ".join(sentence.rstrip(".") for sentence in told)
+        return view(title, curve(range(len(self.residuals)), self.residuals))
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.x.shape))

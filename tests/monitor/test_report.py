@@ -109,6 +109,12 @@ def test_a_solution_has_a_view() -> None:
     assert len(points(shown[shown.index("<svg") : shown.index("</svg>") + 6])) >= 2
 
 
+def test_a_view_says_what_to_do_where_a_solve_did_not_converge() -> None:
+    problem = dsolver.problems.hpcg((8, 8, 8))
+    assert "raise maxiter" in dsolver.solve(problem, np.ones(problem.grid), maxiter=1)._repr_html_()
+    assert "maxiter" not in dsolver.solve(problem, np.ones(problem.grid))._repr_html_()
+
+
 def test_a_running_solve_is_shown_where_there_is_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
 
