@@ -20,6 +20,12 @@ def warn_inconsistent(excess: Excess) -> None:
             f"constants solve A x = 0, and the sum of b should be zero but is {excess.part:.1e} of ‖1‖ ‖b‖. A constant "
             f"was subtracted from the source"
         )
+    elif not excess.regions:  # each is within the bound, of which all together are not
+        what = (
+            f"in {excess.closed} closed regions constants solve A x = 0, and the sum of b should be zero; in all "
+            f"together it misses that by {excess.part:.1e} of ‖b‖, in none by much. A constant was subtracted from the "
+            f"source in each"
+        )
     else:
         what = (
             f"in closed regions constants solve A x = 0, and the sum of b should be zero, but it is not in "

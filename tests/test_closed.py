@@ -224,6 +224,22 @@ def test_sources_that_do_not_balance_are_counted_and_the_worst_is_named(chunks: 
     assert abs(regions.means(solution.x)).max() <= 1e-12 * abs(solution.x).max()
 
 
+def test_many_regions_that_each_balance_nearly_are_told_of_together() -> None:
+    count = 16**3 // 2
+    mask = np.indices((16, 16, 16)).sum(axis=0) % 2 == 1
+    f = np.where(mask, 0.0, 2e-10 / count**0.5)
+    tube = np.zeros(mask.shape, dtype=bool)
+    tube[0, :2, 0] = True  # a pocket of two cells, with a source that is balanced and large
+    mask = (mask | ndimage.binary_dilation(tube)) & ~tube
+    f[0, :2, 0] = 0.5**0.5, -(0.5**0.5)
+    problem = diffusion(mask.shape, mask=mask, bc="neumann")
+    with pytest.warns(
+        InconsistentWarning, match=r"closed regions .* in all together it misses that by 2.0e-10"
+    ) as told:
+        dsolver.solve(problem, f, device="cpu")
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2), (4, 4, 4)])
 def test_cells_by_themselves(chunks: Triple) -> None:
     """A checkerboard has no links at all: x is zero, whatever the source."""
