@@ -19,7 +19,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.partition import STAR_OFFSETS, Offsets, Partition
-from dsolver.rules import CellRule, Patch, Rule
+from dsolver.rules import CellRule, Patch, Rule, evaluated
 
 
 @final
@@ -64,16 +64,11 @@ class Evaluate:
     def __call__(self, backend: Backend, number: int) -> Any:
         """A block (nx, ny, nz)."""
         box = self.partition[number].box
-        values = self.rule.functions[self.name](*self.rule.centers(backend.xp, box))
-        values = backend.xp.asarray(values, dtype=np.float64)
-        try:
-            whole = backend.xp.broadcast_to(values, box.shape)
-        except ValueError:
-            raise InputError(
-                f"the function for {self.name} returned an array of shape {values.shape}, which does not broadcast to "
-                f"the {box.shape} cells of its chunk: compute with the x, y and z that it is called with"
-            ) from None
-        return backend.xp.ascontiguousarray(whole)
+        function, points = self.rule.functions[self.name], self.rule.centers(backend.xp, box)
+        values = evaluated(backend.xp, self.name, function, points, box.shape)
+        if self.name == MASK and values.dtype.kind not in "biu":  # a distance, say, is nowhere zero
+            raise InputError(f"mask returned {values.dtype}: it must be True at the cells to leave out")
+        return backend.xp.ascontiguousarray(values, dtype=np.float64)
 
 
 @final

@@ -115,8 +115,8 @@ def estimate(
         order: of the smoother.
         M: the preconditioner.
         precond_dtype: its value type.
-        together: right-hand sides that `dsolver.Solver` solves at once. Their memory is counted; the time is that of
-            one by itself.
+        together: right-hand sides that are solved at once; `dsolver.Solver` takes up to `dsolver.several.AT_ONCE`.
+            Their memory is counted; the time is that of one by itself.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
             reached, or a copy measured on this machine's CPU.

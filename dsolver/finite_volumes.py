@@ -15,7 +15,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.layout import Array
 from dsolver.kernels.views import apart
 from dsolver.partition import STAR_OFFSETS, Box, Offsets, Triple
-from dsolver.rules import CellRule, Patch, Source, layer
+from dsolver.rules import CellRule, Patch, Source, evaluated, layer
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
 SIGMA: Final = "sigma"
@@ -175,7 +175,7 @@ class Diffusion(CellRule):
             x = list(self.centers(xp, box))
             x[axis] = xp.full((1, 1, 1), side * float(self.sizes[axis].sum()))
             shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
-            return xp.broadcast_to(xp.asarray(value(*x), dtype=np.float64), shape).T
+            return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
         if isinstance(value, float):
             return xp.full((1, 1, 1), value)
         part = value[tuple(box.slices[i] for i in range(3) if i != axis)]

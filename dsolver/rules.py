@@ -6,10 +6,11 @@ Arrays here have the axes z, y, x, so that raveled they are in lattice order.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from dsolver.errors import InputError
 from dsolver.kernels.layout import Array
 from dsolver.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
 
@@ -187,3 +188,20 @@ def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, sli
     end = slice(0, 1) if side == 0 else slice(-1, None)
     z, y, x = (end if i == 2 - axis else across for i in range(3))
     return z, y, x
+
+
+def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:
+    """What a function of x, y, z returns at points, in its own dtype, broadcast to a shape.
+
+    Raises:
+        InputError: it does not broadcast to that; `what` is for the message.
+    """
+    values = xp.asarray(function(*points))
+    try:
+        whole: Array = xp.broadcast_to(values, tuple(shape))
+    except ValueError:
+        raise InputError(
+            f"the function for {what} returned an array of shape {values.shape}, which does not broadcast to "
+            f"{tuple(shape)}: compute with the x, y and z that it is called with"
+        ) from None
+    return whole

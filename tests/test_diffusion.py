@@ -629,6 +629,8 @@ def test_what_cannot_be_right_is_refused_at_once(arguments: dict[str, Any], mess
             {"kappa": lambda x, y, z: (x + y + z).ravel()[:3]},
             r"the function for kappa returned an array of shape \(3,\)",
         ),
+        ({"mask": lambda x, y, z: x + y + z - 4.0}, "mask returned float64: it must be True"),
+        ({"bc": Dirichlet(lambda x, y, z: (x + y + z).ravel()[:3])}, r"the function for a boundary .* of shape \(3,\)"),
         ({"sigma": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "sigma must be finite and not negative"),
         ({"bc": Robin(lambda x, y, z: y - 1.0 + 0.0 * (x + z))}, "alpha of a Robin condition must be"),
     ],
