@@ -165,6 +165,12 @@ def test_solve_finds_ones_without_a_right_hand_side(folder: Path, kind: str) -> 
     np.testing.assert_allclose(np.load(folder / "x.npy"), np.ones(SHAPE), rtol=1e-6)
 
 
+@pytest.mark.parametrize("precond", ["mg", "chebyshev", "none"])
+def test_solve_takes_any_grid(folder: Path, precond: str) -> None:
+    good("solve", "--problem", "poisson7", "--grid", "9", "7", "1", "--precond", precond, "--out", "x.npy")
+    np.testing.assert_allclose(np.load(folder / "x.npy"), np.ones((9, 7, 1)), rtol=1e-6)
+
+
 def test_row_sums_are_the_matrix_times_ones() -> None:
     found = row_sums(problems.poisson7((3, 1, 2)))
     assert found[:, 0, :].tolist() == [[4.0, 4.0], [3.0, 3.0], [4.0, 4.0]]
@@ -306,7 +312,8 @@ def test_tuning_says_what_it_tried_and_where_it_is_kept(tmp_path: Path, monkeypa
     ],
 )
 def test_bad_input_of_both_commands(command: str, arguments: str, message: str) -> None:
-    assert message in refused(command, *arguments.split())
+    cycle = ("--precond", "hpcg") if command == "solve" else ()
+    assert message in refused(command, *cycle, *arguments.split())
 
 
 def test_an_unreachable_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:

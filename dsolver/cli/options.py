@@ -27,8 +27,8 @@ _WHERE: Final = (
         nargs=3,
         type=int,
         metavar="PX PY PZ",
-        help="How many chunks to cut the grid into along x, y and z. Every chunk's sides must be divisible by 8. "
-        "Default: one chunk for each worker.  Example: --chunks 2 2 2",
+        help="How many chunks to cut the grid into along x, y and z. HPCG's V-cycle needs chunks whose sides "
+        "are divisible by 8. Default: one chunk for each worker.  Example: --chunks 2 2 2",
     ),
     click.option(
         "--engine",
@@ -43,8 +43,8 @@ _WHERE: Final = (
         "--order",
         default="color8",
         show_default=True,
-        help="In which order the smoother visits the points. color8: eight colors, parallel. natural: row by row. Or "
-        'the eight colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
+        help="In which order the smoother of HPCG's V-cycle visits the points. color8: eight colors, parallel. "
+        'natural: row by row. Or the eight colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
     ),
     click.option(
         "--device",

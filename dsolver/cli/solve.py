@@ -26,13 +26,15 @@ from dsolver.cli.options import (
 from dsolver.iteration import Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.monitor.spans import Span
-from dsolver.options import PrecondDtype
+from dsolver.options import PrecondDtype, Setup
 from dsolver.ordering import Order
 from dsolver.partition import Box, Triple
 from dsolver.problems import Problem
 from dsolver.solution import Solution
 
 PROBLEMS: Final = {"hpcg": problems.hpcg, "poisson7": problems.poisson7, "poisson27": problems.poisson27}
+
+PRECONDITIONERS: Final = ("mg", "hpcg", "chebyshev", "jacobi", "none")
 
 EPILOG = """
 \b
@@ -61,7 +63,7 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
     type=int,
     required=True,
     metavar="NX NY NZ",
-    help="Points along x, y and z, each divisible by 8.  Example: --grid 64 64 64",
+    help="Points along x, y and z.  Example: --grid 64 64 64",
 )
 @click.option(
     "--rhs",
@@ -84,6 +86,14 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
     help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6",
 )
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
+@click.option(
+    "--precond",
+    type=click.Choice(PRECONDITIONERS),
+    default="mg",
+    show_default=True,
+    help="The preconditioner. mg: general multigrid, for any grid. hpcg: the HPCG benchmark's V-cycle, for chunks "
+    "whose sides are divisible by 8.",
+)
 @where_options
 @precond_dtype_option
 @spans_option
@@ -103,6 +113,7 @@ def command(
     maxiter: int | None,
     chunks: Triple | None,
     order: str,
+    precond: str,
     precond_dtype: PrecondDtype,
     spans_file: Path | None,
     trace_file: Path | None,
@@ -111,12 +122,16 @@ def command(
     verbose: bool,
     **where: Any,
 ) -> None:
-    """Solve A x = b on a 3D grid by conjugate gradients with a multigrid preconditioner."""
+    """Solve A x = b on a 3D grid by preconditioned conjugate gradients.
+
+    For coefficients, boundary conditions and masks of your own call dsolver.solve from Python.
+    """
     set_volume(quiet=quiet, verbose=verbose)
     place = Where(**where)
     problem = PROBLEMS[kind](grid, chunks=chunks)
     tolerances = Tolerances(rtol=rtol) if maxiter is None else Tolerances(rtol=rtol, maxiter=maxiter)
-    Hierarchy.plan(problem, chunks or (1, 1, 1), Order.parse(order))
+    recipe = Setup(order=order, M=precond, precond_dtype=precond_dtype).recipe(grid)
+    Hierarchy.plan(problem, chunks or (1, 1, 1), Order.parse(order), recipe.levels)
     files.check_output(out, force=force, suffixes=files.ARRAYS)
     for file in (spans_file, trace_file):
         files.check_output(file, force=force)
@@ -132,6 +147,7 @@ def command(
             device=place.device,
             kernels=place.kernels,
             order=order,
+            M=recipe,
             precond_dtype=precond_dtype,
             rtol=rtol,
             maxiter=tolerances.maxiter,
