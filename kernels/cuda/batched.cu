@@ -9,13 +9,11 @@
 // front of `wait_for_last_launch` (slices.cuh).
 
 #include "slices.cuh"
+#include "passes.cuh"
 
 #ifndef WIDTH
 #define WIDTH 8
 #endif
-
-#define MATRIX \
-    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
 
 // Few enough registers for BLOCKS blocks to share a multiprocessor, and no fewer: with the 40 to 60 that the compiler takes if
 // nothing is said, x is requested piece by piece, and 8 residuals take 1.6 times as long.
@@ -92,35 +90,13 @@ __device__ __forceinline__ Sums zeros() {
 
 #define EACH_COLUMN _Pragma("unroll") for (int w = 0; w < WIDTH; ++w)
 
-// The slice of this warp in the order of `entries`, or return.
-#define LISTED_SLICE()                                                     \
-    next_may_start();                                                      \
-    const int number = warp_number();                                      \
-    if (number >= count) return;                                           \
-    const int lane = lane_number();                                        \
-    const Entries found = load_entries(entries + number);                  \
-    const long long p = (found.slice + 1) * SLICE + lane;                  \
-    const auto slice = slice_of(found, values, columns, lane);
-
-// The slice of this warp in a part of a color, or return.
-#define OWN_SLICE()                                                        \
-    next_may_start();                                                      \
-    const int number = warp_number();                                      \
-    if (number >= count) return;                                           \
-    const int lane = lane_number();                                        \
-    const int s = first + step * number;                                   \
-    const long long p = (s + 1) * SLICE + lane;                            \
-    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
-
-#define RANGE int first, int step, int count
-
 // y = A_local x; with `partials`, x . y of each slice and column there (WIDTH, slices).
 template <bool WITH_DOT, typename Value>
 __device__ __forceinline__ void multiply(
     const Entries* entries, const Value* values, const int* columns, const real* diagonal, const real* x, real* y,
     double* partials, long long size, int slices, int count
 ) {
-    LISTED_SLICE()
+    LISTED_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums;
@@ -148,9 +124,6 @@ KERNEL spmv_dot(MATRIX, const real* __restrict__ diagonal, const real* x, real* 
 }
 
 // Both with values that are stored as float, as in sweeps.cu: 26 entries (107).
-#define COMPACT \
-    const Entries* __restrict__ entries, const float* __restrict__ values, const int* __restrict__ columns
-
 KERNEL spmv_compact(COMPACT, const real* __restrict__ diagonal, const real* x, real* y, long long size, int count) {
     multiply<false>(entries, values, columns, diagonal, x, y, nullptr, size, 0, count);
 }
@@ -164,7 +137,7 @@ KERNEL spmv_dot_compact(COMPACT, const real* __restrict__ diagonal, const real* 
 KERNEL forward_from_zero(
     MATRIX, const real* __restrict__ diagonal, const real* r, real* x, long long size, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -178,7 +151,7 @@ KERNEL forward_from_zero(
 KERNEL backward_solve(
     MATRIX, const real* __restrict__ diagonal, const real* right, real* x, long long size, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -190,7 +163,7 @@ KERNEL backward_solve(
 
 // x = w - (U x)/d, likewise. w may be x.
 KERNEL backward(MATRIX, const real* __restrict__ diagonal, const real* from, real* x, long long size, RANGE) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -202,7 +175,7 @@ KERNEL backward(MATRIX, const real* __restrict__ diagonal, const real* from, rea
 
 // e = (U x)/d, x -= e: the same with x twice and e (24) for each column.
 KERNEL backward_keep(MATRIX, const real* __restrict__ diagonal, real* x, real* e, long long size, RANGE) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -221,7 +194,7 @@ KERNEL forward_corrected(
     MATRIX, const real* __restrict__ diagonal, const real* r, const real* c, const real* e, real* x, real* kept,
     long long size, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const real d = __ldcs(diagonal + p);
     wait_for_last_launch();
     Sums sums = zeros();
@@ -241,7 +214,7 @@ KERNEL forward_corrected(
 KERNEL restrict_residual(
     MATRIX, const int* __restrict__ coarse_of, const real* e, real* rc, long long size, long long to, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(long long)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
     if (!__any_sync(ALL_LANES, target >= 0)) return;
@@ -252,7 +225,7 @@ KERNEL restrict_residual(
 
 // y = -(U x): 13 entries (106), and x, y (16) for each column.
 KERNEL upper_residual(MATRIX, const real* x, real* y, long long size, int count) {
-    LISTED_SLICE()
+    LISTED_SLICE(long long)
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, slice.upper, slice.width, x, size, lane);
@@ -261,7 +234,7 @@ KERNEL upper_residual(MATRIX, const real* x, real* y, long long size, int count)
 
 // w = r - L x: 13 entries (106), and r, x, w (24) for each column.
 KERNEL lower_residual(MATRIX, const real* r, const real* x, real* out, long long size, int count) {
-    LISTED_SLICE()
+    LISTED_SLICE(long long)
     wait_for_last_launch();
     Sums sums = zeros();
     add(sums, slice, 0, slice.upper, x, size, lane);
@@ -380,18 +353,6 @@ extern "C" __global__ void subtract_halo(
 ) {
     OWN_BOUNDARY()
     if (valid) { EACH_COLUMN r[w * size + p] -= sums.of[w]; }
-}
-
-// The sum over the block's threads, in thread 0, as in sweeps.cu.
-__device__ __forceinline__ double sum_of_block(double value) {
-    __shared__ double of_warp[SLICE];
-    value = warp_sum(value);
-    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
-    __syncthreads();
-    double sum = 0.0;
-    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
-    __syncthreads();
-    return sum;
 }
 
 // q = A_halo h, an item for each boundary row, and dot = x . q in the order of sweeps.cu; q has `rows` items a column, `dot`

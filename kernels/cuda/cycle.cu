@@ -2,28 +2,16 @@
 // in sweeps.cu; bytes are those of a 27-point matrix (8.125 an entry in run slices), a row.
 
 #include "slices.cuh"
-
-#define MATRIX \
-    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
+#include "passes.cuh"
 
 // Blocks of at most WIDEST warps, BLOCKS of them to a multiprocessor: 48 registers a thread, of which none spill. With 12,
 // 30 to 50 bytes a thread did.
 #define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS)
 
-// The slice of this warp in the order of `entries`, or return: all lanes of a warp leave together.
-#define LISTED_SLICE()                                                     \
-    next_may_start();                                                      \
-    const int number = warp_number();                                      \
-    if (number >= count) return;                                           \
-    const int lane = lane_number();                                        \
-    const Entries found = load_entries(entries + number);                  \
-    const int p = (found.slice + 1) * SLICE + lane;                        \
-    const Slice slice = slice_of(found, values, columns, lane);
-
 // y = -(U x), the residual after a forward sweep from zero: 13 entries (106) + x, y (16). Rows do not depend on each
 // other, so `entries` lists the slices plane by plane, as SpMV has them.
 KERNEL(10) upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__ y, int count) {
-    LISTED_SLICE()
+    LISTED_SLICE(int)
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
     __stcs(y + p, -products(slice, ahead, slice.upper, slice.width, x, lane));
@@ -33,7 +21,7 @@ KERNEL(10) upper_residual(MATRIX, const real* __restrict__ x, real* __restrict__
 KERNEL(10) lower_residual(
     MATRIX, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ w, int count
 ) {
-    LISTED_SLICE()
+    LISTED_SLICE(int)
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     wait_for_last_launch();
     const real right = __ldcs(r + p);

@@ -8,21 +8,7 @@
 // Before it waits for the launch before it, a kernel requests what set-up wrote: the slice, d and a few entry columns.
 
 #include "slices.cuh"
-
-// The slice of this warp, or return: all lanes of a warp leave together.
-#define OWN_SLICE()                                                        \
-    next_may_start();                                                      \
-    const int number = warp_number();                                      \
-    if (number >= count) return;                                           \
-    const int lane = lane_number();                                        \
-    const int s = first + step * number;                                   \
-    const int p = (s + 1) * SLICE + lane;                                  \
-    const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
-
-#define MATRIX \
-    const Entries* __restrict__ entries, const real* __restrict__ values, const int* __restrict__ columns
-
-#define RANGE int first, int step, int count
+#include "passes.cuh"
 
 // Blocks of at most WIDEST warps and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
 // memory, and more warps wait better. Bounds are set where they were measured to win (spmv_dot 5 %, sweeps up to 1 %);
@@ -36,13 +22,7 @@ template <bool WITH_DOT, typename Value>
 __device__ __forceinline__ void multiply(
     const Entries* entries, const Value* values, const int* columns, const real* diagonal, const real* x, real* y, double* partials, int count
 ) {
-    next_may_start();
-    const int number = warp_number();
-    if (number >= count) return;
-    const int lane = lane_number();
-    const Entries found = load_entries(entries + number);
-    const int p = (found.slice + 1) * SLICE + lane;
-    const SliceOf<Value> slice = slice_of(found, values, columns, lane);
+    LISTED_SLICE(int)
     wait_for_last_launch();
     const real sum = add_products(__ldcs(diagonal + p) * x[p], slice, 0, slice.width, x, lane);
     __stcs(y + p, sum);
@@ -71,9 +51,6 @@ KERNEL(12) spmv_dot(
 
 // Both with values that are stored as float because that lost nothing (`Backend.compacted`): 26 entries of 4.125 bytes
 // (107) + diagonal, x, y (24) = 131 bytes a row of doubles, and the bits of the kernels above.
-#define COMPACT \
-    const Entries* __restrict__ entries, const float* __restrict__ values, const int* __restrict__ columns
-
 KERNEL(12) spmv_compact(
     COMPACT, const real* __restrict__ diagonal, const real* __restrict__ x, real* __restrict__ y, int count
 ) {
@@ -93,7 +70,7 @@ KERNEL(10) forward_from_zero(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
     real* x, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     wait_for_last_launch();
@@ -106,7 +83,7 @@ KERNEL(10) forward_from_zero(
 KERNEL(10) backward(
     MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -121,7 +98,7 @@ KERNEL(10) backward_keep(
     MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
     RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -138,7 +115,7 @@ KERNEL(10) forward_corrected(
     const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
     real* __restrict__ w, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(int)
     const Ahead ahead = request(slice, 0, slice.upper, lane);
     Ahead behind;
     if constexpr (STAGING) behind = request(slice, slice.coarse, slice.width, lane, ahead.count);
@@ -270,7 +247,7 @@ extern "C" __global__ void restrict_residual(
     MATRIX, const int* __restrict__ coarse_of, const real* __restrict__ e,
     real* __restrict__ rc, RANGE
 ) {
-    OWN_SLICE()
+    OWN_SLICE(int)
     const int target = __ldg(coarse_of + p);
     wait_for_last_launch();
     if (!__any_sync(ALL_LANES, target >= 0)) return;
@@ -332,18 +309,6 @@ extern "C" __global__ void spmv_halo(
     const real old = own.valid ? y[own.p] : real(0);
     const real sum = row_times_halo(own, h, lane);
     if (own.valid) y[own.p] = old + sum;
-}
-
-// The sum over the block's threads, in thread 0, by a fixed tree.
-__device__ __forceinline__ double sum_of_block(double value) {
-    __shared__ double of_warp[SLICE];
-    value = warp_sum(value);
-    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
-    __syncthreads();
-    double sum = 0.0;
-    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
-    __syncthreads();
-    return sum;
 }
 
 // q = A_halo h: what a boundary row adds or subtracts once the work inside the chunk is done. Beside that work, so it is

@@ -89,7 +89,7 @@ class Host:
 
     def __init__(self, folder: Any, width: int) -> None:
         self.width = width
-        options, sources = ("-O1", "-ffp-contract=off", f"-DWIDTH={width}"), ("batched.cu", "slices.cuh")
+        options, sources = ("-O1", "-ffp-contract=off", f"-DWIDTH={width}"), ("batched.cu", "slices.cuh", "passes.cuh")
         self._launch = compiled(folder, HOST, *options, sources=sources, edited=without_assembly).launch
 
     def __call__(self, name: str, warps: int, arrays: tuple[Any, ...], *sizes: int) -> None:
