@@ -141,9 +141,14 @@ class _Coarsening:
         self.levels[0].rough = not rows.constant and is_rough(engine, rows.offsets, self._weights)
 
     @property
+    def _depth(self) -> int:
+        """The last level's number."""
+        return len(self.levels) - 1
+
+    @property
     def _where(self) -> dict[str, Any]:
         """What all makers of the last level are told of it."""
-        return {"depth": len(self.levels) - 1, "partition": self._partition, "offsets": self._offsets}
+        return {"depth": self._depth, "partition": self._partition, "offsets": self._offsets}
 
     def _add(self, raised: PerChunk | None = None) -> None:
         """The level of the rows that are there; `raised` as in `Rows`, of the finest one."""
@@ -162,12 +167,12 @@ class _Coarsening:
         if alone and self._partition.domain.points <= self._engine.dense_rows:
             invert = MakeInverse(singular=self._singular, **self._where)
             made = self._view.per_chunk(invert, self._layout, self._weights)
-            level.inverse = made.at(self._where["depth"])
+            level.inverse = made.at(self._depth)
             return True
         if self._by_couplings(alone):
             make = algebraic.MakeAlgebraic(last=self._engine.dense_rows, singular=self._singular, **self._where)
             made = self._view.per_chunk(make, self._layout, self._weights)
-            rest = _algebraic(self._engine, self._view, level, self._where["depth"], made)
+            rest = _algebraic(self._engine, self._view, level, self._depth, made)
             self.levels += rest
             self._pores = False
             return bool(rest)
@@ -182,7 +187,7 @@ class _Coarsening:
 
     def descend(self) -> None:
         """The way down from the last level, and the level there."""
-        level, depth, view = self.levels[-1], self._where["depth"], self._view
+        level, depth, view = self.levels[-1], self._depth, self._view
         below = self._below()
         level.star = bool(self._stencil) and knows_way(self._engine, self._partition, below, *self._stencil)
         descent = self._star_descent(below) if level.star else self._stored_descent(below)
@@ -206,16 +211,14 @@ class _Coarsening:
         return Coarse.of(partition, factors, early=self.levels[0].rough or self._pores)
 
     def _star_descent(self, below: Coarse) -> PerChunk:
-        return self._view.per_chunk(MakeStarDescent(coarse=below), *self._stencil).at(self._where["depth"])
+        return self._view.per_chunk(MakeStarDescent(coarse=below), *self._stencil).at(self._depth)
 
     def _stored_descent(self, below: Coarse) -> PerChunk:
         around = self._weights
         if not self._constant:
             around = surrounded_rows(self._engine, self._partition, around, len(self._offsets))
         del self._weights
-        return self._view.per_chunk(MakeDescent(coarse=below, **self._where), self._layout, around).at(
-            self._where["depth"]
-        )
+        return self._view.per_chunk(MakeDescent(coarse=below, **self._where), self._layout, around).at(self._depth)
 
     def _gather(self, level: Level, below: Coarse) -> None:
         """The next level lives whole on every owner."""
