@@ -68,7 +68,6 @@ class Session:
         self.spec = self._planned(problem)
         self.given = problem
         check_memory(self.spec, self.runtime)
-        claim(self, self.runtime)
         self.solving: Container | None = None
         self._lock = threading.Lock()
         self._losses, self._fresh = 0, True
@@ -249,7 +248,8 @@ class Session:
         return SolveSpec(hierarchy=hierarchy, preconditioner=self.recipe, precond_dtype=self._precond_dtype)
 
     def _launch(self) -> None:
-        """Start the program; when a worker is lost meanwhile, on those that are left."""
+        """Claim the GPUs and start the program; when a worker is lost meanwhile, on those that are left."""
+        claim(self, self.runtime)
         try:
             self.columns = 0
             self._job = self.runtime.launch(Solve, self.spec, self.partition, self.problem.offsets)
@@ -274,7 +274,6 @@ class Session:
             self._replace(self.spec, self.given)
         except ClusterError:  # what one worker refuses ends the program of all, and so does memory that runs out
             self.close()
-            claim(self, self.runtime)
             self._launch()
         except BaseException:
             self.close()
@@ -288,7 +287,6 @@ class Session:
             raise error
         self.runtime = without_the_lost(self.runtime, error)
         let_go(error)
-        claim(self, self.runtime)
         self._launch()
 
     def _load_coefficients(self, problem: Problem) -> None:
