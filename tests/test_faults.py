@@ -222,11 +222,19 @@ def test_a_worker_that_hangs_is_left_behind(engine: Any, truth: Any, request: py
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("noticed", [False, True])
 def test_a_scheduler_that_is_killed_is_one_error_and_the_workers_end(
-    engine: Any, tmp_path: Path, request: pytest.FixtureRequest
+    noticed: bool, engine: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    """While the solve waits for an answer, or before it asks: Dask then tries for half a minute to connect anew."""
     with scheduler_and_workers(tmp_path, 2) as (client, processes):
-        watch = Watch(5, processes[0].kill)
+
+        def fault() -> None:
+            processes[0].kill()
+            while noticed and client.status == "running":
+                time.sleep(0.01)
+
+        watch = Watch(5, fault)
         with pytest.raises(ClusterError) as info:
             solve(client, engine, watch)
         silence = watch.silence()

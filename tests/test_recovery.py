@@ -37,17 +37,11 @@ def truth() -> Any:
     return dsolver.solve(PROBLEM, B, rtol=1e-11, M=None).x
 
 
-@pytest.fixture(scope="module")
-def breaking() -> Iterator[Client]:
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """Of three workers, each a process, for one test: whoever is killed need not be replaced for the next."""
     with breakable(3) as made:
         yield made
-
-
-@pytest.fixture
-def client(breaking: Client) -> Client:
-    """Of three workers, each a process; a nanny has brought another one for each that an earlier test has killed."""
-    breaking.wait_for_workers(3, timeout=60)
-    return breaking
 
 
 def left(client: Client) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 import uuid
@@ -18,6 +19,7 @@ from distributed.protocol import pickle
 from dsolver.engines import ranks
 from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
+from dsolver.engines.contact import answer
 from dsolver.engines.job import Job
 from dsolver.engines.links import TOKEN_BYTES
 from dsolver.engines.pulse import DEAF, Pulses, pulse
@@ -234,7 +236,9 @@ class GangJob(Job):
         """The workers of this job that the scheduler knows."""
         scheduler: Any = self._client.scheduler
         with _answered():
-            present: Mapping[str, int] = await asyncio.wait_for(scheduler.ncores(workers=list(self._workers)), ANSWER)
+            present: Mapping[str, int] = await answer(
+                self._client, scheduler.ncores(workers=list(self._workers)), ANSWER
+            )
         return present
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -297,7 +301,13 @@ class GangJob(Job):
                 self._direct = self._client.sync(self._reaches, workers[0])
             direct = self._direct
         with _answered():
-            return self._client.scatter(data, workers=list(workers), direct=direct, hash=False, timeout=ANSWER)
+            return self._client.sync(self._scattered, data, list(workers), direct)
+
+    async def _scattered(self, data: dict[str, Any], workers: list[str], direct: bool) -> Any:
+        sending = self._client.scatter(
+            data, workers=workers, direct=direct, hash=False, timeout=ANSWER, asynchronous=True
+        )
+        return await answer(self._client, sending, math.inf)  # gigabytes, over any network
 
     async def _reaches(self, worker: str) -> bool:
         if self._client.direct_to_workers is not None:
@@ -313,7 +323,7 @@ class GangJob(Job):
         where = {key: w for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
         sizes = {key: size for blocks in placed for key, size in blocks.values()}
         with _answered():
-            futures = await adopted(self._client, where, sizes)
+            futures = await answer(self._client, adopted(self._client, where, sizes), ANSWER)
         return {number: futures[key] for blocks in placed for number, (key, _) in blocks.items()}
 
 

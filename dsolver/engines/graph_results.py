@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic, sleep
@@ -13,6 +14,7 @@ from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
 from dsolver.engines.adoption import adopted
+from dsolver.engines.contact import answer
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
 from dsolver.engines.pulse import DEAF, Pulses, pulse
@@ -81,7 +83,7 @@ class Results:
         else:
             # A copy, because workers in this process would get the caller's own array and read it later.
             try:
-                (future,) = self._client.scatter([block.copy()], workers=[self.owners[chunk]], hash=False)
+                (future,) = self._client.sync(self._scattered, [block.copy()], [self.owners[chunk]])
             except (KeyError, OSError) as error:
                 self._check_owners()
                 raise ClusterError(f"the cluster takes no data: {type(error).__name__}: {error}") from error
@@ -217,6 +219,10 @@ class Results:
         self.close()
         raise WorkerLostError(f"{_list('worker', lost)} {how} with {_list('chunk', chunks)}: start the solve again")
 
+    async def _scattered(self, data: list[Any], workers: list[str]) -> Any:
+        sending = self._client.scatter(data, workers=workers, hash=False, asynchronous=True)
+        return await answer(self._client, sending, math.inf)  # gigabytes, over any network
+
     async def _silent(self) -> list[str]:
         return self._pulses.silent()
 
@@ -230,10 +236,10 @@ class Results:
         """Ask the cluster something that it answers at once."""
 
         async def ask() -> Any:
-            return await function(*arguments, **named)
+            return await answer(self._client, function(*arguments, **named), PATIENCE)
 
         try:
-            return self._client.sync(ask, callback_timeout=PATIENCE)
+            return self._client.sync(ask)
         except OSError as error:  # also a TimeoutError and a closed connection
             raise ClusterError(f"the cluster does not answer: {type(error).__name__}: {error}") from error
 

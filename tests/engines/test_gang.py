@@ -38,8 +38,9 @@ from dsolver.runtime import connect
 from tests.clusters import cluster
 
 Triple = tuple[int, int, int]
-SOON = 10.0
-"""Seconds within which a failure has to reach the client and its ranks to be gone."""
+SOON = 30.0
+"""Seconds within which a failure has to reach the client and its ranks to be gone, also where four suites share two
+cores. Without what is tested here they would wait for `gang.TIMEOUT`, two minutes, or for ever."""
 
 
 # -- programs; workers in processes of their own import them from this module -----------------------------------------
@@ -127,7 +128,7 @@ def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[subprocess.
         for process in started:
             stack.callback(process.kill)
         client = stack.enter_context(Client(made))
-        client.wait_for_workers(count, timeout=30)
+        client.wait_for_workers(count, timeout=60)
         yield client, started
 
 
@@ -308,7 +309,7 @@ def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again() 
             try:
                 with pytest.raises(WorkerLostError, match=f"{address} has not answered"):
                     call.result(60)
-                assert time.monotonic() - began < 30.0
+                assert time.monotonic() - began < SOON
                 with pytest.raises(ClusterError, match=f"worker {address} does not answer"):
                     connect(client, device="cpu")
             finally:
@@ -485,7 +486,7 @@ def test_an_interrupt_ends_the_superstep(two: Client, chunks: Triple) -> None:
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             job.call("spin")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < SOON
     assert_nothing_remains(two)
     assert_solves(two)
 

@@ -129,7 +129,7 @@ def test_a_silent_stranger_and_a_wrong_token_hold_up_nobody(spoken: Encryption |
     strangers[3].close()
     began = time.monotonic()
     on_each([mesh, other], lambda m: m.connect([mesh.address, other.address], TOKEN))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert mesh.peers == (1,)
     for stranger in strangers[:3]:
         stranger.settimeout(2)
@@ -269,7 +269,7 @@ def test_a_rank_that_does_not_answer_a_handshake_does_not_hold_up_an_abort(tls: 
         began = time.monotonic()
         with pytest.raises(PeerError, match="the user left"):
             mesh.connect([silent.getsockname()[:2], mesh.address], TOKEN)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     mesh.close()
 
 
@@ -311,7 +311,7 @@ def test_an_abort_behind_a_frame_that_nobody_takes_does_not_hang(meshes: Meshes)
         a.abort("no more")
         with pytest.raises(PeerError, match="no more"):
             sent([sending])
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10
         with pytest.raises(PeerError, match="lost rank 0"):
             b.receive(0, [view(np.empty(4_000_000))])
 
@@ -322,7 +322,7 @@ def test_an_abort_ends_the_waiting_for_connections() -> None:
     began = time.monotonic()
     with pytest.raises(PeerError, match="the user left"):
         mesh.connect([mesh.address, ("", 0)], TOKEN)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     mesh.close()
 
 
@@ -332,7 +332,7 @@ def test_a_peer_that_closes_is_noticed_at_once(meshes: Meshes) -> None:
         began = time.monotonic()
         with pytest.raises(PeerError, match="rank 1 lost rank 0"):
             b.receive(0, [view(np.empty(1))])
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
 
 
 def test_silence_beyond_the_timeout_raises(meshes: Meshes) -> None:

@@ -211,4 +211,4 @@ def test_a_rank_that_never_comes_is_given_up() -> None:
         began = time.monotonic()
         with pytest.raises(PeerError, match="heard nothing of rank 1"):
             a.gather(np.zeros(2), np.zeros(2))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
