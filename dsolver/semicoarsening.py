@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -18,6 +19,9 @@ STRONG: Final = 0.5
 def factors_of(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> Triple:
     """How much each axis is coarsened: by 2, or 1 where rows are coupled weakly along it; the same on every rank.
 
+    At least one axis of several points is: the strongest, or all where rows are hardly coupled at all. Far down in a
+    porous medium what is left of couplings may even have the other sign, which makes no axis better than another.
+
     Args:
         engine: of the chunks, in float64.
         partition: the chunks.
@@ -27,7 +31,8 @@ def factors_of(engine: Engine, partition: Partition, offsets: Offsets, weights: 
     sums = engine.per_chunk(MakeCouplings(offsets=offsets), weights)
     found = totals(engine, *(sums.at(axis) for axis in range(3)))
     strongest = max((s for s, n in zip(found, partition.grid, strict=True) if n > 1), default=0.0)
-    x, y, z = (2 if n > 1 and not s < STRONG * strongest else 1 for s, n in zip(found, partition.grid, strict=True))
+    weak = STRONG * strongest if strongest > 0.0 else -math.inf
+    x, y, z = (2 if n > 1 and not s < weak else 1 for s, n in zip(found, partition.grid, strict=True))
     return x, y, z
 
 
