@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import dsolver
-from dsolver import Problem, problems
+from dsolver import Problem, algebraic, problems
 from dsolver.preconditioners import Multigrid
 
 BLOCK = 8
@@ -90,7 +90,12 @@ def main() -> None:
     options.add_argument("--b", default="rough", choices=("rough", "smooth"))
     options.add_argument("--x0", choices=("fmg",), help="the first guess; zero by default")
     options.add_argument("--rtol", type=float, default=1e-9)
+    options.add_argument(
+        "--lattice", action="store_true", help="media with pores, too, are coarsened along the lattice"
+    )
     arguments = options.parse_args()
+    if arguments.lattice:
+        algebraic.PORES.update(dict.fromkeys(algebraic.PORES, algebraic.Reach(ends=1.0, rows=0)))
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
     for name in arguments.rows:
         for size in arguments.sizes:

@@ -30,15 +30,33 @@ from dsolver.totals import totals
 BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
 blocks of one cell have a third to a half, of two to four cells more than a quarter, white noise a fifth."""
-PORES: Final = 0.2
-"""Part of the points at which a line of them ends, from where on the lattice says little: lines of 10 points.
-Where a tenth of the cells is masked at random it is a fifth, where a half is, two thirds."""
 MOST_ROWS: Final = 64**3
-"""Rows of the first level at most: its coarse points are chosen on the host, in 0.7 s of one core."""
+"""Rows at most of the first level that is coarsened so, in less than a second of one core of the host."""
 WIDEST: Final = 1000
 """Entries of a row at most; slices of the GPU count to 1023."""
 SAFETY: Final = 1.1
 """What the largest eigenvalue that a few steps have found is multiplied by."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Which media with pores are coarsened by couplings: those that take less time so than on the lattice.
+
+    Attributes:
+        ends: part of the points at which a line of them ends, beside those at the faces of the grid, at least. Where a
+            tenth of the cells is masked at random it is a sixth, where a half is, two thirds.
+        rows: of the finest level at most, all chunks' copies together: every owner makes the coarser levels whole, at
+            600 bytes a row, where on the lattice owners share the work. `MOST_ROWS` are never too many.
+    """
+
+    ends: float
+    rows: int
+
+
+_OF_CPUS: Final = Reach(ends=0.12, rows=2 * 128**3)
+PORES: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=64**3)}
+"""By the name of the backend. On GPUs, where everything but the choice of coarse points is fast, set-up weighs more."""
 
 
 @final
@@ -93,7 +111,16 @@ def has_pores(engine: Engine, partition: Partition, offsets: Offsets, weights: P
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
     """
-    return partition.domain.points <= MOST_ROWS and ending(engine, offsets, weights) > PORES
+    reach = PORES[engine.kernels]
+    if partition.domain.points > max(MOST_ROWS, reach.rows // len(partition)):
+        return False
+    return ending(engine, offsets, weights) - _at_faces(partition) > reach.ends
+
+
+def _at_faces(partition: Partition) -> float:
+    """The part of the points at which a line ends where all cells are there: two of each line that is not closed."""
+    each = [0.0 if p else 2.0 / n for n, p in zip(partition.grid, partition.periodic, strict=True) if n > 1]
+    return sum(each) / len(each) if each else 0.0
 
 
 def count_of(engine: Engine, made: PerChunk) -> int:

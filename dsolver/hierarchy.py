@@ -17,6 +17,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.gathering import Gathering, gathered_rows
 from dsolver.gridlevels import MakeInverse, MakeLayout, MakeLevel, RaisedRows, raised_level
 from dsolver.grids import Coarse, partition_of
+from dsolver.kernels import DENSE_ROWS
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.roughness import is_rough
 from dsolver.semicoarsening import factors_of
@@ -164,13 +165,14 @@ class _Coarsening:
     def ended(self) -> bool:
         """Whether the last level is the coarsest: one that can be inverted, or whose rest needs no lattice."""
         level, alone = self.levels[-1], len(self._partition) == 1
-        if alone and self._partition.domain.points <= self._engine.dense_rows:
+        if alone and self._partition.domain.points <= DENSE_ROWS[self._engine.kernels]:
             invert = MakeInverse(singular=self._singular, **self._where)
             made = self._view.per_chunk(invert, self._layout, self._weights)
             level.inverse = made.at(self._depth)
             return True
         if self._by_couplings(alone):
-            make = algebraic.MakeAlgebraic(last=self._engine.dense_rows, singular=self._singular, **self._where)
+            last = DENSE_ROWS[self._engine.kernels]
+            make = algebraic.MakeAlgebraic(last=last, singular=self._singular, **self._where)
             made = self._view.per_chunk(make, self._layout, self._weights)
             rest = _algebraic(self._engine, self._view, level, self._depth, made)
             self.levels += rest
@@ -205,10 +207,10 @@ class _Coarsening:
 
         Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
         """
-        first, partition = len(self.levels) == 1, self._partition
-        stays = self._pores and first
-        factors = (1, 1, 1) if stays else factors_of(self._engine, partition, self._offsets, self._weights)
-        return Coarse.of(partition, factors, early=self.levels[0].rough or self._pores)
+        if self._pores and len(self.levels) == 1:
+            return Coarse.same(self._partition)
+        factors = factors_of(self._engine, self._partition, self._offsets, self._weights)
+        return Coarse.of(self._partition, factors, early=self.levels[0].rough)
 
     def _star_descent(self, below: Coarse) -> PerChunk:
         return self._view.per_chunk(MakeStarDescent(coarse=below), *self._stencil).at(self._depth)

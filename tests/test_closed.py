@@ -20,7 +20,7 @@ from dsolver.errors import InconsistentWarning
 from dsolver.kernels import load
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
-from dsolver.partition import Triple
+from dsolver.partition import STAR_OFFSETS, Partition, Triple
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import diffusion
 from dsolver.programs import Solve, SolveSpec
@@ -63,7 +63,7 @@ class Regions:
 def coarsening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How levels are made coarser: media with pores by couplings, if they are small enough."""
     if request.param == "lattice":
-        monkeypatch.setattr(algebraic, "PORES", 1.0)
+        monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=1.0, rows=0))
     return str(request.param)
 
 
@@ -101,6 +101,46 @@ def test_pores_are_coarsened_by_couplings(solid: float, most: int, chunks: Tripl
     assert solve(diffusion(mask.shape, mask=mask, bc=THROUGH, chunks=chunks), f).iterations <= most
 
 
+def test_larger_pores_are_coarsened_by_couplings_where_owners_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every owner makes the levels whole, so that more chunks leave less room for each."""
+    monkeypatch.setattr(algebraic, "MOST_ROWS", 0)
+    monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=0.12, rows=4 * 40**3))
+    mask = porous((40, 40, 40), 0.45)
+    f = Regions(mask, THROUGH).balanced(noise(mask))
+    cuts: list[Triple] = [(1, 1, 1), (2, 2, 1), (5, 1, 1)]
+    found = [solve(diffusion(mask.shape, mask=mask, bc=THROUGH, chunks=cut), f).iterations for cut in cuts]
+    assert max(found[:2]) <= 16
+    assert found[2] >= 60
+
+
+def seen_as_pores(mask: Mask, periodic: tuple[bool, bool, bool]) -> bool:
+    """What set-up says of κ = 1 in the cells that are not masked."""
+    weights = np.zeros((len(STAR_OFFSETS), *mask.shape[::-1]))
+    for row, offset in zip(weights, STAR_OFFSETS, strict=True):
+        beside = mask
+        for axis, step in enumerate(offset):
+            beside = np.roll(beside, -step, axis)
+            if step and not periodic[axis]:
+                beside[(slice(None),) * axis + (-1 if step > 0 else 0,)] = True
+        row[:] = np.where(mask | beside, 0.0, -1.0).T
+    weights[STAR_OFFSETS.index((0, 0, 0))] = 6.0
+    partition = Partition(mask.shape, (1, 1, 1), periodic)
+    engine = EagerEngine(partition, load("cpu"))
+    made = engine.per_chunk(lambda backend, _: backend.asarray(weights.reshape(-1)))
+    return algebraic.has_pores(engine, partition, STAR_OFFSETS, made)
+
+
+@pytest.mark.parametrize("periodic", [(False, False, False), (True, False, False), (True, True, True)])
+@pytest.mark.parametrize("grid", [(12, 9, 10), (40, 3, 40), (48, 1, 48)])
+def test_faces_of_the_grid_are_no_pores(grid: Triple, periodic: tuple[bool, bool, bool]) -> None:
+    """Lines end there, too, short ones most often; and at an obstacle."""
+    assert not seen_as_pores(np.zeros(grid, dtype=bool), periodic)
+    obstacle = np.zeros(grid, dtype=bool)
+    obstacle[: grid[0] // 4, :, : grid[2] // 4] = True
+    assert not seen_as_pores(obstacle, periodic)
+    assert seen_as_pores(porous(grid, 0.3), periodic)
+
+
 @pytest.mark.usefixtures("coarsening")
 def test_pockets_cost_no_iterations() -> None:
     """A medium's iterations are those of the same without its pockets."""
@@ -122,6 +162,7 @@ def test_levels_that_are_hardly_coupled_get_smaller_all_the_same(seed: int, monk
     """Far down on the lattice what is left of couplings may have the other sign: no axis seemed worth coarsening, and
     set-up never ended. At 68³, 45 % solid, that happened at 8³, which is more than is inverted."""
     monkeypatch.setattr(algebraic, "MOST_ROWS", 0)
+    monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=1.0, rows=0))
     monkeypatch.setitem(kernels.DENSE_ROWS, "cpu", 4)
     mask = porous((20, 20, 20), 0.45, seed)
     f = Regions(mask, THROUGH).balanced(noise(mask))

@@ -99,8 +99,8 @@ class Engine(ABC):
 
     @property
     @abstractmethod
-    def dense_rows(self) -> int:
-        """Rows of a matrix whose inverse the kernels may store, at most: see `dsolver.kernels.DENSE_ROWS`."""
+    def kernels(self) -> str:
+        """The name of the backend whose kernels it runs: see `dsolver.kernels.load`."""
 
     def batched(self, width: int) -> BatchedEngine | None:
         """This engine, with kernels on vectors of so many columns; None if it has none.

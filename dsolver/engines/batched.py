@@ -48,8 +48,8 @@ class EagerBatch(BatchedEngine):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     @property
-    def dense_rows(self) -> int:
-        return self._engine.dense_rows
+    def kernels(self) -> str:
+        return self._engine.kernels
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
         return self._engine.per_chunk(make, *operands)

@@ -24,7 +24,7 @@ from dsolver.engines.eager_handles import (
 )
 from dsolver.engines.stopwatch import OFF, HostStopwatch, Stopwatch, Told
 from dsolver.engines.transport import Alone, Transport
-from dsolver.kernels import DENSE_ROWS, Backend
+from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition, Triple
@@ -92,8 +92,8 @@ class EagerEngine(Engine):
         return view
 
     @property
-    def dense_rows(self) -> int:
-        return DENSE_ROWS[self.backend.name]
+    def kernels(self) -> str:
+        return self.backend.name
 
     def batched(self, width: int) -> BatchedEngine:
         return EagerBatch(self, width)

@@ -53,7 +53,6 @@ from dsolver.engines.graph_tasks import (
     run_kernel,
     unload_block,
 )
-from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition, Triple
@@ -179,8 +178,8 @@ class GraphEngine(Engine):
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
     @property
-    def dense_rows(self) -> int:
-        return DENSE_ROWS[self._kernels]
+    def kernels(self) -> str:
+        return self._kernels
 
     @property
     def hosts(self) -> Sequence[int]:
