@@ -2,8 +2,8 @@
 
 Closed regions touch no boundary and have no σ that would fix the constant in them.
 
-Every cell begins with a label of its own and takes the smallest of those that it is coupled to, inside the chunk as
-often as it takes, then across chunks by exchanges, until nothing changes.
+Every cell begins with a label of its own and takes the smallest of those that it hangs together with inside its chunk,
+then across chunks by exchanges, until nothing changes.
 """
 
 from __future__ import annotations
@@ -29,30 +29,34 @@ LABELS: Final = "labels"
 @final
 @dataclass(frozen=True, kw_only=True)
 class FirstLabels:
-    """The labels to begin with: the cell's row in the whole grid plus one, unless it is grounded or left out."""
+    """Labels after all cells of a chunk have looked at each other.
+
+    They begin with the cell's row in the whole grid plus one, unless it is grounded or left out.
+    """
 
     rule: CellRule
 
-    def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
+    def __call__(self, backend: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
         xp = patch.xp
         labels = xp.where(self.rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
         solid = self.rule.solid(patch)
-        return (labels if solid is None else xp.where(solid, SOLID, labels)).T
+        labels = labels if solid is None else xp.where(solid, SOLID, labels)
+        return backend.least_of_connected(labels, [self.rule.linked(patch, axis) for axis in range(3)]).T
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Labels after all cells of a chunk have looked at each other and at the cells around them."""
+    """Labels after all cells of a chunk have looked at the cells around them, and at each other."""
 
     rule: CellRule
 
-    def __call__(self, _: Backend, number: int, patch: Patch) -> Any:
+    def __call__(self, backend: Backend, number: int, patch: Patch) -> Any:
         """A block (nx, ny, nz)."""
         xp = patch.xp
-        labels = patch.own[LABELS]
-        around = patch.padded(LABELS, SOLID)
+        before = patch.own[LABELS]
+        labels, around = before.copy(), patch.padded(LABELS, SOLID)
         linked = [self.rule.linked(patch, axis) for axis in range(3)]
         for axis in range(3):
             for side in (0, 1):
@@ -60,12 +64,9 @@ class Spread:
                 here = labels[end]
                 beyond = around[layer(axis, side, slice(1, -1))]
                 here[...] = xp.where(linked[axis][end], xp.minimum(here, beyond), here)
-        while True:
-            before = labels.copy()
-            for axis in range(3):
-                _sweep(xp, labels, linked[axis], 2 - axis)
-            if bool((labels == before).all()):
-                return labels.T
+        if bool((labels == before).all()):
+            return labels.T
+        return backend.least_of_connected(labels, linked).T
 
 
 @final
@@ -98,7 +99,7 @@ def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Fiel
     labels, work = coefficients.field(), coefficients.field()
     coefficients.fill(labels, coefficients.per_chunk(FirstLabels(rule=rule)))
     alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
-    while _changed(engine, coefficients, rule, labels, work) and not alone:
+    while not alone and _changed(engine, coefficients, rule, labels, work):
         pass
     return labels
 
@@ -126,12 +127,3 @@ def rows(patch: Patch) -> Any:
         patch.xp.arange(low, high, dtype=np.float64) for low, high in zip(patch.box.lo, patch.box.hi, strict=True)
     )
     return x[None, None, :] + nx * (y[None, :, None] + ny * z[:, None, None])
-
-
-def _sweep(xp: Any, labels: Any, linked: Any, along: int) -> None:
-    """Carry small labels along an array axis, there and back."""
-    cells, faces = xp.moveaxis(labels, along, 0), xp.moveaxis(linked, along, 0)
-    count = len(cells)
-    for here, there in [*((i, i - 1) for i in range(1, count)), *((i, i + 1) for i in range(count - 2, -1, -1))]:
-        smaller = xp.minimum(cells[here], cells[there])
-        cells[here] = xp.where(faces[max(here, there)], smaller, cells[here])
