@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
-from dsolver.engines.base import BatchedEngine, Field, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.base import BatchedEngine, Engine, Field, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.eager_handles import EagerField, EagerHalo, EagerParts, EagerPerChunk, EagerScalar, items_of
+from dsolver.engines.transport import Transport
+from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, Kernel
 from dsolver.partition import Triple
-
-if TYPE_CHECKING:
-    from dsolver.engines.eager import EagerEngine
 
 
 @final
@@ -25,13 +24,19 @@ class EagerBatch(BatchedEngine):
 
     Args:
         engine: that it is a view of.
+        backend: the engine's kernels.
+        owned: the chunks of this process.
+        transport: how the engine reaches the owners of the others.
         width: number of columns.
     """
 
-    def __init__(self, engine: EagerEngine, width: int) -> None:
+    def __init__(
+        self, engine: Engine, *, backend: Backend, owned: Sequence[int], transport: Transport, width: int
+    ) -> None:
         self.partition = engine.partition
-        self._engine, self._width = engine, width
-        self._kernels = engine.backend.batched(width)
+        self._engine, self._backend, self._owned, self._transport = engine, backend, owned, transport
+        self._width = width
+        self._kernels = backend.batched(width)
 
     @property
     def width(self) -> int:
@@ -51,44 +56,43 @@ class EagerBatch(BatchedEngine):
     def kernels(self) -> str:
         return self._engine.kernels
 
-    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
         return self._engine.per_chunk(make, *operands)
 
     def field(self, layout: PerChunk) -> EagerField:
         assert isinstance(layout, EagerPerChunk)
-        zeros, sizes = self._engine.backend.zeros, {n: layout.items[n].size for n in self._engine.owned}
+        zeros, sizes = self._backend.zeros, {n: layout.items[n].size for n in self._owned}
         items = {number: zeros(self._width * size).reshape(self._width, size) for number, size in sizes.items()}
         return EagerField(items, layout.level)
 
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> EagerHalo:
         assert isinstance(plan, EagerPerChunk)
-        backend = self._engine.backend
-        plans = {number: found.widened(self._width, backend.xp) for number, found in plan.items.items()}
-        return EagerHalo(plans, self._engine.transport.channel(plans, backend), plan.level)
+        plans = {number: found.widened(self._width, self._backend.xp) for number, found in plan.items.items()}
+        return EagerHalo(plans, self._transport.channel(plans, self._backend), plan.level)
 
     def parts(self) -> EagerParts:
-        sums, engine = self._engine.backend.sums, self._engine
-        alone = len(engine.owned) == len(self.partition)
+        sums = self._backend.sums
+        alone = len(self._owned) == len(self.partition)
         count = len(self.partition)
         own = sums(self._width * count).reshape(self._width, count)
         everyone = own if alone else sums(own.size).reshape(own.shape)
         # The only chunk of a small grid is the first, whatever the number of its host.
-        return EagerParts(own, everyone, {number: number if count > 1 else 0 for number in engine.owned})
+        return EagerParts(own, everyone, {number: number if count > 1 else 0 for number in self._owned})
 
     def scalar(self, value: float) -> EagerScalar:
-        return EagerScalar(self._engine.backend.asarray([[value]] * self._width))
+        return EagerScalar(self._backend.asarray([[value]] * self._width))
 
-    def lowered(self, dtype: str) -> EagerBatch:
-        return EagerBatch(self._engine.lowered(dtype), self._width)
+    def lowered(self, dtype: str) -> BatchedEngine:
+        return self._as_wide(self._engine.lowered(dtype))
 
     @property
     def hosts(self) -> Sequence[int]:
         return self._engine.hosts
 
-    def alone(self, grid: Triple) -> EagerBatch:
-        return EagerBatch(self._engine.alone(grid), self._width)
+    def alone(self, grid: Triple) -> BatchedEngine:
+        return self._as_wide(self._engine.alone(grid))
 
-    def shared(self, x: Field) -> EagerField:
+    def shared(self, x: Field) -> Field:
         return self._engine.shared(x)
 
     # -- operations --------------------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ class EagerBatch(BatchedEngine):
     def run(self, kernel: Kernel, *operands: Operand) -> None:
         call = self._kernels.kernel(kernel.name)
         columns = [self._seen(operand) for operand in operands]
-        for number in self._engine.owned:
+        for number in self._owned:
             call(*(c[number] if isinstance(c, dict) else c for c in columns))
 
     def exchange(self, x: Field, halo: Any) -> None:
@@ -127,16 +131,21 @@ class EagerBatch(BatchedEngine):
         return self._engine.repeat(step, times, self._apart(watch), measured=measured)
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
-        on_device = {number: self._engine.backend.asarray(blocks[number]) for number in self._engine.owned}
+        on_device = {number: self._backend.asarray(blocks[number]) for number in self._owned}
         self.run(LOAD, layout, EagerPerChunk(on_device), out)
 
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
         columns = [self._engine.unload(self.column(x, number), layout) for number in range(self._width)]
-        xp = self._engine.backend.xp
-        return {chunk: xp.stack([column[chunk] for column in columns]) for chunk in self._engine.owned}
+        xp = self._backend.xp
+        return {chunk: xp.stack([column[chunk] for column in columns]) for chunk in self._owned}
 
     def scope(self) -> AbstractContextManager[Any]:
         return self._engine.scope()
+
+    def _as_wide(self, engine: Engine) -> BatchedEngine:
+        made = engine.batched(self._width)
+        assert made is not None
+        return made
 
     def _apart(self, scalars: Sequence[Scalar]) -> list[Scalar]:
         return [self.column_of(scalar, number) for scalar in scalars for number in range(self._width)]

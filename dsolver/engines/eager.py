@@ -96,7 +96,7 @@ class EagerEngine(Engine):
         return self.backend.name
 
     def batched(self, width: int) -> BatchedEngine:
-        return EagerBatch(self, width)
+        return EagerBatch(self, backend=self.backend, owned=self.owned, transport=self.transport, width=width)
 
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
