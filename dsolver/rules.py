@@ -5,6 +5,7 @@ Arrays here have the axes z, y, x, so that raveled they are in lattice order.
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,12 +192,19 @@ def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, sli
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:
-    """What a function of x, y, z returns at points, in its own dtype, broadcast to a shape.
+    """What a user's function of x, y, z returns at points, in its own dtype, broadcast to a shape.
 
     Raises:
-        InputError: it does not broadcast to that; `what` is for the message.
+        InputError: it raises, or does not return real numbers that broadcast to that; `what` is for the message.
     """
-    values = xp.asarray(function(*points))
+    try:
+        values = xp.asarray(function(*points))
+    except Exception as error:
+        if isinstance(error, MemoryError) or type(error).__module__.startswith("cupy"):
+            raise  # the memory's or the device's fault, which whoever runs this tells
+        raise InputError(f"the function for {what} raised {error!r}{_line_of(error)}") from error
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"the function for {what} returned values of dtype {values.dtype}: real numbers are needed")
     try:
         whole: Array = xp.broadcast_to(values, tuple(shape))
     except ValueError:
@@ -205,3 +213,12 @@ def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence
             f"{tuple(shape)}: compute with the x, y and z that it is called with"
         ) from None
     return whole
+
+
+def _line_of(error: Exception) -> str:
+    """The line of the function that was called last in `evaluated`, where an error passed; empty if it has none.
+
+    For people, since the traceback does not travel from a worker to the client.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

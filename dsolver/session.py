@@ -139,6 +139,7 @@ class Session:
         if not self._lock.acquire(blocking=False):
             raise InputError("this Solver is solving already: open another one for a solve beside it")
         try:
+            self._revive()
             yield
         finally:
             self._lock.release()
@@ -171,10 +172,11 @@ class Session:
             check_memory(spec, self.runtime, self.spec)
             try:
                 self._replace(spec, problem)
-            except ClusterError:  # whoever solves next begins anew, if that can help
-                raise
-            except Exception:  # a value is wrong, or memory has run out after all: known once the old ones are gone
-                self._put_back()
+            except BaseException as error:
+                if isinstance(error, Exception) and not isinstance(error, ClusterError):
+                    self._put_back()  # a value is wrong, or memory has run out after all: known once the old are gone
+                else:
+                    self.job.close()  # half of a matrix: whoever uses it next has the old one set up again
                 raise
             self.spec, self.given = spec, problem
             self._took = time.perf_counter() - began
@@ -183,8 +185,12 @@ class Session:
         """Take the preconditioner in another value type, from now on; b and x stay."""
         self._precond_dtype = dtype
         self.spec = replace(self.spec, precond_dtype=dtype)
-        self.job.call("precondition", self.spec)
-        self._load_coefficients(self.given)
+        try:
+            self.job.call("precondition", self.spec)
+            self._load_coefficients(self.given)
+        except BaseException:
+            self.job.close()  # half of a preconditioner
+            raise
 
     def widen(self, columns: int) -> None:
         """Have the program hold room for so many right-hand sides at once."""
@@ -260,6 +266,15 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+    def _revive(self) -> None:
+        """Start the program again, with the matrix that it had, where an interrupt or a failure has ended it."""
+        if self.job.ended:
+            began = time.perf_counter()
+            self.close()
+            self._losses = 0
+            self._launch()
+            self._took = time.perf_counter() - began
 
     def _replace(self, spec: SolveSpec, problem: Problem) -> None:
         """Have the program take another matrix; x is zero."""

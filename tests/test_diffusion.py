@@ -629,6 +629,13 @@ def test_what_cannot_be_right_is_refused_at_once(arguments: dict[str, Any], mess
             {"kappa": lambda x, y, z: (x + y + z).ravel()[:3]},
             r"the function for kappa returned an array of shape \(3,\)",
         ),
+        (
+            {"kappa": lambda x, *_: x.missing},
+            r"function for kappa raised AttributeError.* at .*test_diffusion.py, line",
+        ),
+        ({"sigma": lambda x, *_: 1j * x}, "the function for sigma returned values of dtype complex128: real"),
+        ({"bc": Neumann(lambda *_: None)}, "the function for a boundary condition returned values of dtype object"),
+        ({"bc": Neumann(lambda x: x)}, "the function for a boundary condition raised TypeError"),
         ({"mask": lambda x, y, z: x + y + z - 4.0}, "mask returned float64: it must be True"),
         ({"bc": Dirichlet(lambda x, y, z: (x + y + z).ravel()[:3])}, r"the function for a boundary .* of shape \(3,\)"),
         ({"sigma": np.where(np.arange(64).reshape(4, 4, 4) == 5, -1.0, 1.0)}, "sigma must be finite and not negative"),

@@ -28,6 +28,7 @@ for offset in problems.STAR_OFFSETS:
     SHIFTED_WEIGHTS[offset[0] + 1, offset[1] + 1, offset[2] + 1] = -1.0
 SHIFTED_WEIGHTS[1, 1, 1] = 9.0
 SHIFTED = problems.stencil(GRID, SHIFTED_WEIGHTS)
+SHIFTED_IN_TWO = problems.stencil(GRID, SHIFTED_WEIGHTS, chunks=(2, 1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +141,23 @@ def fails(*_: Any) -> Any:
     raise ZeroDivisionError
 
 
+def failing() -> Any:
+    """A Dask array whose blocks cannot be computed."""
+    return da.map_blocks(fails, da.ones(GRID, chunks=(8, 8, 24)), dtype=float, meta=np.empty((0, 0, 0)))
+
+
+FAILED = r"the function for kappa raised ZeroDivisionError\(\) at .*test_solver.py, line \d+"
+
+
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(
     ("kappa", "error"),
-    [(da.full(GRID, np.nan), InputError), (np.full(GRID, -1.0), InputError), (fails, ZeroDivisionError)],
+    [
+        (da.full(GRID, np.nan), InputError),
+        (np.full(GRID, -1.0), InputError),
+        (fails, InputError),
+        (failing(), ZeroDivisionError),
+    ],
 )
 def test_an_update_that_is_refused_leaves_the_old_matrix(constant: bool, kappa: Any, error: Any, b: F64) -> None:
     problem = problems.diffusion(GRID, 2.0 if constant else np.linspace(1.0, 2.0, b.size).reshape(GRID))
@@ -152,6 +166,23 @@ def test_an_update_that_is_refused_leaves_the_old_matrix(constant: bool, kappa: 
         with pytest.raises(error):
             solver.update(kappa=kappa)
         assert same(solver.solve(b), before)
+
+
+@pytest.mark.parametrize("change", [{"kappa": 2.0}, {"problem": problems.diffusion(GRID, np.full(GRID, 2.0))}])
+def test_an_update_that_is_interrupted_leaves_the_old_matrix(
+    change: dict[str, Any], b: F64, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Solver(problems.diffusion(GRID), device="cpu") as solver:
+        before = solver.solve(b)
+        with monkeypatch.context() as patch:
+            patch.setattr("dsolver.system.System.prepare", interrupts)
+            with pytest.raises(KeyboardInterrupt):
+                solver.update(**change)
+        assert same(solver.solve(b), before)
+
+
+def interrupts(*_: Any) -> Any:
+    raise KeyboardInterrupt
 
 
 def test_a_solver_whose_old_matrix_is_gone_is_closed(b: F64) -> None:
@@ -250,18 +281,53 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
         assert solver.solve(right, x0=solution.x / 4.0).iterations == 0
 
 
+REFUSED: list[tuple[Any, Any, str]] = [
+    (da.full(GRID, -1.0), InputError, "kappa must be positive"),
+    (fails, InputError, FAILED),
+    (lambda *_: None, InputError, "the function for kappa returned values of dtype object"),
+    (failing(), ZeroDivisionError, "^$"),
+]
+
+
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_an_update_that_workers_refuse_leaves_the_old_matrix(engine: Any, client: Client, b: F64) -> None:
-    """There it ends the program, which is started again."""
+    """There most of them end the program, which is started again."""
     kappa = np.linspace(1.0, 2.0, b.size).reshape(GRID)
     problem = problems.diffusion(GRID, kappa, chunks=(2, 1, 1))
     with Solver(problem, client=client, engine=engine, device="cpu") as solver:
-        for _ in range(2):
-            with pytest.raises(InputError, match="kappa must be positive"):
-                solver.update(kappa=da.full(GRID, -1.0))
+        for wrong, error, message in REFUSED:
+            with pytest.raises(error, match=message):
+                solver.update(kappa=wrong)
             assert same(solver.solve(b), dsolver.solve(problem, b, device="cpu"))
         solver.update(kappa=2.0 * kappa)
         assert np.allclose(2.0 * solver.solve(b).x, dsolver.solve(problem, b, device="cpu").x, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, client: Client, b: F64) -> None:
+    problem = problems.poisson7(GRID, chunks=(2, 1, 1))
+    with Solver(problem, client=client, engine=engine, device="cpu") as solver:
+        before = solver.solve(b)
+        for wrong in ({"b": failing()}, {"b": b, "x0": failing()}, {"b": [b, failing()]}):
+            with pytest.raises(ZeroDivisionError):
+                solver.solve(**wrong)
+            assert same(solver.solve(b), before)
+
+
+def test_after_an_interrupt_the_program_is_started_again(
+    client: Client, b: F64, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks that were interrupted have ended: they cannot be told where the others are."""
+    with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, device="cpu") as solver:
+        before = solver.solve(b)
+        for use in (lambda: solver.solve(b), lambda: solver.update(SHIFTED_IN_TWO)):
+            with monkeypatch.context() as patch:
+                patch.setattr("dsolver.engines.gang.GangJob._each", interrupts)
+                with pytest.raises(KeyboardInterrupt):
+                    use()
+            after = solver.solve(b)
+            assert same(after, before)
+            assert after.timings["setup"] > 0.0, "which that solve has paid for"
 
 
 def test_it_works_inside_a_running_loop(b: F64) -> None:

@@ -217,6 +217,11 @@ class Engine(ABC):
         """What a program's methods run in; a device's engine makes its stream the current one."""
         return nullcontext()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed, or has closed itself after a failure, where one that is closed can do nothing."""
+        return False
+
     def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
         """Give back what the engine holds outside this process."""
 

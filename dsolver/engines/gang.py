@@ -9,16 +9,16 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, final
 
-from distributed import Future, wait
+from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines import ranks
 from dsolver.engines.adoption import adopted
 from dsolver.engines.base import Engine
+from dsolver.engines.blocks import arrived
 from dsolver.engines.contact import answer
 from dsolver.engines.job import Job
 from dsolver.engines.links import TOKEN_BYTES
@@ -105,6 +105,10 @@ class GangJob(Job):
         self._warn_of_nccl({rank.address[0] for rank in opened})
         logger.info("%s has %d ranks%s", self._job, gang.size, f" that use {self.link}" if self.link else "")
 
+    @property
+    def ended(self) -> bool:
+        return not self._open
+
     def call(self, method: str, *args: Any) -> Any:
         packed = _packed(f"the arguments of {method}", args)
         with self._or_end():
@@ -117,8 +121,8 @@ class GangJob(Job):
         return spans
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
         with self._or_end():
-            held = self._on_cluster(name, blocks)
             each: dict[int, tuple[Any, ...]] = {}
             for rank, worker in enumerate(self._workers):
                 keys = {number: future.key for number, future in held.items() if self._owners[number] == worker}
@@ -279,13 +283,7 @@ class GangJob(Job):
 
     def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
         """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
-        futures: dict[int, Any] = {number: block for number, block in blocks.items() if isinstance(block, Future)}
-        # `wait` takes the current client, which need not be this one. What was cancelled is told below, by its number.
-        with self._client.as_current(), suppress(CancelledError):
-            wait(list(futures.values()))
-        for number, future in futures.items():
-            if future.status != "finished":
-                raise future.exception() or RankError(f"block {number} of {name} was {future.status}")
+        futures = arrived(self._client, name, blocks)
         by_owner: dict[str, dict[str, int]] = {}
         for number in blocks.keys() - futures.keys():
             by_owner.setdefault(self._owners[number], {})[f"dsolver-{name}-{uuid.uuid4().hex}"] = number

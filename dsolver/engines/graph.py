@@ -265,6 +265,7 @@ class GraphEngine(Engine):
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         """out = blocks: arrays, or futures of this client. An array is copied to the owner now."""
+        self._results.arrived(blocks)
         keys = {chunk: self._results.place(blocks[chunk], chunk) for chunk in self._chunks}
         self._launch(LOAD, (layout, Blocks(keys), out))
 
@@ -276,6 +277,10 @@ class GraphEngine(Engine):
         # So that what it is made from may be given back, and to tell here what may have gone wrong.
         self._results.wait(keys.values())
         return {chunk: self._results.share(key) for chunk, key in keys.items()}
+
+    @property
+    def ended(self) -> bool:
+        return self._results.closed
 
     def close(self) -> None:
         """Give back all that the cluster holds for this engine."""

@@ -14,6 +14,7 @@ from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
 from dsolver.engines.adoption import adopted
+from dsolver.engines.blocks import arrived
 from dsolver.engines.contact import answer
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
@@ -58,12 +59,12 @@ class Results:
         self._layer = f"dsolver-{name}"
         self._newest: list[Future[Any]] = []
         self._retired: list[Future[Any]] = []
-        self._closed = False
+        self.closed = False
         self._pulses = Pulses(self._pulse, tuple(dict.fromkeys(owners)), DEAF)
 
     def submit(self, tasks: Mapping[Key, Task], wanted: set[Key]) -> None:
         """Compute the wanted keys that are among the tasks; of what is held, keep only what is wanted."""
-        if self._closed:
+        if self.closed:
             raise ClusterError("this engine is closed")
         new = [key for key in wanted if key in tasks]
         if new:
@@ -74,6 +75,10 @@ class Results:
             self.futures.update(zip(new, self._newest, strict=True))
             self.past += len(needed)
         self._retired += [self.futures.pop(key) for key in self.futures.keys() - wanted]
+
+    def arrived(self, blocks: Mapping[int, Any]) -> None:
+        """Wait for blocks of the user's; see `dsolver.engines.blocks`."""
+        arrived(self._client, "what is loaded", blocks)
 
     def place(self, block: Any, chunk: int) -> Any:
         """Put a block on the owner of its chunk, where it stays until the graph that reads it runs. Returns its key."""
@@ -145,7 +150,7 @@ class Results:
 
     def close(self) -> None:
         """Let go of everything."""
-        self._closed = True
+        self.closed = True
         deadline = monotonic() + GRACE
         with suppress(ClusterError, RuntimeError):  # of a cluster or a client that is closed already
             while not self._understood() and monotonic() < deadline:

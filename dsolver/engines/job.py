@@ -23,6 +23,11 @@ class Job(ABC):
 
     link: str = ""
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed, or a failure or an interrupt has ended it: start a new one."""
+        return False
+
     @abstractmethod
     def call(self, method: str, *args: Any) -> Any:
         """Run a method of the program, on every rank at the same time, and return its result."""
@@ -61,6 +66,10 @@ class LocalJob(Job):
         self._engine = engine
         self._program: Any = None
         self._program = self._run(lambda: program(engine, spec))
+
+    @property
+    def ended(self) -> bool:
+        return self._program is None or self._engine.ended
 
     def call(self, method: str, *args: Any) -> Any:
         if self._program is None:

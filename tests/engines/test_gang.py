@@ -418,7 +418,7 @@ def test_blocks_that_fail_or_are_gone(two: Client) -> None:
         job.load("b", {**blocks, 3: two.submit(_explode, "the user's own")})
     gone = two.scatter(blocks[3])
     gone.cancel()
-    with launch(two) as job, pytest.raises(RankError, match="block 3 of b was cancelled"):
+    with launch(two) as job, pytest.raises(ClusterError, match="block 3 of b was cancelled"):
         job.load("b", {**blocks, 3: gone})
     assert_nothing_remains(two)
 
