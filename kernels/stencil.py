@@ -36,6 +36,9 @@ NEGLIGIBLE: Final = 1e-13
 
 ROUNDING: Final = 4 * float(np.finfo(np.float64).eps)
 """How far a diagonal may be from the sum of its parts, as a part of itself: sums in another order."""
+CANCELED: Final = 4.0
+"""How many times a diagonal at a face the one inside may be: gains that take off nearly all of it take the digits of
+what is left, too. Of diffusion with constant coefficients a third is left at least."""
 
 
 @final
@@ -199,7 +202,8 @@ def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
             where[2 - axis] = at
             rest[tuple(where)] -= gain
             faces.append(float(gain))
-    fits = bool((abs(rest) <= ROUNDING * abs(values)).all())
+    sizes = abs(values)
+    fits = bool(((abs(rest) <= ROUNDING * sizes) & (abs(base) <= CANCELED * sizes)).all())
     return float(base), tuple(faces) if fits else None
 
 

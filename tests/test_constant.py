@@ -150,3 +150,14 @@ def test_solutions_are_those_of_stored_rows(
         assert np.abs(np.asarray(other.x) - np.asarray(stored.x)).max() <= 1e-7 * np.abs(np.asarray(stored.x)).max()
     if dtype == "float64":
         assert whole.iterations == stored.iterations
+
+
+@pytest.mark.parametrize("large", [1e12, 1e20])
+def test_zero_is_held_in_all_cells_but_those_at_a_face(large: float) -> None:
+    """Rows are the same but for their diagonal at a face, which is nothing beside the one inside."""
+    sigma, f = np.full(GRID, large), np.zeros(GRID)
+    sigma[0], turn = 0.0, np.pi / GRID[1]
+    f[0] = np.cos(turn * (np.arange(GRID[1]) + 0.5))[:, None]
+    found = dsolver.solve(problems.diffusion(GRID, 1.0, sigma, bc="neumann"), f, rtol=1e-10)
+    assert found.converged
+    np.testing.assert_allclose(found.x[0], f[0] / (3.0 - 2.0 * np.cos(turn)), rtol=0, atol=1e-9)

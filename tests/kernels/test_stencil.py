@@ -391,6 +391,20 @@ def test_an_entry_of_its_own_is_no_constant_stencil() -> None:
     assert found_in(case, outside) is not None
 
 
+def test_a_diagonal_that_would_lose_its_digits_is_no_constant_stencil() -> None:
+    """What a face gains is then the negative of what is inside, and nothing is left of what there is."""
+    case = Case(shape=(8, 6, 5), points=7, faces=False)
+    rows = rows_of(case)
+    weights = np.broadcast_to(rows.weights[:, None], (7, rows.rows)).copy()
+    layout = load("numpy").layout(np.zeros(rows.rows, dtype=np.int32), 1, case.shape)
+    for large, fits in ((40.0, True), (1e6, False), (1e20, False)):
+        center = weights[rows.offsets.index((0, 0, 0))].reshape(case.shape[::-1])
+        center[...] = large
+        center[:, :, 0] = 30.0
+        found = constant_stencil(layout, replace(rows, weights=weights), case.lo)
+        assert (found is not None) == fits
+
+
 def test_an_axis_that_wraps_must_be_even() -> None:
     assert found_in(Case(shape=(7, 6, 5), points=7, wraps=(True, False, False))) is None
     assert found_in(Case(shape=(7, 6, 5), points=7, wraps=(False, True, False))) is not None
