@@ -1,6 +1,6 @@
 """The slabs of a half sweep on a GPU, planned by the kernels' text on the host: no launch runs before what it reads.
 
-How the launches run, and their bits, is for the tests of `test_backends.py` that need a GPU.
+How the launches run, and their bits, is for those tests of `backends` that need a GPU.
 """
 
 from __future__ import annotations

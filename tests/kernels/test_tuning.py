@@ -1,4 +1,4 @@
-"""What is chosen by device, and what is kept of it. That no choice changes a bit is tested in test_backends."""
+"""What is chosen by device, and what is kept of it. That no choice changes a bit is tested in backends/test_bits.py."""
 
 from __future__ import annotations
 

@@ -1,0 +1,71 @@
+"""The same bits every time, by any number of threads, and whatever tuning chooses on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dsolver.kernels import load
+from tests.kernels.backends.boxes import LARGE, Box, Case, box
+from tests.kernels.backends.results import everything, made_explicit, smoothed, with_slices
+
+
+def test_bits_repeat(name: str) -> None:
+    b = box(LARGE, name)
+    first = everything(b)
+    for _ in range(5):
+        assert all((a == z).all() for a, z in zip(first, everything(b), strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bits_do_not_depend_on_the_number_of_threads(dtype: str) -> None:
+    one, two = (Box(LARGE, load("cpu", threads, dtype)) for threads in (1, 2))
+    assert all((a == z).all() for a, z in zip(everything(one), everything(two), strict=True))
+
+
+@pytest.mark.gpu
+def test_early_starts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda import launching
+
+    b = box(LARGE, "cuda")
+    early = everything(b)
+    monkeypatch.setattr(launching, "_starts_early", lambda *_: False)
+    assert all((a == z).all() for a, z in zip(early, everything(b), strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("slabs", [2, 5])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
+    from dsolver.kernels.cuda import schedule
+
+    b = box(case, "cuda")
+    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
+    expected = smoothed(b, with_slices(b, local))
+    monkeypatch.setattr(schedule, "slabs_of", lambda *_: slabs)
+    matrix = with_slices(b, local)
+    for _ in range(3):
+        assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_no_choice_changes_a_bit(case: Case, dtype: str, *, explicit: bool) -> None:
+    """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
+    from dsolver.kernels.cuda import choice, tuning
+
+    b = box(case, f"cuda {dtype}")
+    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
+    itemsize = b.backend.dtype.itemsize
+    plain = replace(choice.default(itemsize), narrow=False, flow=False)
+    with choice.using(itemsize, plain):
+        expected = smoothed(b, with_slices(b, local))
+    for _, attribute, values in tuning.questions(itemsize):
+        for value in values:
+            with choice.using(itemsize, replace(plain, **{attribute: value})):
+                matrix = with_slices(b, local)
+                for _ in range(3):  # launches take turns with what they tell each other
+                    found = smoothed(b, matrix)
+                    assert all((a == z).all() for a, z in zip(expected, found, strict=True)), (attribute, value)

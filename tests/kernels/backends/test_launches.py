@@ -1,0 +1,100 @@
+"""What launches on a GPU must do besides: be captured, take turns, end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.kernels.backends.boxes import LARGE, box
+from tests.kernels.backends.results import smoothed, with_slices
+
+
+@pytest.mark.gpu
+def test_an_iteration_can_be_captured_and_replayed() -> None:
+    import cupy
+
+    b = box(LARGE, "cuda")
+    r, x, y, e, w, c = b.vector(1), b.zeros(), b.zeros(), b.zeros(), b.zeros(), b.zeros()
+    h, rc, kept, dot, other = b.halo(4), b.zeros(coarse=True), b.kept(), b.scalar(), b.scalar()
+    product, part = b.kept(), b.scalar()
+
+    def work() -> None:
+        b.kernel("presmooth_restrict")(b.matrix, b.transfer, r, x, e, rc)
+        b.kernel("times_halo")(b.outer, h, product)
+        b.kernel("residual_halo")(b.outer, b.transfer, product, r, rc, kept)
+        b.kernel("subtract_halo")(b.outer, h, r)
+        b.kernel("prolong_postsmooth")(b.matrix, b.transfer, r, rc, e, x, c, w)
+        b.kernel("restore")(b.outer, kept, r)
+        b.kernel("spmv_dot")(b.matrix, x, y, dot)
+        b.kernel("times_halo_dot")(b.outer, h, x, product, part)
+        b.kernel("add_halo_dot")(b.outer, product, part, y, dot)
+        b.kernel("dot")(x, y, other)
+
+    work()
+    expected = [v.get() for v in (x, y, rc, dot, other)]
+    cupy.cuda.get_current_stream().synchronize()
+    before = cupy.get_default_memory_pool().total_bytes(), cupy.get_default_memory_pool().used_bytes()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        work()
+        graph = stream.end_capture()
+        for v in (x, y, rc, dot, other):
+            v.fill(0.0)
+        graph.launch(stream)
+        graph.launch(stream)
+    stream.synchronize()
+    after = cupy.get_default_memory_pool().total_bytes(), cupy.get_default_memory_pool().used_bytes()
+    assert after == before
+    assert all((a == v.get()).all() for a, v in zip(expected, (x, y, rc, dot, other), strict=True))
+
+
+@pytest.mark.gpu
+def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda import schedule
+
+    b = box(LARGE, "cuda")
+    monkeypatch.setattr(schedule, "slabs_of", lambda *_: 4)
+    matrix = with_slices(b, b.matrix.local)
+    layers, slices_of_layer = 16, 32  # of a color: 32 x 32 x 16 points
+    for sweep, colors in ((matrix.forward, 8), (matrix.backward, 7)):
+        assert sweep.chains == 2
+        assert len(sweep.units) == 4 * colors
+        counts = [int(unit.launch[2][2]) for unit in sweep.units]
+        assert sum(counts) == colors * layers * slices_of_layer
+        shift = slices_of_layer  # a slab's boundary moves by one layer at most
+        assert all(abs(count - layers // 4 * slices_of_layer) <= shift for count in counts)
+
+
+@pytest.mark.gpu
+def test_small_levels_are_swept_in_one_launch_on_any_stream() -> None:
+    import cupy
+
+    b = box(LARGE, "cuda")
+    expected = smoothed(b, b.matrix)
+    assert b.matrix.flow is not None
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
+    cupy.cuda.get_current_stream().synchronize()
+    for _ in range(20):  # at the same time: each stream has its own values to tell
+        found = []
+        for stream in streams:
+            with stream:
+                x, e = b.zeros(), b.zeros()
+                b.kernel("presmooth")(b.matrix, b.vector(1), x, e)
+                found.append((stream, x, e))
+        for stream, x, e in found:
+            stream.synchronize()
+            assert (b.block(x) == expected[1]).all()
+            assert (b.block(e) == expected[2]).all()
+
+
+@pytest.mark.gpu
+def test_values_that_are_no_numbers_end_a_sweep_like_any_other() -> None:
+    """A launch that waits for values must not take one of them for a value that is still to come."""
+    import cupy
+
+    b = box(LARGE, "cuda")
+    r, x, e = b.vector(1), b.zeros(), b.zeros()
+    r[:] = cupy.asarray(np.full(1, -1, dtype=np.int64)).view(np.float64)  # NaN with all bits set
+    b.kernel("presmooth")(b.matrix, r, x, e)
+    assert np.isnan(b.block(x)).all()

@@ -1,0 +1,124 @@
+"""Every backend has all kernels, and sets layouts, diagonals, boundaries and halos up as the text-book does."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.kernels import contract, load
+from dsolver.kernels.layout import SLICE, HaloLayout
+from tests.kernels.backends.boxes import Box, Case, both, box, stencil_of
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_every_kernel_of_the_contract_exists(backend: str) -> None:
+    described = [k for k in vars(contract).values() if isinstance(k, contract.Kernel)]
+    assert described
+    wrong = []
+    for kernel in described:
+        parameters = inspect.signature(load(backend).kernel(kernel.name)).parameters
+        if len(parameters) != len(kernel.arguments):
+            wrong.append(f"{kernel.name}: {list(parameters)} instead of {list(kernel.arguments)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cuda_sources_need_no_header_of_the_system() -> None:
+    from dsolver.kernels.cuda import loader
+
+    for file in loader.SOURCES:
+        text = loader.source(file)
+        assert "#include" not in text
+        assert "__global__" in text
+
+
+def test_layout(pair: tuple[Box, Box]) -> None:
+    one, textbook = pair
+    backend, layout = one.backend, one.layout
+    position, row = backend.to_host(layout.position), backend.to_host(layout.row)
+    color = textbook.layout.color
+    assert layout.rows == one.case.rows
+    assert layout.size % SLICE == 0
+    assert (row[position] == np.arange(layout.rows)).all()
+    assert np.count_nonzero(row >= 0) == layout.rows
+    assert (row[:SLICE] < 0).all()
+    assert (row[-SLICE:] < 0).all()
+    starts = layout.color_slices
+    assert starts[0] == 1
+    assert starts[-1] == layout.size // SLICE - 1
+    assert ((position // SLICE >= starts[color]) & (position // SLICE < starts[color + 1])).all()
+    for c in range(layout.colors):
+        assert (np.diff(position[color == c]) == 1).all(), "lattice order, without gaps"
+
+
+def test_load_and_unload(pair: tuple[Box, Box]) -> None:
+    one, _ = pair
+    shape = one.case.shape
+    block = np.random.default_rng(1).standard_normal(tuple(2 * n for n in shape))[::2, ::2, ::2]
+    for values in (block, np.asfortranarray(block), block[::-1], block.astype(np.float32)):
+        x = one.zeros()
+        one.kernel("load")(one.layout, values, x)
+        assert (one.block(x) == values.astype(one.backend.dtype)).all()
+        x = one.zeros()
+        one.kernel("load")(one.layout, one.backend.asarray(values), x)
+        assert (one.block(x) == values.astype(one.backend.dtype)).all()
+
+
+def test_diagonal_and_boundary(pair: tuple[Box, Box]) -> None:
+    one, textbook = pair
+    where = one.backend.to_host(one.layout.position)
+    diagonal = one.backend.to_host(one.matrix.diagonal)
+    assert (diagonal[where] == textbook.matrix.diagonal.astype(one.backend.dtype)).all()
+    assert (diagonal[one.backend.to_host(one.layout.row) < 0] == 1.0).all()
+    row = one.backend.to_host(one.layout.row)
+    boundary = one.backend.to_host(one.outer.boundary)
+    assert (np.diff(boundary) > 0).all()
+    assert (np.sort(row[boundary]) == textbook.outer.boundary).all()
+
+
+def test_scale_diagonal(pair: tuple[Box, Box]) -> None:
+    factors = np.random.default_rng(5).uniform(1.0, 2.0, pair[0].case.shape)
+
+    def run(b: Box) -> Any:
+        scaled = b.backend.scale_diagonal(b.matrix, b.backend.asarray(factors))
+        x, y, s = b.vector(3), b.zeros(), b.zeros()
+        b.kernel("spmv")(scaled, x, y)
+        b.kernel("symgs")(scaled, x, s)
+        return b.block(y), b.block(s)
+
+    both(pair, run)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_row_without_a_diagonal_is_named(name: str, *, missing: bool) -> None:
+    case = Case(shape=(5, 4, 3), points=7, order="parity", per_row=True)
+    b = box(case, name)
+    offsets, weights = stencil_of(case)
+    if missing:
+        offsets, weights, named = offsets[1:], weights[1:], "row [0-9]+ "
+    else:
+        weights[0, 17], named = 0.0, "row 17 "
+    rows = replace(b.stencil, offsets=offsets, weights=b.backend.asarray(weights))
+    with pytest.raises(ZeroDivisionError, match=named):
+        b.backend.matrix(b.layout, rows, None)
+
+
+def test_halo_layout_and_pack(pair: tuple[Box, Box]) -> None:
+    rng = np.random.default_rng(2)
+    sends = [(3, rng.integers(0, pair[0].case.rows, 40)), (5, rng.integers(0, pair[0].case.rows, 3))]
+
+    def run(b: Box) -> Any:
+        plan: HaloLayout = b.backend.halo_layout(b.layout, sends, [(3, 8), (5, 1)])
+        assert plan.sends == ((3, 0, 40), (5, 40, 43))
+        assert plan.size == 9 + 2 * b.backend.guard
+        assert plan.receives[0] == (3, b.backend.guard, b.backend.guard + 8)
+        buffer = b.backend.zeros(43)
+        b.kernel("pack")(plan, b.vector(1), buffer)
+        nothing = b.backend.halo_layout(b.layout, [], [])
+        b.kernel("pack")(nothing, b.vector(1), b.backend.zeros(0))
+        return (b.backend.to_host(buffer),)
+
+    both(pair, run)

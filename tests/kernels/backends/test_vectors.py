@@ -1,0 +1,98 @@
+"""Steps of the iteration on vectors, and scalars that end a solve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.kernels.backends.boxes import CASES, TOLERANCE, Box, both, box, close
+
+
+def test_vectors(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        x, y, w, f = b.vector(1), b.vector(2), b.zeros(), b.zeros()
+        dot, p = b.scalar(np.nan), b.vector(4)
+        b.kernel("copy")(x, w)
+        copied = b.block(w).copy()
+        b.kernel("waxpby")(2.0, x, -0.25, y, w)
+        b.kernel("waxpby")(1.0, x, 3.0, y, y)  # in place
+        b.kernel("fill")(b.layout, 1.5, f)
+        b.kernel("dot")(x, y, dot)
+        b.kernel("update_p")(x, b.scalar(3.0), b.scalar(4.0), b.scalar(1.0), p)
+        return copied, b.block(w), b.block(y), b.block(f), b.backend.to_host(dot), b.block(p)
+
+    both(pair, run)
+
+
+def test_diagonal_steps(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        r, w, z, d = b.vector(1), b.vector(2), b.zeros(), b.vector(3)
+        b.kernel("jacobi")(b.matrix, r, 0.75, z)
+        scaled = b.block(z).copy()
+        b.kernel("chebyshev")(b.matrix, r, w, 0.5, 1.5, d, z)
+        return scaled, b.block(d), b.block(z)
+
+    both(pair, run)
+    one, textbook = pair
+    scaled, d, z = run(one)
+    assert textbook.backend.name == "numpy"
+    diagonal = textbook.matrix.diagonal.reshape(one.case.shape, order="F")
+    r, w, before = (one.block(one.vector(seed)) for seed in (1, 2, 3))
+    tolerance = TOLERANCE[one.backend.dtype.name]
+    close(scaled, 0.75 * r / diagonal, tolerance)
+    close(d, 0.5 * before + 1.5 * (r - w) / diagonal, tolerance)
+    close(z, scaled + d, tolerance)
+
+
+INF = np.inf
+FROZEN: dict[str, tuple[float, ...]] = {
+    "converged": (3.0, 4.0, 1.0, 1.0, INF),
+    "diverged": (3.0, 4.0, 2.0, 1.0, 1.5),
+    "no residual": (3.0, 4.0, np.nan, 1.0, INF),
+    "M is not definite": (0.0, 4.0, 2.0, 1.0, INF),
+    "A is not definite": (3.0, -4.0, 2.0, 1.0, INF),
+    "no curvature": (3.0, 0.0, 2.0, 1.0, INF),
+    "rz overflows": (INF, 4.0, 2.0, 1.0, INF),
+    "pAp overflows": (3.0, INF, 2.0, 1.0, INF),
+    "rz is NaN": (np.nan, 4.0, 2.0, 1.0, INF),
+    "pAp is NaN": (3.0, np.nan, 2.0, 1.0, INF),
+}
+"""rz, pAp, rr, limit and ceiling that end a solve."""
+
+
+@pytest.mark.parametrize("scalars", [(3.0, 4.0, 2.0, 1.0, INF), (3.0, 4.0, 2.0, 1.0, 2.0), *FROZEN.values()])
+def test_update_x_r(pair: tuple[Box, Box], scalars: tuple[float, ...]) -> None:
+    def run(b: Box) -> Any:
+        x, r, dot = b.vector(3), b.vector(4), b.scalar(np.nan)
+        b.kernel("update_x_r")(b.vector(1), b.vector(2), *map(b.scalar, scalars), x, r, dot)
+        return b.block(x), b.block(r), b.backend.to_host(dot)
+
+    both(pair, run)
+    b = pair[0]
+    changed = (run(b)[0] != b.block(b.vector(3))).any()
+    assert changed == (scalars not in FROZEN.values())
+
+
+def test_update_x_r_may_write_the_scalar_that_it_reads(name: str) -> None:
+    b = box(CASES[0], name)
+    dots = []
+    for shared in (True, False):
+        rr = b.scalar(1e3)
+        dot = rr if shared else b.scalar()
+        scalars = b.scalar(3.0), b.scalar(4.0), rr, b.scalar(1.0), b.scalar(1e4)
+        b.kernel("update_x_r")(b.vector(1), b.vector(2), *scalars, b.vector(3), b.vector(4), dot)
+        dots.append(float(b.backend.to_host(dot)[0]))
+    assert dots[0] == dots[1]
+
+
+@pytest.mark.parametrize(
+    "case", ["M is not definite", "A is not definite", "no curvature", "rz overflows", "pAp is NaN"]
+)
+def test_a_breakdown_leaves_p_as_it_was(name: str, case: str) -> None:
+    b = box(CASES[0], name)
+    rz, pap, *_ = FROZEN[case]
+    p = b.vector(1)
+    b.kernel("update_p")(b.vector(2), b.scalar(rz), b.scalar(1.0), b.scalar(pap), p)
+    assert (b.block(p) == b.block(b.vector(1))).all()
