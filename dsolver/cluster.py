@@ -30,6 +30,10 @@ logging.getLogger("distributed.worker").addFilter(lambda record: not record.getM
 """What workers of our own begin with: a terminal sends Ctrl-C to them too, and this process is the one to end them. Its
 scheduler goes first; a worker whose heartbeat is on its way then would show a traceback."""
 
+ABSENT: Final = "10 minutes"
+"""How long a worker of our own may be away while its nanny brings another one: Dask gives up such a nanny after 15 s,
+which a worker on a GPU or on a busy machine takes to start."""
+
 _EITHER: Final[dict[str, Any]] = {
     "threads_per_worker": 1,
     "memory_limit": None,  # solver memory cannot be spilled, so a limit could only kill
@@ -152,10 +156,12 @@ def start_local(workers: int, device: str, **scheduler: Any) -> Any:
     Raises:
         DeviceError: GPU workers were asked for and cannot be started here.
     """
+    import dask
+
     options = _EITHER | scheduler
+    dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": ABSENT}}})  # not what users have set
     if device == "cuda" or (device == "auto" and count_gpus() >= workers):
         return _start_gpus(workers, options)
-    import dask
     from distributed import LocalCluster
 
     return LocalCluster(

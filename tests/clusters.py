@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import dask
 from distributed import Client, LocalCluster
 
 
@@ -26,6 +27,8 @@ def cluster(
         quiet: whether Dask says nothing of the workers that it loses.
     """
     with (
+        # Dask would give up the nanny of a worker that takes longer to come back: on busy cores many do.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import pytest
 from click.testing import CliRunner
 from distributed import Client
@@ -50,6 +51,17 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproce
     if process.poll() is None:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(("own", "found"), [(None, cluster.ABSENT), ("1 minute", "1 minute")])
+def test_a_worker_may_take_its_time_to_come_back(own: str | None, found: str) -> None:
+    """Dask's own default gives up its nanny after 15 s; what users have set stays."""
+    name = "distributed.deploy.lost-worker-timeout"
+    with (
+        dask.config.set({name: own} if own else {}),
+        cluster.start_local(1, "cpu", dashboard_address=":0"),
+    ):
+        assert dask.config.get(name) == found
 
 
 def test_a_command_waits_for_workers_and_runs_there(running: tuple[subprocess.Popen[str], Path]) -> None:
