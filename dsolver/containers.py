@@ -9,15 +9,19 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.partition import Partition, Triple
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+AXES: Final = ("x", "y", "z")
+"""Dimensions of a DataArray that have these names are in this order."""
 
 
 class Container(ABC):
@@ -150,11 +154,7 @@ class InXarray(Container):
     """A DataArray: labels around an array of one of the other kinds. Its dimensions are x, y, z, in this order."""
 
     def __init__(self, name: str, values: Any, partition: Partition, client: Client | None) -> None:
-        if values.ndim == 3 and set(values.dims) == {"x", "y", "z"} and values.dims != ("x", "y", "z"):
-            raise InputError(
-                f"{name} has the dimensions {values.dims}, but the order of a grid's is x, y, z: pass "
-                f"{name}.transpose('x', 'y', 'z')"
-            )
+        check_order(name, values)
         super().__init__(name, values, partition)
         self._inner = container_of(name, values.data, partition, client)
 
@@ -189,10 +189,11 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
     """
     module = type(values).__module__.partition(".")[0]
     if module == "xarray":
-        if not (hasattr(values, "dims") and hasattr(values, "data")):
-            raise InputError(f"{name} is a {type(values).__name__}: pass one of its variables, a DataArray")
+        if not isinstance(values, sys.modules["xarray"].DataArray):
+            raise InputError(f"{name} is a {type(values).__name__}: pass a DataArray, such as a variable of a Dataset")
         return InXarray(name, values, partition, client)
-    if module == "dask" and hasattr(values, "rechunk"):
+    if module == "dask":
+        _check_dask(name, values)
         return InDask(name, values, partition, client) if client is not None else InLocalDask(name, values, partition)
     if module == "cupy":
         return InMemory(name, values, partition, sys.modules["cupy"], client)
@@ -206,8 +207,38 @@ def container_of(name: str, values: Any, partition: Partition, client: Client | 
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is no array: {error}") from error
     if array.ndim == 0:
-        raise InputError(f"{name} must be an array of shape {partition.grid}, not {values!r}")
+        raise InputError(f"{name} must be an array of shape {partition.grid}, not {in_a_line(values)}")
     return InMemory(name, array, partition, np, client)
+
+
+def check_order(name: str, values: Any) -> None:
+    """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
+
+    Raises:
+        InputError: they do.
+    """
+    dims = tuple(getattr(values, "dims", ()))
+    if {*AXES} <= {*dims} and dims[-3:] != AXES:
+        wanted = (*(dim for dim in dims if dim not in AXES), *AXES)
+        raise InputError(
+            f"{name} has the dimensions {dims}, but the order of a grid's is x, y, z: pass "
+            f"{name}.transpose({', '.join(map(repr, wanted))})"
+        )
+
+
+def _check_dask(name: str, values: Any) -> None:
+    """Refuse what Dask has beside arrays, and arrays whose blocks are masked."""
+    import dask.array as da
+
+    if not isinstance(values, da.Array):
+        raise InputError(
+            f"{name} is a {type(values).__name__} of Dask: pass an array, as dask.array.from_delayed makes"
+        )
+    if isinstance(values._meta, np.ma.MaskedArray):
+        raise InputError(
+            f"{name} is a Dask array of masked arrays, and what their masks hide would be taken for values: pass "
+            f"dask.array.ma.filled({name}, VALUE)"
+        )
 
 
 def _misshapen(name: str, shape: tuple[int, ...], grid: Triple) -> str:

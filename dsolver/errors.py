@@ -16,6 +16,11 @@ A solve that does not converge is no exception: see `dsolver.Status`.
 
 from __future__ import annotations
 
+from typing import Final
+
+SHORT: Final = 100
+"""Characters of an argument that a message repeats at most."""
+
 
 class DsolverError(Exception):
     """Whatever this package raises on purpose."""
@@ -47,6 +52,12 @@ class WorkerLostError(RankError):
 
 class OutputExistsError(DsolverError, FileExistsError):
     """The output is there already and was not to be overwritten."""
+
+
+def in_a_line(value: object) -> str:
+    """An argument as a message of one line names it: as it would be typed where that is short, else by its type."""
+    typed = repr(value)
+    return typed if len(typed) <= SHORT and typed.isprintable() else f"an object of type {type(value).__name__}"
 
 
 class InconsistentWarning(UserWarning):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dsolver import devices
 from dsolver.conductor import conducted
+from dsolver.containers import check_order
 from dsolver.errors import InputError
 from dsolver.estimation import of_spec
 from dsolver.iteration import Drive
@@ -48,6 +49,7 @@ def pairs_of(b: Any, x0: Any, grid: Triple) -> Pairs:
         InputError: there are no right-hand sides, not as many guesses, or arrays whose first axis does not count them.
     """
     for name, values in (("b", b), ("x0", x0)):
+        check_order(name, values)
         shape = tuple(getattr(values, "shape", (0, *grid)))  # elements of lists are looked at one by one
         if len(shape) == 4 and shape[1:] != grid:
             raise InputError(

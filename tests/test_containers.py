@@ -219,6 +219,32 @@ def test_a_dask_array_whose_norm_underflows_is_refused(where: Client | None) -> 
     assert solve(PROBLEM, 0.0 * tiny, client=where).converged
 
 
+def test_dask_arrays_of_masked_arrays_are_refused(where: Client | None, b: F64) -> None:
+    hidden = da.ma.masked_greater(da.from_array(b, chunks=8), 8.0)
+    with pytest.raises(
+        InputError, match=r"b is a Dask array of masked arrays.*: pass dask.array.ma.filled\(b, VALUE\)"
+    ):
+        solve(PROBLEM, hidden, client=where)
+    assert solve(PROBLEM, da.ma.filled(hidden, 0.0), client=where).converged
+    with pytest.raises(InputError, match="kappa is a Dask array of masked arrays"):
+        solve(problems.diffusion(GRID, 10.0 + hidden), b, client=where)
+
+
+def test_what_dask_has_beside_arrays_is_refused(b: F64) -> None:
+    lazy = da.from_array(b, chunks=8).to_delayed()[0, 0, 0]
+    with pytest.raises(
+        InputError, match=r"b is a Delayed.* of Dask: pass an array, as dask\.array\.from_delayed makes"
+    ):
+        solve(PROBLEM, lazy)
+
+
+def test_a_message_is_one_line_whatever_was_given(b: F64) -> None:
+    with pytest.raises(InputError, match=r"b must be an array of shape .*, not an object of type dict$"):
+        solve(PROBLEM, {"b": b})
+    with pytest.raises(InputError, match=r"b must be an array of shape .*, not 3\.0$"):
+        solve(PROBLEM, 3.0)
+
+
 # -- xarray ------------------------------------------------------------------------------------------------------------
 
 
@@ -284,8 +310,22 @@ def test_dimensions_in_another_order_are_refused() -> None:
         dsolver.solve(problems.poisson7((8, 8, 8)), b.transpose("z", "y", "x"))
     other = xr.DataArray(np.ones((8, 8, 8)), dims=("i", "j", "k"))
     assert dsolver.solve(problems.poisson7((8, 8, 8)), other).x.dims == ("i", "j", "k")
-    with pytest.raises(InputError, match="b is a Dataset: pass one of its variables"):
-        dsolver.solve(problems.poisson7((8, 8, 8)), b.to_dataset())
+    several = xr.concat([b] * 8, dim="time")
+    with dsolver.Solver(problems.poisson7((8, 8, 8)), device="cpu") as solver:
+        last = several.transpose("x", "y", "z", "time")  # of a shape that would do
+        with pytest.raises(InputError, match=r"b has the .*: pass b.transpose\('time', 'x', 'y', 'z'\)"):
+            solver.solve(last)
+        with pytest.raises(InputError, match=r"x0 has the .*: pass x0.transpose\('time', 'x', 'y', 'z'\)"):
+            solver.solve(several, x0=last)
     b[0, 0, 0] = np.nan
     with pytest.raises(InputError, match="b has 1 values that are NaN"):
         dsolver.solve(problems.poisson7((8, 8, 8)), b)
+
+
+@pytest.mark.parametrize("name", ["source", "data"])
+def test_what_xarray_has_beside_data_arrays_is_refused(name: str) -> None:
+    b, problem = labeled(np.ones((8, 8, 8))), problems.poisson7((8, 8, 8))
+    with pytest.raises(InputError, match="b is a Dataset: pass a DataArray"):
+        dsolver.solve(problem, b.to_dataset(name=name))
+    with pytest.raises(InputError, match="b is a Variable: pass a DataArray"):
+        dsolver.solve(problem, b.variable)

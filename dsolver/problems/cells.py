@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.boundary import Boundary, boundary_of
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple, cut_of, three
 from dsolver.problems.problem import Problem, wrapping
@@ -194,7 +194,7 @@ def _sort(
     else:
         raise InputError(
             f"{name} must be a number, an array of shape {grid} (NumPy, CuPy, Dask) or a function of x, y, z, "
-            f"not {value!r}"
+            f"not {in_a_line(value)}"
         )
 
 
@@ -214,7 +214,7 @@ def _cell_sizes(
     try:
         given_x, given_y, given_z = axes
     except (TypeError, ValueError) as error:
-        raise InputError(f"spacing must be a number or one entry for each axis, not {spacing!r}") from error
+        raise InputError(f"spacing must be a number or one entry for each axis, not {in_a_line(spacing)}") from error
     x, y, z = (
         _sizes_along(axis, n, sizes) for axis, n, sizes in zip("xyz", grid, (given_x, given_y, given_z), strict=True)
     )
@@ -225,7 +225,7 @@ def _sizes_along(axis: str, n: int, sizes: Any) -> npt.NDArray[np.float64]:
     try:
         values = np.asarray(sizes, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"spacing along {axis} must be a number or {n} cell sizes, not {sizes!r}") from error
+        raise InputError(f"spacing along {axis} must be a number or {n} cell sizes, not {in_a_line(sizes)}") from error
     if values.shape not in ((), (n,)):
         raise InputError(f"spacing along {axis} has shape {values.shape}: give a number, or {n} cell sizes")
     if not (np.isfinite(values).all() and (values > 0.0).all()):
