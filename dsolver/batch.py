@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import final
+from typing import Final, final
 
 from dsolver.engines.base import BatchedEngine, Engine, Field, PerChunk, Scalar
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.operator import Operator
+from dsolver.partition import Partition
 from dsolver.preconditioners import Site
+
+AT_ONCE: Final = 8
+"""Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
+ROUNDED_UP: Final = 1.05
+"""A vector's length over its rows, at most, for chunks whose size matters."""
 
 Samples = list[list[tuple[float, float, float]]]
 """For each iteration, of each column: r . r, pᵀAp, rᵀMr."""
@@ -109,3 +115,8 @@ class Batch:
         engine, x, xx = self._engine, self.columns[number].x, self._engine.scalar(0.0)
         engine.dot(x, x, engine.parts(), xx)
         return math.sqrt(engine.read(xx)[0])
+
+
+def numbered(partition: Partition) -> int:
+    """For how many right-hand sides at once the rows of every chunk can be numbered."""
+    return int(2**31 / (ROUNDED_UP * max(chunk.box.points for chunk in partition)))

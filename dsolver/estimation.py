@@ -12,17 +12,19 @@ import numpy as np
 
 from dsolver import bandwidth as copies
 from dsolver import devices, memory, traffic
-from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.batch import AT_ONCE, numbered
+from dsolver.errors import DeviceMemoryError, InputError, in_a_line
+from dsolver.iteration import Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.memory import Bytes, amount
 from dsolver.ordering import Order
 from dsolver.partition import Triple
-from dsolver.placement import cut_for, owners_of
-from dsolver.preconditioners import Chebyshev, Hpcg, Recipe, recipe_of
+from dsolver.placement import chunks_for, owners_of
+from dsolver.preconditioners import Chebyshev, Hpcg, Recipe, check_dtype, recipe_of
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.programs import SolveSpec
-from dsolver.runtime import DeviceName, Runtime, connect
+from dsolver.runtime import DeviceName, Runtime, check_device, connect
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -116,8 +118,9 @@ def estimate(
         order: of the smoother.
         M: the preconditioner.
         precond_dtype: its value type.
-        together: right-hand sides that are solved at once; `dsolver.Solver` takes up to `dsolver.several.AT_ONCE`.
-            Their memory is counted; the time is that of one by itself.
+        together: right-hand sides that are given together. The memory of as many is counted as `dsolver.Solver` solves
+            at once: up to `dsolver.batch.AT_ONCE`, and one with a function for M. Solutions of others that stay on GPUs
+            are not; the time is that of one by itself.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never
             reached, or a copy measured on this machine's CPU.
@@ -135,6 +138,12 @@ def estimate(
     for name, count in counts.items():
         if not (isinstance(count, Integral) and int(count) >= 1):
             raise InputError(f"{name} must be an integer >= 1, not {count!r}")
+    check_device(device)
+    check_dtype(recipe, precond_dtype)
+    Tolerances(rtol=rtol)
+    measured: object = bandwidth  # mypy believes the annotation
+    if measured is not None and not (isinstance(measured, float | int | np.number) and 0.0 < measured < math.inf):
+        raise InputError(f"bandwidth must be bytes per second, more than 0, not {in_a_line(bandwidth)}")
     divisor = 2 ** (recipe.levels - 1)
     gpu = devices.find_gpu()
     if workers is None:
@@ -147,9 +156,10 @@ def estimate(
         free = devices.free_memory_of(client, crew) if found == "cuda" else ()
     else:
         found = device if device != "auto" else "cuda" if isinstance(gpu, devices.Gpu) else "cpu"
-        chunks, crew = problem.chunks or cut_for(problem.grid, workers, divisor), tuple(map(str, range(workers)))
+        chunks, crew = problem.chunks or chunks_for(problem.grid, workers, divisor), tuple(map(str, range(workers)))
         free = (gpu.memory,) * workers if found == "cuda" and isinstance(gpu, devices.Gpu) else ()
     hierarchy = Hierarchy.plan(problem, chunks, chosen, recipe.levels)
+    at_once = min(int(together), AT_ONCE, numbered(hierarchy.partitions[0])) if recipe.batchable else 1
     if bandwidth is None:
         bandwidth = _nominal(gpu) if found == "cuda" else copies.of_cpu()
     return planned(
@@ -159,7 +169,7 @@ def estimate(
         device=found,
         available=free,
         precond_dtype=precond_dtype,
-        together=together if together > 1 else 0,
+        together=at_once if at_once > 1 else 0,
         rtol=rtol,
         bandwidth=bandwidth,
     )

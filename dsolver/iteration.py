@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Final, TypeVar, final
 
 from dsolver.engines.job import Job
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.krylov import DIVERGED
 from dsolver.monitor.watch import Watch
 from dsolver.solution import Status
@@ -80,9 +80,9 @@ class Tolerances:
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
             if not (_is(value, Real) and math.isfinite(value) and value >= 0.0):
-                raise InputError(f"{name} must be a finite number >= 0, not {value!r}")
+                raise InputError(f"{name} must be a finite number >= 0, not {in_a_line(value)}")
         if not (_is(self.maxiter, Integral) and self.maxiter >= 0):
-            raise InputError(f"maxiter must be an integer >= 0, not {self.maxiter!r}")
+            raise InputError(f"maxiter must be an integer >= 0, not {in_a_line(self.maxiter)}")
 
     def limit(self, b_norm: float) -> float:
         """The residual at which a solve is finished."""

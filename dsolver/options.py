@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 from dsolver.checkpoint import Checkpoint, checkpoint_of
 from dsolver.errors import InputError
 from dsolver.iteration import Callback, Progress, Tolerances
-from dsolver.kernels import DTYPES
 from dsolver.monitor.watch import Sink, check_sink
 from dsolver.ordering import Order
 from dsolver.partition import Triple
-from dsolver.preconditioners import Identity, Recipe, recipe_of
+from dsolver.preconditioners import Recipe, check_dtype, recipe_of
 from dsolver.runtime import DeviceName, EngineName, KernelsName
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         Order.parse(self.order)
-        if self.precond_dtype not in DTYPES:
-            raise InputError(f"precond_dtype must be {' or '.join(map(repr, DTYPES))}, not {self.precond_dtype!r}")
+        check_dtype(None, self.precond_dtype)
 
     def recipe(self, grid: Triple) -> Recipe:
         """The recipe of M on a grid.
@@ -99,8 +97,7 @@ class Setup:
             InputError: M is no preconditioner, or none that can be made in `precond_dtype`.
         """
         recipe = recipe_of(self.M, grid)
-        if self.precond_dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
-            raise InputError(f"precond_dtype={self.precond_dtype!r} is for multigrid: {recipe} works in float64 alone")
+        check_dtype(recipe, self.precond_dtype)
         return recipe
 
 

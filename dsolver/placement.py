@@ -8,6 +8,15 @@ from dsolver.errors import InputError
 from dsolver.partition import Partition, Triple
 
 
+def chunks_for(grid: Triple, workers: int, divisor: int = 1) -> Triple:
+    """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
+
+    Raises:
+        InputError: the grid has no multiple of the divisor along an axis.
+    """
+    return balanced_cut(grid, workers) if divisor == 1 else cut_for(grid, workers, divisor)
+
+
 def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
     """Chunks along x, y, z for a number of workers: the cut with the smallest surface between chunks.
 

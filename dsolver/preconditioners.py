@@ -16,9 +16,9 @@ import numpy as np
 
 from dsolver.cycle import MultigridCycle
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.hierarchy import Level
-from dsolver.kernels import Backend
+from dsolver.kernels import DTYPES, Backend
 from dsolver.kernels.contract import CHEBYSHEV, JACOBI, LOAD
 from dsolver.krylov import ConjugateGradient, Preconditioner
 from dsolver.levels import HPCG_LEVELS
@@ -398,6 +398,18 @@ NAMED: Final[Mapping[str, Callable[[], Recipe]]] = {
     "chebyshev": Chebyshev,
     "none": Identity,
 }
+
+
+def check_dtype(recipe: Recipe | None, dtype: str) -> None:
+    """Refuse a value type that preconditioners cannot have, or this one.
+
+    Raises:
+        InputError: there is no such type, or the recipe is not for it.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"precond_dtype must be {' or '.join(map(repr, DTYPES))}, not {in_a_line(dtype)}")
+    if recipe is not None and dtype != "float64" and not (recipe.lowerable or isinstance(recipe, Identity)):
+        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {recipe} works in float64 alone")
 
 
 def recipe_of(m: Any, grid: Triple) -> Recipe:

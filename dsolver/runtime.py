@@ -16,7 +16,7 @@ from dsolver.engines.job import Job, LocalJob
 from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.monitor.events import listened
 from dsolver.partition import DIRECTIONS, Offsets, Partition, Triple
-from dsolver.placement import balanced_cut, cut_for, owners_of
+from dsolver.placement import chunks_for, owners_of
 from dsolver.programs import SolveSpec
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ class Runtime:
         Raises:
             InputError: the grid has no multiple of the divisor along an axis.
         """
-        count = max(1, len(self.workers))
-        return balanced_cut(grid, count) if divisor == 1 else cut_for(grid, count, divisor)
+        return chunks_for(grid, max(1, len(self.workers)), divisor)
 
     def crew(self, chunks: int) -> str:
         """For people: how many workers own a chunk, of how many; empty without a cluster."""
@@ -167,7 +166,7 @@ def connect(
         ClusterError: the cluster cannot be reached, has no workers, or has other versions of what must agree.
     """
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
-    _check("device", device, ("auto", "cpu", "cuda"))
+    check_device(device)
     _check("kernels", kernels, ("auto", "numpy"))
     _check_client(client)
     if engine == "graph" and client is None:
@@ -188,6 +187,15 @@ def connect(
         client=client,
         workers=workers,
     )
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that there is not.
+
+    Raises:
+        InputError: its name is unknown.
+    """
+    _check("device", device, ("auto", "cpu", "cuda"))
 
 
 def usable_cpus() -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Final
 
 from dsolver import devices
+from dsolver.batch import AT_ONCE, numbered
 from dsolver.conductor import conducted
 from dsolver.containers import check_order
 from dsolver.errors import InputError
@@ -22,12 +22,8 @@ from dsolver.session import Session
 from dsolver.solution import Solution, Status
 from dsolver.solving import DOUBTFUL, doubt, loaded, patience, solution_of, solved, spoiled
 
-AT_ONCE: Final = 8
-"""Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
-ROUNDED_UP: Final = 1.05
-"""A vector's length over its rows, at most, for chunks whose size matters."""
 SPARE: Final = 0.9
 """Part of the free memory that may be taken."""
 
@@ -79,9 +75,11 @@ def solved_all(session: Session, pairs: Pairs, options: Options) -> list[Solutio
             return solutions
         note = f"solved one after the other: {reason or shortage_of(session)}"
         return [replace(solution, notes=(*solution.notes, note)) for solution in solutions]
+    # Kernels are compiled for each width, so groups are equal where that goes, else all but the last as wide as there
+    # is room for: that is one width, or two, and a single one that is left needs none.
     groups = -(-len(pairs) // at_once)
-    cuts = [len(pairs) * i // groups for i in range(groups + 1)]
-    parts = [pairs[first:last] for first, last in pairwise(cuts)]
+    width = at_once if len(pairs) % groups else len(pairs) // groups
+    parts = [pairs[first : first + width] for first in range(0, len(pairs), width)]
     return [solution for part in parts for solution in solved_together(session, part, options)]
 
 
@@ -100,7 +98,7 @@ def room(session: Session, wanted: int) -> int:
 
     The reach of row numbers bounds that, and on GPUs the memory that is left.
     """
-    wanted = min(wanted, numbered(session))
+    wanted = min(wanted, numbered(session.partition))
     if session.runtime.device != "cuda" or wanted <= session.columns:
         return wanted
     for reclaim in (False, True):  # what nothing uses any more is given back before there are fewer
@@ -109,11 +107,6 @@ def room(session: Session, wanted: int) -> int:
             return wanted
     more = range(wanted - 1, session.columns, -1)
     return next((count for count in more if _fits(session, count, free)), session.columns)
-
-
-def numbered(session: Session) -> int:
-    """For how many right-hand sides at once the rows of every chunk can be numbered."""
-    return int(2**31 / (ROUNDED_UP * max(chunk.box.points for chunk in session.partition)))
 
 
 def bytes_of(session: Session, count: int) -> tuple[int, ...]:
@@ -128,7 +121,7 @@ def _fits(session: Session, count: int, free: Sequence[int]) -> bool:
 
 def shortage_of(session: Session) -> str:
     """Why not even two of them have room, with the numbers."""
-    if numbered(session) < 2:
+    if numbered(session.partition) < 2:
         return "their rows are more than can be numbered"
     free = devices.free_memory_of(session.runtime.client, session.runtime.workers)
     return f"memory is short: two together need {amount(max(bytes_of(session, 2)))} more, {amount(min(free))} are free"

@@ -67,7 +67,7 @@ class Solver:
 
         Args:
             b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
-                list of such, or one array of shape (m, nx, ny, nz). Up to `dsolver.several.AT_ONCE` at a time are
+                list of such, or one array of shape (m, nx, ny, nz). Up to `dsolver.batch.AT_ONCE` at a time are
                 solved together, so that the matrix is read once for all of them; each has the iterations and the bits
                 that it would have alone, and its timings are those of all. With a function for M, the graph engine or
                 one of the arguments from callback to resume they are solved one after the other; `Solution.notes`

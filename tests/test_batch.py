@@ -21,6 +21,7 @@ from dsolver.partition import Triple
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.programs import SolveSpec
+from dsolver.session import Session
 from dsolver.solution import Status
 
 F64 = npt.NDArray[np.float64]
@@ -272,6 +273,25 @@ def test_there_are_as_many_together_as_have_room(monkeypatch: pytest.MonkeyPatch
     assert several.room(session, 8) == 3, "and that stays where there is none for more"
 
 
+@pytest.mark.parametrize(("count", "expected"), [(8, [8]), (9, [8]), (10, [5, 5]), (11, [8, 3]), (17, [8, 8])])
+def test_groups_are_of_as_few_widths_as_can_be(
+    count: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths: list[int] = []
+    plain = Session.widen
+
+    def noted(self: Session, columns: int) -> None:
+        widths.append(columns)
+        plain(self, columns)
+
+    monkeypatch.setattr(Session, "widen", noted)
+    bs = right_hand_sides(count)
+    with dsolver.Solver(PROBLEMS["constant"], device="cpu") as solver:
+        found = solver.solve(bs)
+        assert widths == expected
+        assert_same(found[-1], solver.solve(bs[-1]))
+
+
 def test_why_there_is_no_room_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (0,))
     session: Any = Crowded(problems.poisson7((64, 64, 64)), 0)
@@ -285,5 +305,13 @@ def test_an_estimate_has_room_for_several() -> None:
     problem = problems.poisson7((64, 64, 64))
     one, eight = (dsolver.estimate(problem, device="cpu", together=n, bandwidth=1e10) for n in (1, 8))
     assert eight.bytes > one.bytes + 8 * 6 * 8 * 64**3
+    for many in (9, 100):
+        assert dsolver.estimate(problem, device="cpu", together=many, bandwidth=1e10).bytes == eight.bytes
+    function: Any = {"M": lambda r: r}
+    alone = dsolver.estimate(problem, device="cpu", bandwidth=1e10, **function)
+    assert dsolver.estimate(problem, device="cpu", together=8, bandwidth=1e10, **function).bytes == alone.bytes
+    large = problems.poisson7((1024, 1024, 1024))  # the rows of two could not be numbered
+    alone = dsolver.estimate(large, device="cpu", bandwidth=1e10)
+    assert dsolver.estimate(large, device="cpu", together=8, bandwidth=1e10).bytes == alone.bytes
     with pytest.raises(dsolver.InputError, match="together"):
         dsolver.estimate(problem, device="cpu", together=0)

@@ -67,6 +67,11 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"together": 2.5}, "together must be an integer >= 1, not 2.5"),
         ({"together": "8"}, "together must be an integer >= 1, not '8'"),
         ({"workers": 2, "client": object()}, "give only one of them"),
+        ({"workers": 2, "device": "gpu"}, "unknown device 'gpu'"),
+        ({"precond_dtype": "float16"}, "precond_dtype must be 'float64' or 'float32', not 'float16'"),
+        ({"precond_dtype": "float32", "M": "jacobi"}, "works in float64 alone"),
+        ({"rtol": -1.0}, "rtol must be a finite number >= 0"),
+        ({"bandwidth": 0.0}, "bandwidth must be bytes per second, more than 0, not 0.0"),
         ({"M": "amg"}, "unknown preconditioner"),
         ({"order": "red"}, "unknown order"),
     ],
@@ -74,6 +79,16 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         estimate(problems.hpcg((16, 16, 16)), **arguments)
+
+
+@pytest.mark.parametrize("workers", [3, 5, 7])
+def test_a_plan_cuts_a_grid_as_a_solve_on_so_many_workers_does(workers: int) -> None:
+    problem = problems.poisson7((64, 64, 64))
+    crew = tuple(map(str, range(workers)))
+    runtime = Runtime(engine="resident", device="cpu", kernels="cpu", client=None, workers=crew)
+    found = estimate(problem, workers=workers, device="cpu", bandwidth=1e10)
+    assert found.chunks == runtime.chunks_for(problem.grid)
+    assert len(found.workers) == workers
 
 
 def test_a_grid_is_no_problem() -> None:
