@@ -9,6 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
 from dsolver import rollcall
+from dsolver.engines.contact import answer
+from dsolver.engines.scattering import ANSWER
 from dsolver.engines.shortage import give_back
 from dsolver.errors import ClusterError, DeviceError
 
@@ -155,7 +157,7 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
         if client.status != "running":
             raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
         # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
-        workers = sorted(workers or client.nthreads())
+        workers = sorted(workers or present(client))
         if not workers:
             raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
         if wanted == "cpu":
@@ -170,6 +172,20 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
     if wanted == "cuda":
         raise DeviceError(f"device 'cuda' was asked for, but {reason}")
     return tuple(sorted(workers, key=_by_host)), "cpu"
+
+
+def present(client: Client) -> tuple[str, ...]:
+    """The addresses of the cluster's workers.
+
+    Raises:
+        OSError: the scheduler does not answer.
+    """
+    scheduler: Any = client.scheduler
+
+    async def asked() -> Any:
+        return await answer(client, scheduler.ncores(), ANSWER)
+
+    return tuple(client.sync(asked))
 
 
 def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str]) -> dict[str, Any]:

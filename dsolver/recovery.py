@@ -150,7 +150,7 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
     wanted, until = len(runtime.workers), time.monotonic() + RETURN
     while True:
         try:
-            there = tuple(client.nthreads())
+            there = devices.present(client)
             answers, silent = rollcall.ask(client, pulse, there, ANSWER)
         except Exception as problem:  # the scheduler, too, is gone: the first error tells more
             raise error from problem
@@ -167,7 +167,7 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
     except (ClusterError, DeviceError) as problem:
         raise problem from error
     logger.warning(
-        "%s; the solve goes on with %d of %d workers%s",
+        "%s; the solve goes on with %d workers, where it had %d%s",
         error,
         len(order),
         wanted,

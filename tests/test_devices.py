@@ -32,7 +32,11 @@ class FakeClient:
     def __init__(self, workers: dict[str, Gpu | str]) -> None:
         self.workers = workers
 
-    def nthreads(self) -> dict[str, int]:
+    @property
+    def scheduler(self) -> FakeClient:
+        return self
+
+    async def ncores(self) -> dict[str, int]:
         return dict.fromkeys(self.workers, 1)
 
     async def run(self, function: Callable[..., Any], workers: list[str], on_error: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
 import time
 import uuid
@@ -25,6 +24,7 @@ from dsolver.engines.links import TOKEN_BYTES
 from dsolver.engines.pulse import DEAF, Pulses, pulse
 from dsolver.engines.rank import Failure, GangSpec
 from dsolver.engines.ranks import Busy
+from dsolver.engines.scattering import ANSWER, scattered
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition
@@ -40,8 +40,6 @@ GRACE: Final = 5.0
 """Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
 LOOK: Final = 2.0
 """Seconds between looks whether every worker is still there."""
-ANSWER: Final = 30.0
-"""Seconds in which the scheduler has to answer."""
 REACH: Final = 3.0
 """Seconds in which a worker has to answer this process directly; else blocks travel through the scheduler."""
 TURN: Final = 3600.0
@@ -299,13 +297,7 @@ class GangJob(Job):
                 self._direct = self._client.sync(self._reaches, workers[0])
             direct = self._direct
         with _answered():
-            return self._client.sync(self._scattered, data, list(workers), direct)
-
-    async def _scattered(self, data: dict[str, Any], workers: list[str], direct: bool) -> Any:
-        sending = self._client.scatter(
-            data, workers=workers, direct=direct, hash=False, timeout=ANSWER, asynchronous=True
-        )
-        return await answer(self._client, sending, math.inf)  # gigabytes, over any network
+            return self._client.sync(scattered, self._client, data, workers, direct)
 
     async def _reaches(self, worker: str) -> bool:
         if self._client.direct_to_workers is not None:

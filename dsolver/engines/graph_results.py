@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic, sleep
@@ -19,6 +18,7 @@ from dsolver.engines.contact import answer
 from dsolver.engines.graph_handles import Key
 from dsolver.engines.graph_tasks import Path, adopt
 from dsolver.engines.pulse import DEAF, Pulses, pulse
+from dsolver.engines.scattering import scattered
 from dsolver.engines.shortage import is_shortage, shortage
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
@@ -88,8 +88,8 @@ class Results:
         else:
             # A copy, because workers in this process would get the caller's own array and read it later.
             try:
-                (future,) = self._client.sync(self._scattered, [block.copy()], [self.owners[chunk]])
-            except (KeyError, OSError) as error:
+                (future,) = self._client.sync(scattered, self._client, [block.copy()], [self.owners[chunk]])
+            except (KeyError, OSError) as error:  # the scheduler's, of a worker that it has just forgotten
                 self._check_owners()
                 raise ClusterError(f"the cluster takes no data: {type(error).__name__}: {error}") from error
         self._retired.append(future)
@@ -223,10 +223,6 @@ class Results:
         chunks = [str(chunk) for chunk, owner in enumerate(self.owners) if owner in lost]
         self.close()
         raise WorkerLostError(f"{_list('worker', lost)} {how} with {_list('chunk', chunks)}: start the solve again")
-
-    async def _scattered(self, data: list[Any], workers: list[str]) -> Any:
-        sending = self._client.scatter(data, workers=workers, hash=False, asynchronous=True)
-        return await answer(self._client, sending, math.inf)  # gigabytes, over any network
 
     async def _silent(self) -> list[str]:
         return self._pulses.silent()

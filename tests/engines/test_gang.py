@@ -332,6 +332,18 @@ def test_a_worker_that_is_closed_during_a_superstep() -> None:
         assert_solves(client)
 
 
+def test_data_for_a_worker_that_has_left_do_not_wait_for_it() -> None:
+    """Dask would, for half a minute, and then say that there are no valid workers."""
+    blocks: dict[int, Any] = {n: np.zeros((8, 8, 8)) for n in range(8)}
+    with cluster(3) as client:
+        address = worker_of(client, 7)
+        with launch(client) as job:
+            client.retire_workers([address])
+            with pytest.raises(WorkerLostError, match=f"{address} left the cluster before it got its data"):
+                job.load("b", blocks)
+        assert_solves(client)
+
+
 def test_a_program_that_cannot_be_made_on_one_rank(two: Client) -> None:
     began = time.monotonic()
     with pytest.raises(RankError, match=r"rank 1 on worker .*nothing can be made here"):

@@ -24,7 +24,7 @@ from dsolver.engines.base import Engine
 from dsolver.engines.eager import EagerEngine
 from dsolver.engines.graph import GraphEngine
 from dsolver.engines.graph_handles import GraphField, GraphScalar
-from dsolver.errors import ClusterError, InputError, RankError
+from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
 from dsolver.levels import Hierarchy
@@ -411,6 +411,17 @@ def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, p
         with pytest.raises(ClusterError, match=f"worker {lost} has left the cluster with chunk 1"):
             program.advance(2000)
         assert time.monotonic() - began < 20  # not for ever
+
+
+def test_data_for_a_worker_that_has_left_raise_nothing_on_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
+    hierarchy = plan((2, 1, 1))
+    with cluster(2) as client, graph_engine(client, hierarchy) as engine:
+        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+        lost = owners(client, hierarchy.partitions[0])[1]
+        client.retire_workers([lost])
+        with pytest.raises(WorkerLostError, match=f"worker {lost} left the cluster before it got its data"):
+            program.load("b", {number: np.zeros((8, 16, 16)) for number in range(2)})
+    assert "Exception while handling op scatter" not in caplog.text
 
 
 def test_a_worker_that_hangs_is_told_within_half_a_minute() -> None:
