@@ -12,6 +12,7 @@ from distributed import Future
 from distributed.client import _wait
 
 from dsolver.engines.contact import answer
+from dsolver.engines.slot import vacate
 from dsolver.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def arrived(client: Client, name: str, blocks: Mapping[int, Any]) -> dict[int, F
         Exception: what the user's computation of one has raised.
     """
     futures: dict[int, Future[Any]] = {n: block for n, block in blocks.items() if isinstance(block, Future)}
+
+    if not all(future.done() for future in futures.values()):
+        vacate()
 
     async def wait() -> None:
         # Not the public `wait`: it takes the default client, which need not be this one.

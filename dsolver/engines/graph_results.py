@@ -20,6 +20,7 @@ from dsolver.engines.graph_tasks import Path, adopt
 from dsolver.engines.pulse import DEAF, Pulses, pulse
 from dsolver.engines.scattering import scattered
 from dsolver.engines.shortage import is_shortage, shortage
+from dsolver.engines.slot import vacate
 from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostError
 
 POLL: Final = 0.5
@@ -116,6 +117,7 @@ class Results:
                 for ever.
         """
         futures = [self.futures[key] for key in keys]
+        vacate()
         while not self._arrived(futures):
             self._check_owners()
         self.tidy()

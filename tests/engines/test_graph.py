@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import pytest
 from dask.utils import key_split
-from distributed import Client, Worker
+from distributed import Client, Worker, get_client
 from distributed.utils import color_of
 
+import dsolver
 from dsolver import kernels, problems
 from dsolver.engines import graph
 from dsolver.engines.base import Engine
@@ -422,6 +424,19 @@ def test_data_for_a_worker_that_has_left_raise_nothing_on_the_scheduler(caplog: 
         with pytest.raises(WorkerLostError, match=f"worker {lost} left the cluster before it got its data"):
             program.load("b", {number: np.zeros((8, 16, 16)) for number in range(2)})
     assert "Exception while handling op scatter" not in caplog.text
+
+
+def solve_in_a_task() -> bool:
+    problem = problems.poisson7((4, 4, 4), chunks=(2, 1, 1))
+    b = da.ones((4, 4, 4), chunks=2)
+    return dsolver.solve(problem, b, M=None, client=get_client(), engine="graph", device="cpu").converged
+
+
+def test_a_task_may_solve_on_workers_with_a_single_slot() -> None:
+    """Which it has: tasks that are pinned to its worker would wait for it."""
+    with cluster(2) as client:
+        several = [client.submit(solve_in_a_task, pure=False) for _ in range(3)]
+        assert all(future.result(timeout=120) for future in several)
 
 
 def test_a_worker_that_hangs_is_told_within_half_a_minute() -> None:
