@@ -15,7 +15,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.gridlevels import at_level
+from dsolver.gridlevels import at_level, fixed
 from dsolver.grids import in_lattice_order, numbered
 from dsolver.kernels import Backend
 from dsolver.kernels import algebraic as rows_on_host
@@ -174,7 +174,8 @@ class MakeAlgebraic:
             made.append(level)
             a, here = below.matrix, lattice
         dense = a.dense()
-        inverse = backend.dense_inverse(here, (dense + dense.T) / 2, singular=self.singular)
+        dense = (dense + dense.T) / 2
+        inverse = backend.dense_inverse(here, fixed(dense) if self.singular else dense)
         made.append(AlgebraicLevel(layout=here, inverse=inverse))
         backend.synchronize()
         return at_level(self.depth, *made)

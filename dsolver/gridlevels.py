@@ -99,7 +99,7 @@ def raised_level(backend: Backend, _: int, level: GridLevel, factors: Any) -> At
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeInverse:
-    """Makes the inverse of a level that is one chunk; of a singular one, but for what rounding has made of its zero."""
+    """Makes the inverse of a level that is one chunk; of a singular one, with the constant fixed."""
 
     depth: int
     partition: Partition
@@ -109,6 +109,23 @@ class MakeInverse:
     def __call__(self, backend: Backend, _: int, layout: Layout, weights: Any) -> AtLevel:
         """A `DenseInverse`."""
         rows = stencil_rows(backend, self.partition, 0, self.offsets, weights)
-        inverse = backend.dense_inverse(layout, backend.dense_matrix(rows), singular=self.singular)
+        matrix = backend.dense_matrix(rows)
+        inverse = backend.dense_inverse(layout, fixed(matrix) if self.singular else matrix)
         backend.synchronize()
         return at_level(self.depth, inverse)
+
+
+def fixed(matrix: Any) -> Any:
+    """A matrix A with A 1 = 0 and d dᵀ / Σd added to it, where d is its diagonal.
+
+    It can be inverted, to QᵀGQ + 1 1ᵀ / Σd with A G A = A and Q = I - d 1ᵀ / Σd. A residual of a singular system sums
+    to zero but for rounding, which rows with large entries make: Q takes it from these. Were one unknown set to zero
+    instead, or the same taken from all rows, those with couplings 10⁶ times smaller would make a large solution of it,
+    and conjugate gradients would end far from what float64 can reach.
+
+    Args:
+        matrix: float64 (n, n), of NumPy or CuPy.
+    """
+    diagonal = matrix.diagonal()
+    root = diagonal / diagonal.sum() ** 0.5
+    return matrix + root[:, None] * root

@@ -506,6 +506,21 @@ def test_multigrid_takes_what_rounding_makes_of_a_zero_for_zero(bc: str, precisi
     assert abs(solution.x.mean()) <= 1e-12 * abs(solution.x).max()
 
 
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize(("jump", "reached"), [(1e6, 1e-8), (1e8, 1e-7)])
+def test_what_rounding_leaves_of_the_sum_of_a_residual_does_no_harm(
+    jump: float, reached: float, chunks: Triple
+) -> None:
+    """Rows with large entries make it; in rows with small ones it would be a large solution."""
+    x, y, z = np.indices((13, 17, 19))
+    f = np.random.default_rng(0).standard_normal(x.shape)
+    value = np.where((x // 2 + y // 3 + z // 4) % 2, jump, 1.0)
+    problem = diffusion(f.shape, value, bc="neumann", chunks=chunks)
+    solution = dsolver.solve(problem, f - f.mean(), device="cpu", rtol=reached)
+    assert solution.converged
+    assert solution.iterations <= 16
+
+
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
