@@ -206,8 +206,10 @@ class _Coarsening:
         """The next level's points.
 
         Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
+        So are chunks of one point each: side by side, Gauss-Seidel leaves (1, -1) as it is.
         """
-        if self._pores and len(self.levels) == 1:
+        single = max(max(along) for along in self._partition.sizes) == 1
+        if single or (self._pores and len(self.levels) == 1):
             return Coarse.same(self._partition)
         factors = factors_of(self._engine, self._partition, self._offsets, self._weights)
         return Coarse.of(self._partition, factors, early=self.levels[0].rough)

@@ -521,6 +521,14 @@ def test_what_rounding_leaves_of_the_sum_of_a_residual_does_no_harm(
     assert solution.iterations <= 16
 
 
+@pytest.mark.parametrize("bc", ["neumann", "periodic", {"x": "periodic", "y": "neumann", "z": "periodic"}])
+def test_every_cell_may_be_a_chunk_of_its_own(bc: Any) -> None:
+    f = np.random.default_rng(0).standard_normal((2, 2, 2))
+    solution = dsolver.solve(diffusion(f.shape, bc=bc, chunks=(2, 2, 2)), f - f.mean(), device="cpu")
+    assert solution.converged
+    assert solution.iterations <= 2
+
+
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
