@@ -70,9 +70,8 @@ def compare(solver: dsolver.Solver, count: int, **options: Any) -> None:
         assert_same(found, single)
 
 
-@pytest.mark.parametrize("chunks", CUTS)
+@pytest.mark.parametrize(("kernels", "chunks"), [*(("cpu", cut) for cut in CUTS), ("numpy", (2, 1, 1))])
 @pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("kernels", ["cpu", "numpy"])
 def test_each_has_the_bits_that_it_has_alone(name: str, chunks: Triple, kernels: str) -> None:
     problem = replace(PROBLEMS[name], chunks=chunks)
     kind: Any = "numpy" if kernels == "numpy" else "auto"

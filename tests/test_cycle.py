@@ -170,8 +170,7 @@ def test_coarse_matrices_are_galerkin_products(grid: Triple, periodic: Flags, po
 
 
 @pytest.mark.usefixtures("_small")
-@pytest.mark.parametrize("cut", CUTS, ids=str)
-@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize(("backend", "cut"), [*(("cpu", cut) for cut in CUTS), ("numpy", (2, 1, 1))])
 def test_the_cycle_is_symmetric_and_a_contraction(cut: Triple, backend: str) -> None:
     _, levels = levels_of((6, 7, 9), cut, (False, True, False), 7, backend)
     top = space(levels[0])
@@ -183,9 +182,10 @@ def test_the_cycle_is_symmetric_and_a_contraction(cut: Triple, backend: str) -> 
 
 
 @pytest.mark.usefixtures("_small")
-@pytest.mark.parametrize(("sweeps", "visits"), [(2, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize("cut", [(1, 1, 1), (2, 2, 2)], ids=str)
-def test_more_work_keeps_the_symmetry_and_contracts_more(cut: Triple, sweeps: int, visits: int) -> None:
+@pytest.mark.parametrize(
+    ("sweeps", "visits", "cut"), [(2, 1, (1, 1, 1)), (1, 2, (1, 1, 1)), (2, 2, (1, 1, 1)), (2, 2, (2, 2, 2))]
+)
+def test_more_work_keeps_the_symmetry_and_contracts_more(sweeps: int, visits: int, cut: Triple) -> None:
     _, levels = levels_of((7, 6, 9), cut, NOWHERE, 7)
     top = space(levels[0])
     m, more = (top.matrix(top, MultigridCycle(levels, *n).apply) for n in ((1, 1), (sweeps, visits)))

@@ -36,11 +36,12 @@ from dsolver.preconditioners import Hpcg, Identity
 from dsolver.programs import BuildLevels, Solve, SolveSpec
 from tests.clusters import cluster
 
-STEPS = 6
+STEPS = 3
 
 
 def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> Hierarchy:
-    return Hierarchy.plan(problems.hpcg(grid), chunks, Order.parse("color8"))
+    """Of two levels; the bits of four are compared in test_same_bits.py, those of worker processes in test_cli.py."""
+    return Hierarchy.plan(problems.hpcg(grid), chunks, Order.parse("color8"), levels=2)
 
 
 @pytest.fixture(scope="module")
@@ -106,20 +107,9 @@ def wait_until_empty(client: Client) -> None:
 def test_bits_are_those_of_the_eager_engine(client: Client, workers: int, preconditioned: bool) -> None:
     hierarchy = plan()
     history, x = solve(eager_engine(hierarchy), hierarchy, preconditioned=preconditioned)
-    with graph_engine(client, hierarchy, workers=workers, batch=4) as engine:
+    with graph_engine(client, hierarchy, workers=workers, batch=2) as engine:
         found, futures = solve(engine, hierarchy, preconditioned=preconditioned)
         blocks = client.gather(futures)
-    assert found == history
-    assert all(np.array_equal(blocks[number], x[number]) for number in x)
-
-
-def test_bits_with_worker_processes() -> None:
-    hierarchy = plan()
-    history, x = solve(eager_engine(hierarchy), hierarchy)
-    with cluster(2, processes=True, threads=2) as client, graph_engine(client, hierarchy) as engine:
-        found, futures = solve(engine, hierarchy)
-        blocks = client.gather(futures)
-        del futures
     assert found == history
     assert all(np.array_equal(blocks[number], x[number]) for number in x)
 
@@ -145,7 +135,7 @@ def test_bits_are_kept_when_the_past_is_forgotten(client: Client, monkeypatch: p
 
 
 def test_fewer_neighbors_may_be_named(client: Client) -> None:
-    hierarchy = Hierarchy.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), Order.parse("color8"))
+    hierarchy = Hierarchy.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), Order.parse("color8"), levels=2)
     partition = hierarchy.partitions[0]
 
     def near(chunk: int) -> tuple[int, ...]:
@@ -268,7 +258,8 @@ def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> Non
 # -- on the cluster ----------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_readable(client: Client) -> None:
+def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "PAST", 100)
     hierarchy = plan()
     with graph_engine(client, hierarchy) as engine:
         _, futures = solve(engine, hierarchy)
@@ -289,7 +280,8 @@ def test_labels_survive_the_dashboard() -> None:
         assert key_split((f"{label}-abcdefab", 1, 2)) == label
 
 
-def test_chunks_stay_with_their_owners(client: Client) -> None:
+def test_chunks_stay_with_their_owners(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "PAST", 100)
     hierarchy = plan()
     partition = hierarchy.partitions[0]
     expected = owners(client, partition)
@@ -317,8 +309,8 @@ def test_keys_do_not_pile_up(client: Client, monkeypatch: pytest.MonkeyPatch) ->
             program.advance(4)
             counts.append((len(scheduler_keys(client)), worker_keys(client)))
         live = len(engine._results.futures)
-    # What is alive and what a batch of 2 x 80 tasks may leave until messages have arrived; 24 steps make 2000 tasks.
-    bound = live + 2 * 2 * 80
+    # What is alive and what a batch of 2 x 48 tasks may leave until messages have arrived; 24 steps make 1100 tasks.
+    bound = live + 2 * 2 * 48
     assert all(on_scheduler <= bound and on_workers <= 2 * bound for on_scheduler, on_workers in counts)
     wait_until_empty(client)
 

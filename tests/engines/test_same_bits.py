@@ -47,7 +47,9 @@ def serial(dtype: str) -> Result:
     return run(connect(engine="reference", device="cpu"), dtype)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("dtype", "workers"), [("float64", 1), ("float64", 2), ("float64", 4), ("float32", 4)], indirect=["dtype"]
+)
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result, dtype: str) -> None:
     with cluster(workers) as client:
         for engine in ("resident", "graph"):

@@ -1,4 +1,4 @@
-"""Closed regions that go on in other chunks: one partition, three engines, one and two workers: the same bits."""
+"""Closed regions that go on in other chunks: one partition, three engines, one and three workers: the same bits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(runtime: Runtime, problem: Problem) -> Result:
         return job.call("closed_regions"), job.call("excess"), samples, x
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
     mask = np.random.default_rng(1).uniform(size=GRID) < 0.65
     problem = diffusion(GRID, mask=mask, bc={"x": "dirichlet", "y": "periodic", "z": "neumann"})

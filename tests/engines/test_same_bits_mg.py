@@ -22,7 +22,7 @@ GRID = (21, 16, 15)
 Result = tuple[list[tuple[float, float]], list[Any]]
 
 
-@pytest.fixture(params=["gathered at once", "gathered late"])
+@pytest.fixture
 def _gathered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Coarse levels live whole on every owner as soon as they are small, or only when chunks are thin."""
     if request.param == "gathered late":
@@ -51,7 +51,11 @@ def rough(x: Any, y: Any, z: Any) -> Any:
 
 
 @pytest.mark.usefixtures("_gathered")
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("_gathered", "workers"),
+    [("gathered at once", 1), ("gathered at once", 4), ("gathered late", 2), ("gathered late", 4)],
+    indirect=["_gathered"],
+)
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
     problem = problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"})
     serial = run(connect(engine="reference", device="cpu"), problem)

@@ -62,8 +62,24 @@ FROZEN: dict[str, tuple[float, ...]] = {
 """rz, pAp, rr, limit and ceiling that end a solve."""
 
 
-@pytest.mark.parametrize("scalars", [(3.0, 4.0, 2.0, 1.0, INF), (3.0, 4.0, 2.0, 1.0, 2.0), *FROZEN.values()])
+GOES_ON = (3.0, 4.0, 2.0, 1.0, INF)
+GOES_ON_AT_THE_CEILING = (3.0, 4.0, 2.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("scalars", [GOES_ON, FROZEN["converged"]])
 def test_update_x_r(pair: tuple[Box, Box], scalars: tuple[float, ...]) -> None:
+    updated(pair, scalars)
+
+
+@pytest.mark.parametrize("scalars", [GOES_ON_AT_THE_CEILING, *FROZEN.values()])
+def test_what_ends_a_solve_changes_nothing(name: str, scalars: tuple[float, ...]) -> None:
+    """Scalars decide: one box shows it."""
+    updated((box(CASES[4], name), box(CASES[4], "numpy")), scalars)
+
+
+def updated(pair: tuple[Box, Box], scalars: tuple[float, ...]) -> None:
+    """Both give the same, which is a change unless the scalars end the solve."""
+
     def run(b: Box) -> Any:
         x, r, dot = b.vector(3), b.vector(4), b.scalar(np.nan)
         b.kernel("update_x_r")(b.vector(1), b.vector(2), *map(b.scalar, scalars), x, r, dot)
