@@ -21,7 +21,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.partition import Partition, Triple
 
 logger = logging.getLogger(__name__)
@@ -63,12 +63,17 @@ class Checkpoint:
         every: seconds between two saves; 0 saves after every superstep.
 
     Raises:
-        InputError: every is negative or not finite, zarr is not installed, or the folder holds something else.
+        InputError: path names no folder, every is no finite number >= 0, zarr is not installed, or the folder holds
+            something else.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, every: float = EVERY) -> None:
-        if not (math.isfinite(every) and every >= 0.0):
-            raise InputError(f"a checkpoint's every must be seconds >= 0, not {every!r}")
+        folder: object = path  # mypy believes annotations
+        seconds: object = every
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"a checkpoint is a folder, not {in_a_line(folder)}")
+        if not (isinstance(seconds, int | float | np.number) and math.isfinite(seconds) and seconds >= 0.0):
+            raise InputError(f"a checkpoint's every must be seconds >= 0, not {in_a_line(every)}")
         self.path = Path(path)
         self.every = every
         self._last = time.monotonic()
@@ -169,7 +174,7 @@ def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoi
     if value is None or isinstance(value, Checkpoint):
         return value
     if not isinstance(value, str | os.PathLike):
-        raise InputError(f"a checkpoint is a folder or a dsolver.Checkpoint, not {value!r}")
+        raise InputError(f"a checkpoint is a folder or a dsolver.Checkpoint, not {in_a_line(value)}")
     return Checkpoint(value)
 
 

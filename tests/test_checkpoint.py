@@ -141,6 +141,12 @@ def test_folders_of_others_are_refused(tmp_path: Path) -> None:
         Checkpoint(tmp_path / "a" / "b")
     with pytest.raises(InputError, match="seconds >= 0"):
         Checkpoint(tmp_path / "new", every=-1.0)
+    number: Any = "30"
+    with pytest.raises(InputError, match="every must be seconds >= 0, not '30'"):
+        Checkpoint(tmp_path / "new", every=number)
+    nothing: Any = None
+    with pytest.raises(InputError, match="a checkpoint is a folder, not None"):
+        Checkpoint(nothing)
 
 
 def test_it_is_due_when_the_time_has_come(tmp_path: Path) -> None:
