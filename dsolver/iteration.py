@@ -27,6 +27,9 @@ REACH: Final = 2.0**-53
 rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 PATIENCE: Final = 200
 """Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
+FALL: Final = 1e-9
+"""How much smaller, as a part of itself, the smallest residual must have become to count: where rounding alone is left
+of a recursion, each iteration may take some units in the last place off, for ever."""
 WATCH: Final = 100
 """Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so
 that they give the same bits. What a shorter solve has drifted is found at its end."""
@@ -292,7 +295,7 @@ class Drive:
             return Status.NOT_FINITE
         if norm > DIVERGED * self._begun:
             return Status.DIVERGED
-        if norm < self._best:
+        if norm < (1.0 - FALL) * self._best:
             self._best, self._best_at = norm, iteration
         return None
 

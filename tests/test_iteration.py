@@ -163,6 +163,15 @@ def test_a_residual_that_no_longer_falls_is_given_up() -> None:
     assert 0 <= beyond < iteration.SUPERSTEP_ITERATIONS, "looked at after each superstep"
 
 
+def test_a_residual_that_falls_by_rounding_alone_is_given_up() -> None:
+    falling = [0.5 * (1.0 - 1e-13 * k) for k in range(5000)]
+    status, made, _ = drive(falling, [1.0, 0.5], maxiter=5000)
+    assert status is Status.STAGNATED
+    assert len(made.residuals) < 2 * iteration.PATIENCE
+    slowly = [0.5 * (1.0 - 1e-8 * k) for k in range(1000)]
+    assert drive(slowly, [1.0, 0.5], maxiter=1000)[0] is Status.MAX_ITERATIONS
+
+
 def test_a_residual_that_falls_slowly_is_not_given_up() -> None:
     falling = [0.999**k for k in range(1, 3000)]
     assert drive([*falling, 1e-4], [1.0, 1e-4], maxiter=5000)[0] is Status.CONVERGED
