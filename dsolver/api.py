@@ -70,7 +70,8 @@ def cg(
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 10 n by default.
         M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "mg" is what you want.
-        callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it.
+        callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it. To stop, it
+            raises StopIteration.
         client: a Dask cluster's client; by default everything runs in this process.
         engine: as in `dsolver.solve`.
         device: as in `dsolver.solve`.

@@ -57,7 +57,7 @@ class State:
 
 
 Callback = Callable[[State], bool | None]
-"""Called after each iteration; the solve stops when it returns True."""
+"""Called after each iteration; the solve stops when it returns True, or raises StopIteration."""
 
 Progress = Callable[[State], None]
 """Called now and then with the newest state; it cannot stop the solve, and does not slow it."""
@@ -280,7 +280,16 @@ class Drive:
 
     def _called(self, norm: float) -> bool:
         """Whether the callback asks to stop."""
-        return self._callback is not None and bool(self._callback(self._state(norm)))
+        if self._callback is None:
+            return False
+        try:
+            answer: object = self._callback(self._state(norm))
+        except StopIteration:
+            return True
+        try:
+            return bool(answer)
+        except ValueError as error:  # an array has no truth
+            raise InputError(f"callback returned {in_a_line(answer)}: return True to stop, else nothing") from error
 
     def _state(self, norm: float) -> State:
         return State(iteration=len(self.residuals) - 1, residual=norm, limit=self._limit)

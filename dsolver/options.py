@@ -110,8 +110,8 @@ class Options:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
         atol: the same limit as an absolute number, in the units of b.
         maxiter: iterations at most; 1000 by default.
-        callback: called with a `State` after each iteration; the solve stops when it returns True. Iterations then run
-            one by one, which costs speed on small systems.
+        callback: called with a `State` after each iteration; the solve stops when it returns True or raises
+            StopIteration. Iterations then run one by one, which costs speed on small systems.
         progress: called with the newest `State` about twice a second; the solve takes no notice of it.
         spans: where measured spans go: a file of JSON lines, or a function that is called with those of each measured
             iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about one in half

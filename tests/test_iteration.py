@@ -140,6 +140,22 @@ def test_after_beginning_anew_patience_begins_anew() -> None:
     assert made.residuals == [1.0, 0.002, 1e-4, *slow, 1e-4]
 
 
+def test_a_callback_may_end_as_those_of_scipys_minimizers_do() -> None:
+    def enough(state: State) -> None:
+        if state.iteration == 2:
+            raise StopIteration
+
+    status, made, _ = drive([0.5, 0.4, 0.3, 1e-4], [1.0, 0.4], callback=enough)
+    assert status is Status.STOPPED
+    assert len(made.residuals) == 3
+
+
+def test_what_a_callback_returns_says_whether_to_stop() -> None:
+    answer: Any = np.zeros(2)
+    with pytest.raises(InputError, match=r"callback returned .*: return True to stop"):
+        drive([0.5, 0.4], [1.0, 0.4], callback=lambda _: answer)
+
+
 def test_max_iterations_are_never_exceeded() -> None:
     for maxiter in (0, 1, 2, 7, 60, 61):
         status, made, job = drive([0.5], [1.0, 0.5], maxiter=maxiter)
