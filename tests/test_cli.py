@@ -387,6 +387,25 @@ def test_an_output_that_could_not_be_written_is_refused_before_the_work() -> Non
     assert "ends with .npy or .zarr" in refused("solve", *GRID, "--out", "x.txt")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "--out", "x.npy", "--spans", "x.npy"),
+        ("solve", "--spans", "a.json", "--trace", "./a.json"),
+        ("hpcg", "--json", "a.json", "--trace", "a.json"),
+    ],
+)
+def test_two_outputs_have_two_names(folder: Path, arguments: tuple[str, ...]) -> None:
+    command, *outputs = arguments
+    assert "is named for two outputs" in refused(command, *GRID, *outputs)
+    assert not list(folder.iterdir())
+
+
+def test_a_grid_that_memory_cannot_hold_is_told_in_a_line() -> None:
+    for command in ("solve", "hpcg"):
+        assert "memory does not suffice: Unable to allocate" in refused(command, "--grid", *3 * ("80000",))
+
+
 def test_an_interrupt_ends_a_cluster_of_our_own_quietly() -> None:
     """As a terminal does it: Ctrl-C goes to the command and to its workers."""
     program = "import signal, dsolver.cli; signal.signal(2, signal.default_int_handler); dsolver.cli.main()"

@@ -124,6 +124,13 @@ def test_choices_that_cannot_be(arguments: tuple[str, ...], message: str, monkey
     assert message in refused(*arguments)
 
 
+def test_gpu_workers_without_dask_cuda_are_told_of_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask_cuda", None)
+    message = refused("--gpus", "1")
+    assert "GPU workers need dask-cuda, which is not installed" in message
+    assert "--port" not in message
+
+
 @pytest.mark.parametrize(
     ("wait", "scheduler", "message"), [(2, None, "give --scheduler"), (0, "tcp://h:1", "at least 1")]
 )

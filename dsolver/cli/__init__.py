@@ -42,6 +42,10 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except DsolverError as error:
             raise Failure(str(error)) from error
+        except MemoryError as error:
+            raise Failure(
+                f"memory does not suffice: {error}; take a smaller grid, or workers on more machines"
+            ) from error
 
 
 @click.group(

@@ -12,7 +12,7 @@ import click
 
 from dsolver.cli import files
 from dsolver.cluster import count_gpus, start_local
-from dsolver.errors import ClusterError, DeviceError, InputError
+from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError
 from dsolver.runtime import usable_cpus
 
 EPILOG = """
@@ -111,10 +111,12 @@ def _started(count: int, device: str, host: str, port: int, dashboard: str, prot
         return start_local(
             count, device, host=host, scheduler_port=port, dashboard_address=dashboard, protocol=f"{protocol}://"
         )
+    except DsolverError:  # some of which are RuntimeErrors
+        raise
     except (OSError, RuntimeError) as error:
         cause: BaseException = error
         while cause.__cause__ is not None:  # distributed wraps the OSError of a port in use
             cause = cause.__cause__
         raise ClusterError(
-            f"no scheduler can listen on {host}:{port}: {cause}; choose another --port or --host"
+            f"no scheduler can listen on {host}:{port}: {cause}; choose another --port, --host or --protocol"
         ) from error

@@ -50,6 +50,18 @@ def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = 
         )
 
 
+def check_apart(*paths: Path | None) -> None:
+    """Refuse one name for two outputs, of which the one written first would be lost.
+
+    Raises:
+        InputError: two of them are the same.
+    """
+    given = [path.resolve() for path in paths if path is not None]
+    for path in given:
+        if given.count(path) > 1:
+            raise InputError(f"{path} is named for two outputs, and would hold the last alone: give each its own name")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file in one go: it is there whole or not at all."""
     with _replacing(path) as partial:

@@ -113,6 +113,7 @@ def command(
     )
     for file in (json_file, spans_file, trace_file):
         files.check_output(file, force=force)
+    files.check_apart(json_file, spans_file, trace_file)
     with place.runtime() as runtime, progress.shown(quiet=quiet) as report:
         result = benchmark.run(runtime, options, report)
         crew = runtime.crew(prod(result.chunks))

@@ -135,6 +135,7 @@ def command(
     files.check_output(out, force=force, suffixes=files.ARRAYS)
     for file in (spans_file, trace_file):
         files.check_output(file, force=force)
+    files.check_apart(out, spans_file, trace_file)
     if rhs is not None:
         files.check_input(rhs, grid)
     with place.client() as client, progress.shown(quiet=quiet) as report:
