@@ -359,6 +359,8 @@ class _Function:
         if shape is None or tuple(shape) != partition.grid:
             found = type(result).__name__ if shape is None else f"an array of shape {tuple(shape)}"
             raise InputError(f"M returned {found}: it must return an array of the grid's shape {partition.grid}")
+        if np.dtype(result.dtype).kind not in "fiu":
+            raise InputError(f"M returned an array of dtype {result.dtype}: real numbers are needed")
         engine.load({chunk.number: result[chunk.box.slices] for chunk in partition}, self._layout, z)
 
     def _whole(self, blocks: Mapping[int, Any]) -> Any:

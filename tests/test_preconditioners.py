@@ -232,6 +232,8 @@ def test_a_function_that_is_not_definite_is_found_out(b: F64) -> None:
 def test_a_function_that_returns_nonsense_is_told(b: F64) -> None:
     with pytest.raises(InputError, match=r"M returned an array of shape \(756,\).*grid's shape \(12, 7, 9\)"):
         dsolver.solve(PROBLEM, b, M=lambda r: r.ravel())
+    with pytest.raises(InputError, match=r"M returned an array of dtype complex128: real numbers are needed"):
+        dsolver.solve(PROBLEM, b, M=lambda r: r + 0.0j)
     with pytest.raises(InputError, match="M returned NoneType"):
         dsolver.solve(PROBLEM, b, M=lambda _: None)
 
