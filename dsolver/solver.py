@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, Unpack, final, overload
+from typing import Any, NoReturn, Self, Unpack, final, overload
 
 from dsolver.admission import check_guess, check_shapes
 from dsolver.containers import stacked
@@ -131,6 +131,9 @@ class Solver:
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing."""
         self._session.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError("a Solver is neither copied nor pickled, for devices hold its matrix: make one of its problem")
 
     def __enter__(self) -> Self:
         return self

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import gc
+import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dask.array as da
@@ -113,6 +116,17 @@ def test_several_are_all_looked_at_before_the_first_is_solved(b: F64) -> None:
         with pytest.raises(InputError, match="x0 must be 2 guesses like b"):
             solver.solve([b, b], x0=b)
     assert told == []
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_it_is_neither_copied_nor_pickled_and_goes_on(copied: Callable[[Any], Any], b: F64) -> None:
+    with Solver(PROBLEM) as solver:
+        expected = solver.solve(b)
+        with pytest.raises(InputError, match=r"neither copied nor pickled.*: make one of its problem"):
+            copied(solver)
+        gc.collect()  # of a copy that was begun
+        assert solver.solve(b).residuals == expected.residuals
+    assert pickle.dumps(expected), "a Solution may be kept"
 
 
 def test_the_axis_that_counts_right_hand_sides_is_the_first(b: F64) -> None:
