@@ -293,6 +293,7 @@ def test_ctrl_c_ends_a_solve_and_the_cluster_stays(engine: Any, request: pytest.
 
 FULL = """
     import json, shutil, sys, warnings
+    from contextlib import nullcontext
     import numpy as np
     import dsolver
     from dsolver.checkpoint import Checkpoint
@@ -308,8 +309,7 @@ FULL = """
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with breakable(2) as client:
-                client = client if sys.argv[2] == "cluster" else None
+            with breakable(2) if sys.argv[2] == "cluster" else nullcontext() as client:
                 x = dsolver.solve(PROBLEM, B, client=client, M=None, checkpoint=store, callback=look).x
         np.save(sys.argv[3], x)
         print(json.dumps([seen, [str(w.message) for w in caught if "checkpoint" in str(w.message)]]))
