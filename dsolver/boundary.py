@@ -236,6 +236,16 @@ def _condition(bc: Any) -> Condition:
     )
 
 
+def check_unmasked(name: str, values: Any) -> None:
+    """Refuse a masked array, which NumPy would take with what its mask hides.
+
+    Raises:
+        InputError: something is masked.
+    """
+    if np.ma.is_masked(values):
+        raise InputError(f"{name}: a masked array, and what it hides would be taken for values: pass .filled(VALUE)")
+
+
 def _checked(grid: Triple, face: str, condition: Condition) -> Condition:
     """The condition with its values as floats and arrays of the face's shape."""
     axis = "xyz".index(face[0])
@@ -250,9 +260,9 @@ def _face_value(face: str, name: str, value: Any, shape: tuple[int, ...]) -> Fac
     if callable(value):
         function: Callable[..., Any] = value  # what it returns is looked at where it is called
         return function
-    array = np.asarray(
-        value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
-    )
+    found = value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
+    check_unmasked(f"{name} at face {face}", found)
+    array = np.asarray(found)
     if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
         raise InputError(f"{name} at face {face} must be finite real numbers")
     if array.ndim == 0:

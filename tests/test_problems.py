@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -232,3 +233,17 @@ def test_coarse_rows_are_every_second_point() -> None:
     fine = np.arange(4 * 6 * 2).reshape((4, 6, 2), order="F")
     expected = fine[::2, ::2, ::2].ravel(order="F")
     assert (coarse_rows(np, (4, 6, 2), (2, 3, 1)) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("value at face x-", lambda hidden: problems.diffusion(hidden.shape, bc={"x-": problems.Dirichlet(hidden[0])})),
+        ("spacing along z", lambda hidden: problems.diffusion(hidden.shape, spacing=(1.0, 1.0, hidden[0, 0]))),
+        ("weights", lambda hidden: problems.stencil((8, 8, 8), hidden)),
+    ],
+)
+def test_masked_arrays_are_refused_wherever_values_are_taken(name: str, make: Callable[[Any], Any]) -> None:
+    hidden = np.ma.masked_greater(np.arange(1.0, 28.0).reshape(3, 3, 3), 2.0)
+    with pytest.raises(InputError, match=f"{name}: a masked array"):
+        make(hidden)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.boundary import Boundary, boundary_of
+from dsolver.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.errors import InputError, in_a_line
 from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple, cut_of, three
@@ -222,6 +222,7 @@ def _cell_sizes(
 
 
 def _sizes_along(axis: str, n: int, sizes: Any) -> npt.NDArray[np.float64]:
+    check_unmasked(f"spacing along {axis}", sizes)
     try:
         values = np.asarray(sizes, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.boundary import check_unmasked
 from dsolver.cell_weights import CellWeights
 from dsolver.errors import InputError
 from dsolver.partition import BOX_OFFSETS, STAR_OFFSETS, Cut, Flags, Offsets, Triple, three
@@ -45,6 +46,7 @@ def stencil(
     by_offset = _cell_weights(grid, weights)
     if by_offset is not None:
         return _varying(grid, by_offset, flags, chunks, name)
+    check_unmasked("weights", weights)
     try:
         values = np.asarray(weights)
     except ValueError as error:
