@@ -132,7 +132,7 @@ class Session:
             InputError: another one is going on, or the session is closed.
             ClusterError: its client is closed.
         """
-        _ = self.job  # raises if it is closed
+        job = self.job  # raises if it is closed
         client = self.runtime.client
         if client is not None and client.status == "closed":
             raise ClusterError("the client of this Solver is closed: open a new one with another client")
@@ -141,6 +141,9 @@ class Session:
         try:
             self._revive()
             yield
+        except ClusterError:
+            self._job = self._job or job  # ended: whoever uses it next starts it anew, should the cluster be well again
+            raise
         finally:
             self._lock.release()
 

@@ -7,6 +7,7 @@ import copy
 import gc
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ import dsolver
 from dsolver import Solver, Status, problems
 from dsolver.errors import ClusterError, InputError
 from dsolver.problems import Problem
+from tests.clusters import cluster
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 8, 24)
@@ -326,6 +328,24 @@ def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, cli
             with pytest.raises(ZeroDivisionError):
                 solver.solve(**wrong)
             assert same(solver.solve(b), before)
+
+
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_solver_goes_on_when_workers_are_back(engine: Any, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.recovery.RETURN", 0.1)
+    problem = problems.poisson7(GRID, chunks=(2, 1, 1))
+    with cluster(2) as client, Solver(problem, client=client, engine=engine, M=None, device="cpu") as solver:
+        before = solver.solve(b, maxiter=3)
+        made: Any = client.cluster
+        made.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        for _ in range(2):
+            with pytest.raises(ClusterError, match="left the cluster"):
+                solver.solve(b, maxiter=3)
+        made.scale(2)
+        client.wait_for_workers(2)
+        assert same(solver.solve(b, maxiter=3), before)
 
 
 def test_after_an_interrupt_the_program_is_started_again(
