@@ -53,6 +53,8 @@ def read(paths: Sequence[Path]) -> Material:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"cannot read {path}: it is no text ({error.reason})") from error
         if path.suffix == ".jsonl" or "\n{" in text.lstrip():
             found.spans[path.name] = _measured(path)
             continue

@@ -74,6 +74,13 @@ def test_files_of_others_are_refused(content: str, message: str, tmp_path: Path)
     assert not (tmp_path / "r.html").exists()
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
+    result = call("report", str(tmp_path / "x.json"), "-o", str(tmp_path / "r.html"))
+    assert result.exit_code == 2
+    assert "it is no text" in result.stderr
+
+
 def test_missing_files_and_wrong_names_are_refused(folder: Path, tmp_path: Path) -> None:
     assert "cannot read" in call("report", "none.json", "-o", str(tmp_path / "r.html")).stderr
     assert "ends with .html or .png" in call("report", str(folder / "a.json"), "-o", str(tmp_path / "r.pdf")).stderr
