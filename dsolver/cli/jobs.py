@@ -24,6 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 RUNS: Final = {"hpcg": hpcg.command, "solve": solve.command}
 """What can be submitted."""
+WIDEST: Final = 10_000
+"""Characters of a line of `dsolver status` at most."""
 
 scheduler_option = click.option(
     "--scheduler",
@@ -76,7 +78,7 @@ def check(command: tuple[str, ...]) -> None:
     """
     if command[0] not in RUNS:
         raise InputError(f"{command[0]!r} cannot be submitted: use one of {', '.join(RUNS)}")
-    context = RUNS[command[0]].make_context(command[0], list(command[1:]))
+    context = RUNS[command[0]].make_context(f"dsolver {command[0]}", list(command[1:]))
     for option in ("workers", "scheduler"):
         if context.params.get(option) is not None:
             raise InputError(f"a submitted command runs on the cluster that it is submitted to: leave out --{option}")
@@ -90,16 +92,14 @@ def status(*, scheduler: str, name: str | None) -> None:
     with _client(scheduler) as client:
         found = submission.jobs(client) if name is None else [submission.find(client, name)]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("ID", no_wrap=True, min_width=max((len(job.name) for job in found), default=2))
-    for title in ("state", "submitted", "seconds", "exit"):
+    for title in ("ID", "state", "submitted", "seconds", "exit", "command"):
         table.add_column(title, no_wrap=True)
-    table.add_column("command", overflow="fold")
     for job in found:
         seconds = "" if job.started is None else f"{(job.ended or time.time()) - job.started:.0f}"
         submitted = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted))
         code = "" if job.code is None else str(job.code)
         table.add_row(job.name, job.state, submitted, seconds, code, " ".join(job.command))
-    Console(highlight=False, soft_wrap=True).print(table)
+    Console(highlight=False, width=WIDEST).print(table)  # a line a job, which a narrow terminal breaks by itself
 
 
 @click.command("logs", short_help="What a submitted job has printed.")
