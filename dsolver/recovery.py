@@ -167,9 +167,10 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
     except (ClusterError, DeviceError) as problem:
         raise problem from error
     logger.warning(
-        "%s; the solve goes on with %d workers, where it had %d%s",
+        "%s; the solve goes on with %d worker%s, where it had %d%s",
         error,
         len(order),
+        "" if len(order) == 1 else "s",
         wanted,
         f", without {', '.join(silent)}" if silent else "",
     )

@@ -323,7 +323,7 @@ def _answered() -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise WorkerLostError(f"worker {error} left the cluster before it got its data") from error
+        raise WorkerLostError(f"worker {error.args[0]} left the cluster before it got its data") from error
     except (OSError, TimeoutError) as error:
         raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
 
