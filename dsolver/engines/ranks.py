@@ -125,12 +125,16 @@ async def close_rank(job: str, reason: str | None, *, dask_worker: Worker) -> No
 async def _keep(rank: Rank, worker: Worker) -> None:
     """End a rank whose client has left without a word, or whose worker is going."""
     spec, place = rank.spec, (rank.spec.job, worker.address)
-    while not rank.ending:
-        await asyncio.sleep(LOOK)
-        reason = await _why_end(spec, worker)
-        if reason is not None and not rank.ending:
-            logger.warning("job %s is ended: %s", spec.job, reason)
-            await _end(place, reason)
+    closed = asyncio.ensure_future(worker.finished())
+    try:
+        while not rank.ending:
+            await asyncio.wait([closed], timeout=LOOK)
+            reason = await _why_end(spec, worker)
+            if reason is not None and not rank.ending:
+                logger.warning("job %s is ended: %s", spec.job, reason)
+                await _end(place, reason)
+    finally:
+        closed.cancel()
 
 
 async def _end(place: tuple[str, str], reason: str | None) -> None:
@@ -154,6 +158,8 @@ async def _why_end(spec: GangSpec, worker: Worker) -> str | None:
         holders = await worker.scheduler.who_has(keys=[spec.lease])
     except (OSError, TimeoutError):
         return None  # the worker itself decides how long it lives without a scheduler
+    except RuntimeError as error:  # of a worker that closes its connections meanwhile, which must not end the looking
+        return f"worker {worker.address} asks nobody any more: {error}"
     return None if holders[spec.lease] else "its client has left"
 
 
