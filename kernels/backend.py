@@ -255,13 +255,13 @@ class Backend(Fused):
             np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
         return (dense + dense.T) / 2
 
-    def dense_inverse(self, layout: Layout, matrix: Array, *, singular: bool = False) -> DenseInverse:
+    def dense_inverse(self, layout: Layout, matrix: Array) -> DenseInverse:
         """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order.
 
         Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
-        (see `semidefinite_inverse`, also for `singular`).
+        (see `semidefinite_inverse`).
         """
-        inverse = semidefinite_inverse(matrix, singular=singular)
+        inverse = semidefinite_inverse(matrix)
         return DenseInverse(position=layout.position, values=self.asarray(narrowed(inverse, self.dtype)))
 
     # -- set-up of coarse levels: lattice arrays, x fastest, with `coarsening.GHOST` ghost layers on every side --------
@@ -401,10 +401,11 @@ def _ranges(counts: list[tuple[int, int]], first: int) -> tuple[tuple[int, int, 
 RANK_TOLERANCE = 1e-12
 """A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
 (about 1/rows), above what rounding leaves of a zero in a matrix that was not computed. In coarse matrices of a singular
-system it leaves more (1e-10 was seen at 96³), which no number tells from a weakly fixed constant: hence `singular`."""
+system it leaves more (1e-10 was seen at 96³), which no number tells from a weakly fixed constant: hence
+`gridlevels.fixed`."""
 
 
-def semidefinite_inverse(matrix: npt.NDArray[np.float64], *, singular: bool = False) -> npt.NDArray[np.float64]:
+def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
 
     Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
@@ -414,15 +415,13 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64], *, singular: bool = Fa
 
     Args:
         matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
-        singular: one row is known to depend on others but for rounding: the one with the smallest pivot.
     """
     a = np.array(matrix, dtype=np.float64)
     diagonal = a.diagonal().copy()
     kept = np.zeros(len(a), dtype=np.bool_)
-    dependent = int(np.argmin(_pivots(a) / diagonal)) if singular else -1
     for i in range(len(a)):
         pivot = a[i, i]
-        if i == dependent or not pivot > RANK_TOLERANCE * diagonal[i]:
+        if not pivot > RANK_TOLERANCE * diagonal[i]:
             continue
         kept[i] = True
         row, column = a[i] / pivot, a[:, i].copy()
@@ -434,15 +433,6 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64], *, singular: bool = Fa
     a[~kept] = 0.0
     a[:, ~kept] = 0.0
     return (a + a.T) / 2
-
-
-def _pivots(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The diagonal pivots of a symmetric matrix, in order; rows whose pivot is not positive are passed over."""
-    a = matrix.copy()
-    for i in range(len(a)):
-        if a[i, i] > 0.0:
-            a[i + 1 :, i + 1 :] -= a[i + 1 :, i, None] * (a[i, i + 1 :] / a[i, i])
-    return a.diagonal()
 
 
 def tree_sum(parts: list[float]) -> float:

@@ -187,8 +187,8 @@ class CudaBackend(Backend):
     def dense_matrix(self, rows: StencilRows) -> Array:
         return dense.dense_matrix(rows)
 
-    def dense_inverse(self, layout: Layout, matrix: Array, *, singular: bool = False) -> DenseInverse:
-        inverse = dense.semidefinite_inverse(cupy.asarray(matrix), singular=singular)
+    def dense_inverse(self, layout: Layout, matrix: Array) -> DenseInverse:
+        inverse = dense.semidefinite_inverse(cupy.asarray(matrix))
         return DenseInverse(position=layout.position, values=inverse.astype(self.dtype, copy=False))
 
     def couplings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:

@@ -20,11 +20,11 @@ extern "C" __global__ void dense_matrix(
     }
 }
 
-// The inverse of the diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes or that are
-// `dependent`; kept tells which are left. One block of BLOCK x BLOCK threads.
+// The inverse of the diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes; kept tells which
+// are left. One block of BLOCK x BLOCK threads.
 extern "C" __global__ void pivot_block(
-    const double* __restrict__ a, const double* __restrict__ diagonal, int n, int first, double tolerance, int dependent,
-    double* inverse, double* pivots, unsigned char* kept
+    const double* __restrict__ a, const double* __restrict__ diagonal, int n, int first, double tolerance,
+    double* inverse, unsigned char* kept
 ) {
     __shared__ double block[BLOCK][BLOCK + 1];
     __shared__ bool used[BLOCK];
@@ -34,14 +34,11 @@ extern "C" __global__ void pivot_block(
     for (int i = 0; i < BLOCK; ++i) {
         __syncthreads();
         const double pivot = block[i][i], row = block[i][x], column = block[y][i], old = block[y][x];
-        const bool good = first + i < n && first + i != dependent && pivot > tolerance * diagonal[first + i];
+        const bool good = first + i < n && pivot > tolerance * diagonal[first + i];
         __syncthreads();
         if (x == 0 && y == 0) {
             used[i] = good;
-            if (first + i < n) {
-                pivots[first + i] = pivot;
-                kept[first + i] = good;
-            }
+            if (first + i < n) kept[first + i] = good;
         }
         if (!good) continue;
         if (y == i) block[y][x] = x == i ? 1.0 / pivot : row / pivot;

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cupy
 import numpy as np
 
@@ -31,28 +29,16 @@ def dense_matrix(rows: StencilRows) -> Array:
     return (out + out.T) / 2
 
 
-def semidefinite_inverse(matrix: Array, *, singular: bool) -> Array:
+def semidefinite_inverse(matrix: Array) -> Array:
     """See `dsolver.kernels.backend.semidefinite_inverse`."""
-    diagonal = cupy.ascontiguousarray(matrix.diagonal())
-    dependent = -1
-    if singular:
-        _, pivots, _ = _eliminated(matrix, diagonal, 0.0, -1)
-        dependent = int((pivots / diagonal).argmin())
-    a, _, kept = _eliminated(matrix, diagonal, RANK_TOLERANCE, dependent)
-    a = cupy.where(kept[:, None] & kept[None, :], a, 0.0)
-    return (a + a.T) / 2
-
-
-def _eliminated(matrix: Array, diagonal: Array, tolerance: float, dependent: int) -> tuple[Any, Array, Array]:
-    """The matrix after all pivots, the pivots, and bool, which were used."""
     a, n = matrix.copy(), len(matrix)
-    pivots, kept = cupy.empty(n), cupy.empty(n, dtype=np.bool_)
+    diagonal, kept = cupy.ascontiguousarray(matrix.diagonal()), cupy.empty(n, dtype=np.bool_)
     inverse, left, right = cupy.empty((BLOCK, BLOCK)), cupy.empty((n, BLOCK)), cupy.empty((BLOCK, n))
     pivot, panels, eliminate = (kernel(FILE, name, DTYPE) for name in ("pivot_block", "panels", "eliminate"))
     size, tiles = np.int32(n), -(-n // BLOCK)
     for first in map(np.int32, range(0, n, BLOCK)):
-        arguments = (a, diagonal, size, first, np.float64(tolerance), np.int32(dependent), inverse, pivots, kept)
-        pivot((1,), (BLOCK, BLOCK), arguments)
+        pivot((1,), (BLOCK, BLOCK), (a, diagonal, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
         panels((-(-n // THREADS),), (THREADS,), (a, inverse, size, first, left, right))
         eliminate((tiles, tiles), (BLOCK, LINES), (a, inverse, left, right, size, first))
-    return a, pivots, kept
+    a = cupy.where(kept[:, None] & kept[None, :], a, 0.0)
+    return (a + a.T) / 2
