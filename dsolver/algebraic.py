@@ -41,7 +41,7 @@ SAFETY: Final = 1.1
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Which media with pores are coarsened by couplings: those that take less time so than on the lattice.
+    """Which media with pores are coarsened by couplings: on CPUs those that take less time so than on the lattice.
 
     Attributes:
         ends: part of the points at which a line of them ends, beside those at the faces of the grid, at least. Where a
@@ -54,9 +54,11 @@ class Reach:
     rows: int
 
 
-_OF_CPUS: Final = Reach(ends=0.12, rows=2 * 128**3)
-PORES: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=64**3)}
-"""By the name of the backend. On GPUs, where everything but the choice of coarse points is fast, set-up weighs more."""
+_ROWS: Final = 2 * 128**3
+_OF_CPUS: Final = Reach(ends=0.12, rows=_ROWS)
+PORES: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=_ROWS)}
+"""By the name of the backend. On GPUs, where everything but the choice of coarse points is fast, set-up weighs more: a
+first solve takes longer so, a further one a third to a sixth, and the slowest do not end otherwise."""
 
 
 @final

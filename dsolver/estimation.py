@@ -107,7 +107,7 @@ def estimate(
     """What `dsolver.solve` would take, on the devices that are there or on a number of workers that are not.
 
     Nothing is allocated but a few megabytes to measure a CPU. Masks are not looked at: a medium that is coarsened along
-    its pores on CPUs takes up to half as much again in one chunk, and in several 600 bytes a cell on each worker.
+    its pores takes up to half as much again in one chunk, and in several 600 bytes a cell on each worker.
 
     Args:
         problem: the system; see `dsolver.problems`.
