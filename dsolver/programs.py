@@ -16,11 +16,14 @@ import numpy as np
 
 from dsolver import hierarchy
 from dsolver.batch import Batch
+from dsolver.conductor import conducted
 from dsolver.cycle import MultigridCycle
+from dsolver.drive import Drive
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.hierarchy import Level, Rows
 from dsolver.kernels import Backend
 from dsolver.krylov import ConjugateGradient, Preconditioner
+from dsolver.legs import Driven
 from dsolver.levels import ChunkLevel, Hierarchy
 from dsolver.lowered import Lowered
 from dsolver.nullspace import Excess
@@ -28,6 +31,7 @@ from dsolver.operator import Operator
 from dsolver.preconditioners import Hpcg, Noise, Recipe, Site
 from dsolver.problems import Problem
 from dsolver.rules import Patch
+from dsolver.solution import Status
 from dsolver.system import System
 
 
@@ -139,7 +143,23 @@ def _levels(system: System, engine: Engine, build: BuildLevels) -> list[PerChunk
 
 
 @final
-class Solve:
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """What a program tells of a right-hand side and a first guess before it iterates.
+
+    Attributes:
+        excess: what no x can reach of b.
+        b_norm: the length of the rest.
+        x_norm: of the first guess.
+    """
+
+    excess: Excess
+    b_norm: float
+    x_norm: float
+
+
+@final
+class Solve(Driven):
     """Conjugate gradients on one system, set up once and started as often as wanted.
 
     Where the matrix follows from coefficients that are arrays, they are loaded first, each by its name, and then
@@ -255,6 +275,24 @@ class Solve:
         """Set every row of b or x to a value."""
         self._engine.fill(self.layout, value, self._field(name))
 
+    def begin(self, guess: str | None = None, column: int | None = None) -> Begun:
+        """Look at the b that is loaded, and at the first guess.
+
+        Args:
+            guess: "zero", "fmg" as of `guess`, or None for the x that is there. Where b is zero, x becomes so.
+            column: of a batch that takes both.
+        """
+        if guess == "zero":
+            self.fill("x", 0.0)
+        elif guess == "fmg":
+            self.guess()
+        b_norm, x_norm = self.norms()
+        if b_norm == 0.0:
+            self.fill("x", 0.0)
+        if column is not None:
+            self.take(column)
+        return Begun(excess=self._excess, b_norm=b_norm, x_norm=x_norm)
+
     def guess(self) -> None:
         """x = what full multigrid makes of b, for a preconditioner that is multigrid of `dsolver.cycle`."""
         assert isinstance(self.preconditioner, MultigridCycle | Lowered)
@@ -350,6 +388,16 @@ class Solve:
         samples = self._several.advance(steps)
         return [[(float(np.sqrt(rr)), _curvature(pap, rz)) for rr, pap, rz in row] for row in samples]
 
+    def conduct(self, drives: Mapping[int, Drive]) -> dict[int, tuple[Status, Drive]]:
+        """Solve the systems of some columns, each with its drive; how it ended, and the drive with its history."""
+        ended = conducted(self, {number: drive.steps() for number, drive in drives.items()})
+        return {number: (status, drives[number]) for number, status in ended.items()}
+
+    def conduct_again(self, drives: Mapping[int, Drive]) -> dict[int, tuple[Status, Drive]]:
+        """Go on with solves that have ended, as after a change of the preconditioner."""
+        ended = conducted(self, {number: drive.resumed_steps() for number, drive in drives.items()})
+        return {number: (status, drives[number]) for number, status in ended.items()}
+
     def residual_columns(self, numbers: Sequence[int]) -> dict[int, float]:
         """`true_residual` of some columns."""
         return {number: float(np.sqrt(rr)) for number, rr in self._several.residuals(numbers).items()}
@@ -370,6 +418,10 @@ class Solve:
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
         return float(np.sqrt(self.cg.residual()))
+
+    def agreed(self, value: float) -> float:
+        """One rank's value, the same one on all ranks."""
+        return self._engine.agreed(value)
 
     def _step(self, *watched: Scalar) -> tuple[float, ...]:
         """One iteration by itself, for what must not be recorded."""

@@ -23,7 +23,7 @@ from dsolver.ordering import Order
 from dsolver.partition import Partition
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
-from dsolver.programs import Solve, SolveSpec
+from dsolver.programs import Begun, Solve, SolveSpec
 from dsolver.recovery import ATTEMPTS, without_the_lost
 from dsolver.runtime import connect
 
@@ -205,11 +205,16 @@ class Session:
         """Seconds that the set-up took; 0 once a solve has begun, which has accounted for it."""
         return self._took
 
-    def begin(self, guess: Guess) -> None:
-        """Begin a solve: x = the first guess."""
-        if guess is not None or not self._fresh:  # a new program's x is zero
-            self.begin_again(guess)
+    def begin(self, right: Container, guess: Guess, column: int | None = None) -> Begun:
+        """Begin a solve: b is the right-hand side, x the first guess, and both are a column's of a batch, if any."""
+        if isinstance(guess, Container):
+            self.job.load("x", guess.blocks())
+        zero = guess is None and not self._fresh  # a new program's x is
+        told: Begun = self.job.load(
+            "b", right.blocks(), "begin", "zero" if zero else guess if isinstance(guess, str) else None, column
+        )
         self._fresh, self._took = False, 0.0
+        return told
 
     def begin_again(self, guess: Guess) -> None:
         """x = the first guess, of a solve that has begun."""
@@ -220,9 +225,9 @@ class Session:
         else:
             self.job.load("x", guess.blocks())
 
-    def x_like(self, right: Container) -> Any:
-        """x, in the kind of array that a right-hand side came in."""
-        blocks = self.job.unload("x", host=right.host)
+    def x_like(self, right: Container, *first: Any) -> Any:
+        """x, in the kind of array that a right-hand side came in; first a method is called, as of `Job.unload`."""
+        blocks = self.job.unload("x", *first, host=right.host)
         return right.like(fetched(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks)
 
     def iterate(self) -> Any:

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from dsolver import devices
 from dsolver.batch import AT_ONCE, numbered
-from dsolver.conductor import conducted
 from dsolver.containers import check_order
+from dsolver.drive import Drive
 from dsolver.errors import InputError
 from dsolver.estimation import of_spec
-from dsolver.iteration import Drive
 from dsolver.memory import amount
 from dsolver.monitor.watch import Watch
 from dsolver.options import Options
@@ -141,31 +140,38 @@ def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]
     session.widen(len(pairs))
     loads = []
     for number, (b, x0) in enumerate(pairs):
-        loads.append(loaded(session, b, x0))
-        job.call("take", number)
+        loads.append(loaded(session, b, x0, number))
     start = time.perf_counter()
     together = [replace(load, setup=loads[0].setup, began=began, loaded=start) for load in loads]
-    drives = [Drive(job, tolerances, load.b_norm, patience=patience(session.problem.grid)) for load in together]
+    drives = {
+        number: Drive(
+            limit=tolerances.limit(load.b_norm),
+            b_norm=load.b_norm,
+            maxiter=tolerances.maxiter,
+            patience=patience(session.problem.grid),
+        )
+        for number, load in enumerate(together)
+    }
     watch = Watch(session.runtime.client, None)
     watch.feed.start(what="solve", **session.about)
     with watch:
-        found = conducted(job, {number: drive.steps() for number, drive in enumerate(drives)})
-        doubtful = [number for number, status in found.items() if session.spec.lowered and status in DOUBTFUL]
-        notes = {number: doubt(session, drives[number], found[number]) for number in doubtful}
+        found = job.call("conduct", drives)
+        doubtful = [number for number, (end, _) in found.items() if session.spec.lowered and end in DOUBTFUL]
+        notes = {number: doubt(session, found[number][1], found[number][0]) for number in doubtful}
         if doubtful:
             session.precondition("float64")
-            for number in filter(lambda number: spoiled(drives[number]), doubtful):
+            for number in filter(lambda number: spoiled(found[number][1]), doubtful):
                 job.call("give", number)
                 session.begin_again(together[number].guess)
                 job.call("take", number)
-            found |= conducted(job, {number: drives[number].resumed_steps() for number in doubtful})
-        slowest = max(drives, key=lambda drive: len(drive.residuals))
-        watch.end(_of_all(found.values()), len(slowest.residuals) - 1, slowest.true_residual)
+            found |= job.call("conduct_again", {number: found[number][1] for number in doubtful})
+        slowest = max((drive for _, drive in found.values()), key=lambda drive: len(drive.residuals))
+        watch.end(_of_all(status for status, _ in found.values()), len(slowest.residuals) - 1, slowest.true_residual)
     took = time.perf_counter() - start
     solutions = []
-    for number, (load, drive) in enumerate(zip(together, drives, strict=True)):
-        job.call("give", number)
-        solution = solution_of(session, load, drive, load.judged(found[number], tolerances), took)
+    for number, load in enumerate(together):
+        status, drive = found[number]
+        solution = solution_of(session, load, drive, load.judged(status, tolerances), took, number)
         solutions.append(replace(solution, notes=(notes[number],)) if number in notes else solution)
     return solutions
 

@@ -12,8 +12,9 @@ from dsolver.admission import Guess
 from dsolver.checkpoint import checkpoint_of
 from dsolver.consistency import for_all_of_b, warn_inconsistent
 from dsolver.containers import Container, container_of
+from dsolver.drive import PATIENCE, Drive
 from dsolver.errors import InputError
-from dsolver.iteration import PATIENCE, Drive, Tolerances
+from dsolver.iteration import Follower, Tolerances
 from dsolver.monitor.watch import Watch
 from dsolver.notices import warn
 from dsolver.nullspace import Excess
@@ -26,6 +27,9 @@ from dsolver.solution import Solution, Status
 
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
 """Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+History = Follower | Drive
+"""What has the residuals of a solve."""
 
 
 @final
@@ -73,33 +77,29 @@ def solved(session: Session, b: Any, x0: Any, options: Options) -> Solution:
         return session.lasting(lambda: _attempt(session, b, keeper.guess(x0), options, keeper))
 
 
-def loaded(session: Session, b: Any, x0: Any) -> Load:
-    """Bring a right-hand side and a first guess to the program.
+def loaded(session: Session, b: Any, x0: Any, column: int | None = None) -> Load:
+    """Bring a right-hand side and a first guess to the program, or to a column of its batch.
 
     Raises:
         InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
     """
     began, setup = time.perf_counter(), session.took
-    job, partition, client = session.job, session.partition, session.runtime.client
+    partition, client = session.partition, session.runtime.client
     right = container_of("b", b, partition, client)
     guess: Guess = x0 if x0 is None or isinstance(x0, str) else container_of("x0", x0, partition, client)
     if isinstance(session.recipe, Function):
         session.recipe.host = right.host
-    job.load("b", right.blocks())
-    excess = Excess() if session.problem.singular is False else job.call("excess")
-    warn_inconsistent(excess)
-    session.begin(guess)
-    b_norm, x_norm = job.call("norms")
-    _check_norms(b_norm, x_norm)
-    if b_norm == 0.0:
-        if session.problem.rule is None and not session.problem.singular and not right.is_zero():
-            raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
-        job.call("fill", "x", 0.0)
+    begun = session.begin(right, guess, column)
+    warn_inconsistent(begun.excess)
+    _check_norms(begun.b_norm, begun.x_norm)
+    linear = session.problem.rule is None and not session.problem.singular
+    if begun.b_norm == 0.0 and linear and not right.is_zero():
+        raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
     return Load(
         right=right,
         guess=guess,
-        excess=excess,
-        b_norm=b_norm,
+        excess=begun.excess,
+        b_norm=begun.b_norm,
         setup=setup,
         began=began,
         loaded=time.perf_counter(),
@@ -115,16 +115,18 @@ def patience(grid: Triple) -> int:
     return max(PATIENCE, sum(grid))
 
 
-def solution_of(session: Session, load: Load, drive: Drive, status: Status, solve_seconds: float) -> Solution:
-    """What a drive has made of what was loaded; x is fetched."""
-    x = session.x_like(load.right)
+def solution_of(
+    session: Session, load: Load, told: History, status: Status, solve_seconds: float, column: int | None = None
+) -> Solution:
+    """What a solve has made of what was loaded; x is fetched, of a column if there is one."""
+    x = session.x_like(load.right, *(() if column is None else ("give", column)))
     times = {"setup": load.setup, "load": load.loaded - load.began, "solve": solve_seconds}
     return Solution(
         x=x,
         status=status,
-        iterations=len(drive.residuals) - 1,
-        residuals=tuple(drive.residuals),
-        true_residual=drive.true_residual,
+        iterations=len(told.residuals) - 1,
+        residuals=tuple(told.residuals),
+        true_residual=told.true_residual,
         b_norm=load.b_norm,
         closed_regions=load.excess.closed,
         timings={**times, "total": load.setup + time.perf_counter() - load.began},
@@ -140,38 +142,47 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
     progress = keeper.watching(job, runtime, session.partition, load.b_norm, options.progress)
     tolerances = options.tolerances()
     notes: tuple[str, ...] = ()
-    drive = Drive(job, tolerances, load.b_norm, options.callback, progress, patience(session.problem.grid), watch)
+    follower = Follower(
+        job,
+        tolerances,
+        load.b_norm,
+        options.callback,
+        progress,
+        patience(session.problem.grid),
+        watch,
+        closely=options.checkpoint is not None,
+    )
     session.solving = load.right
     try:
         with watch:
-            status = drive.run()
+            status = follower.run()
             if session.spec.lowered and status in DOUBTFUL:
-                notes = (doubt(session, drive, status),)
+                notes = (doubt(session, follower, status),)
                 session.precondition("float64")
-                if spoiled(drive):
+                if spoiled(follower):
                     session.begin_again(load.guess)
-                status = drive.resume()
+                status = follower.resume()
             status = load.judged(status, tolerances)
-            watch.end(str(status), len(drive.residuals) - 1, drive.true_residual)
+            watch.end(str(status), len(follower.residuals) - 1, follower.true_residual)
     finally:
         session.solving = None
-    solution = solution_of(session, load, drive, status, time.perf_counter() - load.loaded)
+    solution = solution_of(session, load, follower, status, time.perf_counter() - load.loaded)
     return replace(solution, spans=watch.spans, exposure=watch.exposure, notes=notes)
 
 
-def doubt(session: Session, drive: Drive, status: Status) -> str:
+def doubt(session: Session, told: History, status: Status) -> str:
     """Tell that a solve goes on with a preconditioner in float64; returns what it says."""
     note = (
         f"with precond_dtype={session.spec.precond_dtype!r} the solve ended as {status} after "
-        f"{len(drive.residuals) - 1} iterations, ‖b - Ax‖ = {drive.true_residual:.2e}: it goes on with 'float64'"
+        f"{len(told.residuals) - 1} iterations, ‖b - Ax‖ = {told.true_residual:.2e}: it goes on with 'float64'"
     )
     warn(note, RuntimeWarning)
     return note
 
 
-def spoiled(drive: Drive) -> bool:
+def spoiled(told: History) -> bool:
     """Whether x is no better than what a solve began with, or NaN."""
-    return not drive.true_residual <= drive.residuals[0]
+    return not told.true_residual <= told.residuals[0]
 
 
 def _check_norms(b_norm: float, x_norm: float) -> None:

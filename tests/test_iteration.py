@@ -5,22 +5,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
-from dsolver import iteration
+from dsolver import drive as rules
 from dsolver.engines.job import Job
 from dsolver.errors import InputError
-from dsolver.iteration import Drive, State, Tolerances
+from dsolver.iteration import Follower, State, Tolerances
+from dsolver.legs import Driven
 from dsolver.solution import Solution, Status
 
+T = TypeVar("T")
 LIMIT = 1e-3
 
 
-class Script(Job):
-    """A job whose residuals are written down beforehand.
+class Script(Driven):
+    """A program whose residuals are written down beforehand.
 
     Args:
         samples: (‖r‖ of the recursion, pᵀA p) of each iteration; the last is repeated.
@@ -31,23 +33,56 @@ class Script(Job):
         self.samples, self.truths = list(samples), list(truths)
         self.calls: list[tuple[Any, ...]] = []
 
-    def call(self, method: str, *args: Any) -> Any:
-        self.calls.append((method, *args))
-        if method == "advance":
-            return [self._next(self.samples) for _ in range(args[0])]
+    def start(self, limit: float = 0.0) -> float:
+        self.calls.append(("start", limit))
         return self._next(self.truths)
 
-    def _next(self, items: list[Any]) -> Any:
+    def advance(self, steps: int, measured: bool = False) -> list[tuple[float, float]]:
+        self.calls.append(("advance", steps, measured))
+        return [self._next(self.samples) for _ in range(steps)]
+
+    def magnitude(self) -> float:
+        self.calls.append(("magnitude",))
+        return self._next(self.truths)
+
+    def true_residual(self) -> float:
+        self.calls.append(("true_residual",))
+        return self._next(self.truths)
+
+    def agreed(self, value: float) -> float:
+        return value
+
+    def _next(self, items: list[T]) -> T:
         return items.pop(0) if len(items) > 1 else items[0]
 
     @property
     def steps(self) -> list[int]:
         return [args[0] for method, *args in self.calls if method == "advance"]
 
-    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+
+class Played(Job):
+    """A job that runs a script.
+
+    Args:
+        script: it.
+        stride: seconds of iterations that a call should be worth.
+
+    Attributes:
+        calls: the methods that were called.
+    """
+
+    def __init__(self, script: Script, stride: float = 0.0) -> None:
+        self.script, self.stride = script, stride
+        self.calls: list[str] = []
+
+    def call(self, method: str, *args: Any) -> Any:
+        self.calls.append(method)
+        return getattr(self.script, method)(*args)
+
+    def load(self, name: str, blocks: Mapping[int, Any], *then: Any) -> Any:
         raise NotImplementedError
 
-    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+    def unload(self, name: str, *first: Any, host: bool = False) -> Mapping[int, Any]:
         raise NotImplementedError
 
     def close(self) -> None:
@@ -61,16 +96,16 @@ def drive(
     curvature: float = 1.0,
     maxiter: int = 1000,
     callback: Any = None,
-) -> tuple[Status, Drive, Script]:
+) -> tuple[Status, Follower, Script]:
     job = Script([(norm, curvature) for norm in norms], truths)
-    made = Drive(job, Tolerances(rtol=0.0, atol=LIMIT, maxiter=maxiter), 1.0, callback)
+    made = Follower(Played(job), Tolerances(rtol=0.0, atol=LIMIT, maxiter=maxiter), 1.0, callback)
     return made.run(), made, job
 
 
 def test_progress_is_told_after_each_superstep_and_slows_nothing() -> None:
     seen: list[State] = []
     job = Script([(0.5**k, 1.0) for k in range(1, 40)], [1.0, 0.0])
-    made = Drive(job, Tolerances(rtol=0.0, atol=LIMIT), 1.0, progress=seen.append)
+    made = Follower(Played(job), Tolerances(rtol=0.0, atol=LIMIT), 1.0, progress=seen.append)
     made.run()
     assert len(seen) == len(job.steps) < len(made.residuals) - 1
     assert [state.residual for state in seen] == [made.residuals[state.iteration] for state in seen]
@@ -119,9 +154,9 @@ def test_a_recursion_that_drifted_begins_anew_from_the_truth() -> None:
 def test_the_recursion_is_not_followed_where_it_means_nothing() -> None:
     """With no tolerance at all it would go on until its squares are zero."""
     job = Script([(0.1**k, 1.0) for k in range(1, 400)], [1.0, 1e-12, 1e-12, 0.9e-12])
-    made = Drive(job, Tolerances(rtol=0.0), 1.0, callback=lambda _: None)
+    made = Follower(Played(job), Tolerances(rtol=0.0), 1.0, callback=lambda _: None)
     assert made.run() is Status.STAGNATED
-    assert [call[1] for call in job.calls if call[0] == "start"] == [iteration.REACH, 1e-12 * iteration.REACH]
+    assert [call[1] for call in job.calls if call[0] == "start"] == [rules.REACH, 1e-12 * rules.REACH]
     assert min(made.residuals) > 1e-30
 
 
@@ -175,15 +210,15 @@ def test_the_truth_decides_when_the_iterations_run_out() -> None:
 def test_a_residual_that_no_longer_falls_is_given_up() -> None:
     status, made, _ = drive([0.5], [1.0, 0.5])
     assert status is Status.STAGNATED
-    beyond = len(made.residuals) - 1 - (iteration.PATIENCE + 1)
-    assert 0 <= beyond < iteration.SUPERSTEP_ITERATIONS, "looked at after each superstep"
+    beyond = len(made.residuals) - 1 - (rules.PATIENCE + 1)
+    assert 0 <= beyond < rules.SUPERSTEP_ITERATIONS, "looked at after each superstep"
 
 
 def test_a_residual_that_falls_by_rounding_alone_is_given_up() -> None:
     falling = [0.5 * (1.0 - 1e-13 * k) for k in range(5000)]
     status, made, _ = drive(falling, [1.0, 0.5], maxiter=5000)
     assert status is Status.STAGNATED
-    assert len(made.residuals) < 2 * iteration.PATIENCE
+    assert len(made.residuals) < 2 * rules.PATIENCE
     slowly = [0.5 * (1.0 - 1e-8 * k) for k in range(1000)]
     assert drive(slowly, [1.0, 0.5], maxiter=1000)[0] is Status.MAX_ITERATIONS
 
@@ -214,39 +249,49 @@ def test_numbers_that_are_not_finite_end_a_solve(norm: float, curvature: float) 
 
 
 class Drifting(Script):
-    """A job whose recursion goes on from the truth when that is asked for."""
+    """A program whose recursion goes on from the truth when that is asked for."""
 
     def __init__(self, magnitude: float, rate: float = 0.9) -> None:
         super().__init__([], [])
-        self.magnitude, self.rate, self.norm, self.replaced_at = magnitude, rate, 1.0, list[float]()
+        self.size, self.rate, self.norm, self.replaced_at = magnitude, rate, 1.0, list[float]()
 
-    def call(self, method: str, *args: Any) -> Any:
-        self.calls.append((method, *args))
-        match method:
-            case "magnitude":
-                return self.magnitude
-            case "advance":
-                norms = [self.norm * self.rate**k for k in range(1, args[0] + 1)]
-                self.norm = norms[-1]
-                return [(norm, 1.0) for norm in norms]
-            case "true_residual":
-                self.replaced_at.append(self.norm)
+    def start(self, limit: float = 0.0) -> float:
+        self.calls.append(("start", limit))
         return self.norm
+
+    def advance(self, steps: int, measured: bool = False) -> list[tuple[float, float]]:
+        self.calls.append(("advance", steps, measured))
+        norms = [self.norm * self.rate**k for k in range(1, steps + 1)]
+        self.norm = norms[-1]
+        return [(norm, 1.0) for norm in norms]
+
+    def magnitude(self) -> float:
+        self.calls.append(("magnitude",))
+        return self.size
+
+    def true_residual(self) -> float:
+        self.calls.append(("true_residual",))
+        self.replaced_at.append(self.norm)
+        return self.norm
+
+    @property
+    def replacements(self) -> int:
+        return self._drive.replacements
 
 
 def test_a_long_solve_takes_the_true_residual_before_it_drifts() -> None:
     """Where the bound of the drift passes sqrt(eps) of the residual: not before, and not again and again."""
     job = Drifting(magnitude=100.0)
-    made = Drive(job, Tolerances(rtol=1e-13), 1.0)
+    made = Follower(Played(job), Tolerances(rtol=1e-13), 1.0)
     assert made.run() is Status.CONVERGED
-    assert 1 <= made.replacements <= 2
+    assert 1 <= job.replacements <= 2
     replaced, *_, final = job.replaced_at
     count = round(math.log(replaced) / math.log(job.rate))
     bound = 2.0**-53 * count * 100.0
     assert bound / replaced > 2.0**-26.5
-    assert bound / (replaced / job.rate**iteration.WATCH) < 2.0**-26.5
+    assert bound / (replaced / job.rate**rules.WATCH) < 2.0**-26.5
     assert final <= 1e-13
-    assert count % iteration.WATCH == 0, "nobody's speed decides"
+    assert count % rules.WATCH == 0, "nobody's speed decides"
     assert [method for method, *_ in job.calls].count("start") == 1, "the search directions are kept"
 
 
@@ -254,23 +299,23 @@ def test_what_has_drifted_before_the_first_look_counts() -> None:
     """A wild guess: the residual was huge, so what rounding has left of it is large beside what is now small."""
     job = Drifting(magnitude=1.0)
     job.norm = 1e12
-    made = Drive(job, Tolerances(rtol=1e-3), 1.0)
+    made = Follower(Played(job), Tolerances(rtol=1e-3), 1.0)
     assert made.run() is Status.CONVERGED
     assert job.replaced_at[0] > 1.0
 
 
 def test_a_short_solve_is_not_watched() -> None:
     job = Drifting(magnitude=1e6, rate=0.5)
-    assert Drive(job, Tolerances(rtol=1e-13), 1.0).run() is Status.CONVERGED
+    assert Follower(Played(job), Tolerances(rtol=1e-13), 1.0).run() is Status.CONVERGED
     assert "magnitude" not in [method for method, *_ in job.calls]
 
 
 def test_a_residual_beyond_what_rounding_lets_fall_is_not_replaced() -> None:
     """The drift was too large from the beginning: what was computed anew would be as wrong."""
     job = Drifting(magnitude=1e12)
-    made = Drive(job, Tolerances(rtol=1e-13), 1.0)
+    made = Follower(Played(job), Tolerances(rtol=1e-13), 1.0)
     made.run()
-    assert made.replacements <= 1
+    assert job.replacements <= 1
 
 
 @pytest.mark.parametrize("first", [math.nan, math.inf])
@@ -314,7 +359,7 @@ def test_a_callbacks_error_reaches_the_caller() -> None:
 def test_supersteps_grow_to_their_bound() -> None:
     _, _, job = drive([0.999**k for k in range(1, 500)], [1.0, 0.5], maxiter=400)
     assert job.steps[0] == 1, "how long an iteration takes is not known yet"
-    assert max(job.steps) == iteration.SUPERSTEP_ITERATIONS
+    assert max(job.steps) == rules.SUPERSTEP_ITERATIONS
     assert all(later <= 4 * sooner for sooner, later in zip(job.steps, job.steps[1:], strict=False))
 
 
@@ -324,15 +369,68 @@ def test_supersteps_end_where_the_pace_tells_that_the_solve_will() -> None:
     assert job.steps == [1, 4, 4, 1], "nothing is launched past the last iteration"
     _, made, job = drive([0.9**k for k in range(1, 200)], [1.0, 0.0])
     needed = len(made.residuals) - 1
-    assert sum(job.steps) - needed <= needed // iteration.AHEAD
+    assert sum(job.steps) - needed <= needed // rules.AHEAD
     assert len(job.steps) < 10, "and the last iterations do not go one by one"
 
 
 def test_slow_iterations_make_short_supersteps(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(0.0, 0.4)
-    monkeypatch.setattr("dsolver.iteration.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("dsolver.legs.time.perf_counter", lambda: next(clock))
     _, _, job = drive([0.5], [1.0, 0.5], maxiter=10)
     assert set(job.steps) == {1}
+
+
+# -- legs --------------------------------------------------------------------------------------------------------------
+
+
+def legs(norms: Iterable[float], *, stride: float, **options: Any) -> tuple[Follower, Played, list[int]]:
+    """A solve of a job whose calls cost something, and the iterations that its progress heard of."""
+    heard: list[int] = []
+    job = Played(Script([(norm, 1.0) for norm in norms], [1.0, 0.0]), stride)
+    tolerances = Tolerances(rtol=0.0, atol=LIMIT)
+    made = Follower(job, tolerances, 1.0, progress=lambda state: heard.append(state.iteration), **options)
+    assert made.run() is Status.CONVERGED
+    return made, job, heard
+
+
+def test_a_short_solve_is_one_call_and_has_the_history_of_many() -> None:
+    norms = [0.5**k for k in range(1, 60)]
+    made, job, heard = legs(norms, stride=3600.0)
+    assert job.calls == ["drive"]
+    assert heard == [10]
+    closely, each, superstep_ends = legs(norms, stride=3600.0, closely=True)
+    assert each.calls == ["drive", "go_on", "go_on", "go_on"]
+    assert superstep_ends == [1, 5, 9, 10]
+    assert made.residuals == closely.residuals == [1.0, *norms[:10]]
+    assert job.script.calls == each.script.calls
+
+
+def test_a_leg_ends_with_the_superstep_that_fills_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A superstep takes a second here, whatever it does."""
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr("dsolver.legs.time.perf_counter", lambda: next(clock))
+    _, job, heard = legs([0.5**k for k in range(1, 60)], stride=3.0)
+    assert heard == [3, 6, 9, 10]
+    assert job.calls == ["drive", "go_on", "go_on", "go_on"]
+
+
+def test_a_callback_is_asked_after_each_iteration_however_long_the_legs() -> None:
+    seen: list[int] = []
+    _, job, heard = legs([0.5**k for k in range(1, 60)], stride=3600.0, callback=lambda s: seen.append(s.iteration))
+    assert seen == heard == list(range(1, 11))
+    assert job.calls.count("go_on") == 10
+
+
+def test_an_iteration_that_raises_stopiteration_has_not_ended_the_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a function for M may: only a drive's own end ends it."""
+
+    def broken(*_: Any) -> Any:
+        raise StopIteration
+
+    script = Script([], [1.0])
+    monkeypatch.setattr(script, "advance", broken)
+    with pytest.raises(StopIteration):
+        Follower(Played(script), Tolerances(), 1.0).run()
 
 
 # -- tolerances --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver import Solver, Status, problems
+from dsolver.engines.gang import GangJob
 from dsolver.errors import ClusterError, InputError
 from dsolver.problems import Problem
 from tests.clusters import cluster
@@ -295,6 +296,28 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
         several = solver.solve(da.stack([right, 2.0 * right]))
         assert (several.x.compute() == np.stack([expected.x, 2.0 * expected.x])).all()
         assert solver.solve(right, x0=solution.x / 4.0).iterations == 0
+
+
+def test_a_short_solve_is_three_messages_to_each_rank(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    each = GangJob._each
+
+    def counted(job: GangJob, function: Callable[..., Any], *args: Any) -> Any:
+        sent.append(function.__name__)
+        return each(job, function, *args)
+
+    problem = problems.poisson7(GRID, chunks=(2, 1, 1))
+    expected = dsolver.solve(problem, b, device="cpu")
+    with Solver(problem, client=client, device="cpu") as solver:
+        monkeypatch.setattr(GangJob, "_each", counted)
+        assert same(solver.solve(b), expected)
+        assert sent == ["load_rank", "call_rank", "unload_rank"]
+        sent.clear()
+        assert all(same(found, expected) for found in solver.solve([b, b]))
+        assert sorted(sent) == ["call_rank"] * 2 + ["load_rank"] * 2 + ["unload_rank"] * 2  # one makes room for both
+        sent.clear()
+        solver.solve(b, callback=lambda state: state.iteration == 3)
+        assert sent == ["load_rank", *["call_rank"] * 4, "unload_rank"], "a callback may stop after any iteration"
 
 
 REFUSED: list[tuple[Any, Any, str]] = [

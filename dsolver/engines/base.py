@@ -183,6 +183,10 @@ class Engine(ABC):
         """What was measured since the last time that this was asked, on the chunks of this engine."""
         return []
 
+    def agreed(self, value: float) -> float:
+        """What the owner of the first chunk says, to all: their clocks differ, what follows from them must not."""
+        return value
+
     # -- data --------------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -191,6 +191,15 @@ class EagerEngine(Engine):
             samples.append(self.read(*watch))
         return samples
 
+    def agreed(self, value: float) -> float:
+        if len(self.owned) == len(self.partition):
+            return value
+        parts, out = self.parts(), self.scalar(0.0)
+        if 0 in self.owned:
+            parts.own[0] = value
+        self.total(parts, out)
+        return self.read(out)[0]
+
     def spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
         return spans

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT: Final = 120.0
 """Seconds of silence after which a rank that others wait for counts as lost."""
+STRIDE: Final = 0.5
+"""Seconds of iterations that a call should be worth: long beside its milliseconds, short for who watches."""
 GRACE: Final = 5.0
 """Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
 LOOK: Final = 2.0
@@ -52,6 +54,8 @@ POLL: Final = 0.5
 class GangJob(Job):
     """A program with one rank on each owner of a chunk.
 
+    A call costs milliseconds, whatever is called, so calls are made worth it: see `stride`, `load` and `unload`.
+
     As long as the job is open the client holds a key of the cluster, the lease. When the client goes away the scheduler
     forgets the key, and the ranks, which look for it from time to time, end.
 
@@ -67,6 +71,8 @@ class GangJob(Job):
         InputError: the program cannot be sent to the workers.
         RankError: a rank could not be started; none is left running.
     """
+
+    stride = STRIDE
 
     def __init__(
         self,
@@ -108,28 +114,28 @@ class GangJob(Job):
         return not self._open
 
     def call(self, method: str, *args: Any) -> Any:
-        packed = _packed(f"the arguments of {method}", args)
+        packed = _packed_call(method, *args)
         with self._or_end():
-            replies = [pickle.loads(reply) for reply in self._all(ranks.call_rank, method, packed) if reply is not None]
-        self._spans += [span for _, spans in replies for span in spans]
-        return replies[0][0]
+            return self._told(self._all(ranks.call_rank, packed))
 
     def spans(self) -> list[Span]:
         spans, self._spans = self._spans, []
         return spans
 
-    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+    def load(self, name: str, blocks: Mapping[int, Any], *then: Any) -> Any:
+        packed = _packed_call(*then)
         held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
         with self._or_end():
             each: dict[int, tuple[Any, ...]] = {}
             for rank, worker in enumerate(self._workers):
                 keys = {number: future.key for number, future in held.items() if self._owners[number] == worker}
-                each[rank] = (self._job, name, keys)
-            self._each(ranks.load_rank, each)
+                each[rank] = (self._job, name, keys, packed)
+            return self._told(self._each(ranks.load_rank, each))
 
-    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+    def unload(self, name: str, *first: Any, host: bool = False) -> Mapping[int, Any]:
+        packed = _packed_call(*first)
         with self._or_end():
-            placed = self._all(ranks.unload_rank, name, host)
+            placed = self._all(ranks.unload_rank, packed, name, host)
             futures: Mapping[int, Any] = self._client.sync(self._adopt, placed)
             return futures
 
@@ -139,6 +145,12 @@ class GangJob(Job):
     def _warn_of_nccl(self, hosts: set[str]) -> None:
         if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
             logger.warning("the cluster uses TLS, but what NCCL carries between hosts is not encrypted")
+
+    def _told(self, replies: Sequence[bytes | None]) -> Any:
+        """What a call has returned; what it has measured is kept."""
+        told = [pickle.loads(reply) for reply in replies if reply is not None]
+        self._spans += [span for _, spans in told for span in spans]
+        return told[0][0]
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 
@@ -334,6 +346,15 @@ def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
     if first is not None:
         return first.error
     return WorkerLostError(loss) if loss else failures[0].error
+
+
+def _packed_call(*call: Any) -> bytes | None:
+    """A method's name and its arguments, pickled; None where nothing is called.
+
+    Raises:
+        InputError: that is not possible.
+    """
+    return _packed(f"the arguments of {call[0]}", call) if call else None
 
 
 def _packed(what: str, value: Any) -> bytes:

@@ -19,9 +19,11 @@ class Job(ABC):
 
     Attributes:
         link: for people, what carries values between its ranks; empty where there is one, or none.
+        stride: seconds of iterations that a call should be worth: 0 where calls cost nothing.
     """
 
     link: str = ""
+    stride: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -37,14 +39,26 @@ class Job(ABC):
         return []
 
     @abstractmethod
-    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
-        """Set a field from blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
+    def load(self, name: str, blocks: Mapping[int, Any], *then: Any) -> Any:
+        """Set a field from blocks by chunk number: arrays of the chunk's shape, or Dask futures of such.
+
+        Args:
+            name: of the field.
+            blocks: of all chunks.
+            then: what is called as soon as they are there, in the same message: a method's name and its arguments.
+
+        Returns:
+            What that has returned.
+        """
 
     @abstractmethod
-    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+    def unload(self, name: str, *first: Any, host: bool = False) -> Mapping[int, Any]:
         """A field as blocks by chunk number: arrays, or Dask futures of arrays on the chunk's owner.
 
-        The arrays are the device's; with `host`, NumPy arrays.
+        Args:
+            name: of the field.
+            first: what is called before, in the same message: a method's name and its arguments.
+            host: NumPy arrays are wanted, not the device's.
         """
 
     @abstractmethod
@@ -79,10 +93,13 @@ class LocalJob(Job):
     def spans(self) -> list[Span]:
         return self._engine.spans()
 
-    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+    def load(self, name: str, blocks: Mapping[int, Any], *then: Any) -> Any:
         self.call("load", name, blocks)
+        return self.call(*then) if then else None
 
-    def unload(self, name: str, *, host: bool = False) -> Mapping[int, Any]:
+    def unload(self, name: str, *first: Any, host: bool = False) -> Mapping[int, Any]:
+        if first:
+            self.call(*first)
         blocks: Mapping[int, Any] = self.call("unload", name)
         return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 

@@ -157,24 +157,26 @@ class Rank:
             self._program = program(self._engine, spec)
         return self._transport.name if self.spec.size > 1 else ""
 
-    def call(self, method: str, args: bytes) -> bytes | None:
-        """Run a method of the program. Returns what it returned and measured, or None.
+    def call(self, call: bytes | None) -> bytes | None:
+        """Run a method of the program, or none. Returns what it returned and measured, or None.
 
         Only rank 0 tells what it returned, since all are equal.
         """
         assert self._engine is not None
-        result = self._run(method, *pickle.loads(args))
+        result = None if call is None else self._run(*pickle.loads(call))
         spans = [replace(span, rank=self.number) for span in self._engine.spans()]
         return pickle.dumps((result if self.number == 0 else None, spans)) if self.number == 0 or spans else None
 
-    def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any]) -> None:
-        """Set a field from the blocks of the owned chunks."""
+    def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], then: bytes | None) -> bytes | None:
+        """Set a field from the blocks of the owned chunks, then call."""
         if missing:
             raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
         self._run("load", name, blocks)
+        return self.call(then)
 
-    def unload(self, name: str, host: bool) -> dict[int, Any]:
-        """A field as blocks of the owned chunks, on the device or as NumPy arrays."""
+    def unload(self, first: bytes | None, name: str, host: bool) -> dict[int, Any]:
+        """Call, then a field as blocks of the owned chunks, on the device or as NumPy arrays."""
+        self.call(first)
         blocks = self._run("unload", name)
         return {number: on_host(block) if host else block for number, block in blocks.items()}
 

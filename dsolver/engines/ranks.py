@@ -90,23 +90,30 @@ async def start_rank(job: str, unique: bytes | None, *, dask_worker: Worker) -> 
     return await _within(job, dask_worker, Rank.start, unique)
 
 
-async def call_rank(job: str, method: str, args: bytes, *, dask_worker: Worker) -> Any:
-    """Run a method of the program on a rank, with pickled arguments and result."""
-    return await _within(job, dask_worker, Rank.call, method, args)
+async def call_rank(job: str, call: bytes | None, *, dask_worker: Worker) -> Any:
+    """Run a method of the program on a rank: its name and arguments, pickled as what it returns is."""
+    return await _within(job, dask_worker, Rank.call, call)
 
 
-async def load_rank(job: str, name: str, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
-    """Set a field of the program on a rank from data of the cluster: the keys of the blocks of its chunks."""
+async def load_rank(job: str, name: str, keys: Mapping[int, Any], then: bytes | None, *, dask_worker: Worker) -> Any:
+    """Set a field of the program on a rank from data of the cluster: the keys of the blocks of its chunks.
+
+    Then call a method of the program, if one is given; what `call_rank` would return of it.
+    """
     found = await _values(dask_worker, list(keys.values()))
     blocks = {number: found[key] for number, key in keys.items() if key in found}
-    return await _within(job, dask_worker, Rank.load, name, blocks, [k for k in keys.values() if k not in found])
+    gone = [key for key in keys.values() if key not in found]
+    return await _within(job, dask_worker, Rank.load, name, blocks, gone, then)
 
 
-async def unload_rank(job: str, name: str, host: bool, *, dask_worker: Worker) -> Any:
-    """Put a field of a rank into the worker's memory; per chunk the key and the bytes, for the scheduler to know."""
+async def unload_rank(job: str, first: bytes | None, name: str, host: bool, *, dask_worker: Worker) -> Any:
+    """Call a method, if one is given, and put a field of a rank into the worker's memory.
+
+    Returns the key and the bytes of each chunk, for the scheduler to know.
+    """
     from dask.sizeof import sizeof
 
-    blocks = await _within(job, dask_worker, Rank.unload, name, host)
+    blocks = await _within(job, dask_worker, Rank.unload, first, name, host)
     if isinstance(blocks, Failure):
         return blocks
     data: dict[Any, object] = {f"dsolver-{name}-{uuid.uuid4().hex}": block for block in blocks.values()}

@@ -85,6 +85,11 @@ class Watch:
         return exposure(self.spans)
 
     @property
+    def keen(self) -> bool:
+        """Whether each superstep is to be measured."""
+        return self._sink is not None
+
+    @property
     def measures(self) -> bool:
         """Whether the last iteration of the next superstep is to be measured: not in the first, which compiles."""
         rested = time.monotonic() - self._measured_at > PAUSE

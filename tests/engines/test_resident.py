@@ -135,6 +135,15 @@ def test_a_halo_that_is_exchanged_again_unread_holds_the_last_values() -> None:
         engine.close()
 
 
+def test_ranks_agree_on_what_the_first_says() -> None:
+    engines = two_ranks(spec_of(16, (2, 1, 1)))
+    with ThreadPoolExecutor(2) as threads:
+        for said in ((0.1, 7.0), (1e-3, 0.0)):
+            assert [*threads.map(lambda engine, own: engine.agreed(own), engines, said)] == [said[0]] * 2
+    for engine in engines:
+        engine.close()
+
+
 def filled(vectors: dict[int, Any]) -> dict[Any, Any]:
     return {number: set(values_inside(vector)) for number, vector in vectors.items()}
 
