@@ -9,8 +9,9 @@ import numpy as np
 
 from dsolver.errors import InputError
 from dsolver.kernels.layout import Array
+from dsolver.kernels.views import layer
 from dsolver.partition import Offsets, Triple
-from dsolver.rules import Patch, Rule, layer
+from dsolver.rules import Patch, Rule
 
 ASYMMETRY: Final = 1e-12
 """How far weights given for each cell may be from symmetric, as a part of their size: more than rounding."""

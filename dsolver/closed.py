@@ -19,10 +19,11 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.groups import Groups, grouped
 from dsolver.kernels.layout import Layout
+from dsolver.kernels.views import layer
 from dsolver.nullspace import CONSISTENT, Excess, NullSpace, dots
 from dsolver.partition import Triple
 from dsolver.regions import GROUNDED, LABELS, SOLID, rows
-from dsolver.rules import CellRule, Patch, layer
+from dsolver.rules import CellRule, Patch
 from dsolver.totals import totals
 
 LEAST: Final = 1e-8

@@ -115,7 +115,7 @@ class WithPatch:
         layout, guard = lattice.layout, backend.guard
         fields, halos = items[: len(self.own)], items[len(self.own) :]
         patch = Patch(
-            xp=backend.xp,
+            backend=backend,
             partition=self.partition,
             number=number,
             own=Cells(backend, layout, dict(zip(self.own, fields, strict=True))),

@@ -12,14 +12,18 @@ import numpy.typing as npt
 
 from dsolver.boundary import Boundary
 from dsolver.errors import InputError
+from dsolver.kernels.fluxes import Fluxes, conductances
 from dsolver.kernels.layout import Array
-from dsolver.kernels.views import apart
+from dsolver.kernels.views import apart, layer
 from dsolver.partition import STAR_OFFSETS, Box, Offsets, Triple
-from dsolver.rules import CellRule, Patch, Source, evaluated, layer
+from dsolver.rules import CellRule, Patch, Source, evaluated
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
 SIGMA: Final = "sigma"
 MASK: Final = "mask"
+
+Sizes = tuple[Array, Array, Array]
+"""Of cells along z, y, x, as arrays that broadcast."""
 
 
 @final
@@ -79,18 +83,8 @@ class Diffusion(CellRule):
         return values if solid is None else xp.where(solid, 0.0, values)
 
     def weights(self, patch: Patch) -> Array:
-        xp = patch.xp
-        out = xp.empty((7, *patch.shape))
+        out = patch.backend.star(self._fluxes(patch))
         diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
-        diagonal[...] = 0.0
-        for axis in range(3):
-            conductance = self._conductances(patch, axis)
-            for side in (0, 1):
-                diagonal += _part(conductance, axis, side)
-                outward = apart(out[STAR_OFFSETS.index(_unit(axis, side))])
-                xp.negative(_part(conductance, axis, side), out=outward)
-                if self._at_edge(patch, axis, side):
-                    outward[layer(axis, side)] = 0.0
         self._add_sigma(patch, diagonal)
         solid = self.solid(patch)
         bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
@@ -98,25 +92,24 @@ class Diffusion(CellRule):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
             z, y, x = self._sizes(patch)
             like = max(value or 0.0 for value in self.kappa) or 1.0
-            diagonal[...] = xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+            diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
         return out.reshape(7, -1)
 
     def source(self, patch: Patch) -> Source:
-        faces = []
+        faces, sizes = [], self._sizes(patch)
         for axis, side in product(range(3), (0, 1)):
             open_end = self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
             if open_end and self.boundary.at(axis, side).feeds:
-                _, value = self._edge(patch, axis, side)
+                _, value = self._edge(patch, axis, side, sizes)
                 faces.append((layer(axis, side), value))
-        return Source(sizes=self._sizes(patch), faces=tuple(faces), solid=self.solid(patch))
+        return Source(sizes=sizes, faces=tuple(faces), solid=self.solid(patch))
 
     def grounded(self, patch: Patch) -> Array:
-        xp = patch.xp
-        ground = xp.zeros(patch.shape, dtype=np.bool_)
+        ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), self._sizes(patch)
         ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
         for axis, side in product(range(3), (0, 1)):
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
-                on_diagonal, _ = self._edge(patch, axis, side)
+                on_diagonal, _ = self._edge(patch, axis, side, sizes)
                 ground[layer(axis, side)] |= on_diagonal > 0.0
         solid = self.solid(patch)
         return ground if solid is None else ground & ~solid
@@ -125,7 +118,7 @@ class Diffusion(CellRule):
         return patch.own[self.exchanged[0]] == 0.0 if self.mask else None
 
     def linked(self, patch: Patch, axis: int) -> Array:
-        faces = self._conductances(patch, axis) > 0.0
+        faces = conductances(patch.xp, self._fluxes(patch, ends=False), axis) > 0.0
         for side in (0, 1):
             if self._at_edge(patch, axis, side):
                 faces[layer(axis, side)] = False
@@ -133,32 +126,38 @@ class Diffusion(CellRule):
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _conductances(self, patch: Patch, axis: int) -> Array:
-        """Of the faces along an axis, area / resistance: (nz, ny, nx) with one more along the axis.
+    def _fluxes(self, patch: Patch, *, ends: bool = True) -> Fluxes:
+        """What the fluxes between a chunk's cells follow from; with what stands for them at its edges."""
+        sizes, edges = self._sizes(patch), product(range(3), (0, 1)) if ends else ()
+        kappa = {name: patch.padded(name, 1.0) for name in self.exchanged}
+        x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
+        along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
+        twice = [wraps and n == 2 for wraps, n in zip(self.boundary.periodic, self.grid, strict=True)]
+        return Fluxes(
+            kappa=(x, y, z),
+            sizes=(along_x, along_y, along_z),
+            ends={at: self._end(patch, *at, sizes) for at in edges if self._at_edge(patch, *at)},
+            doubled=(twice[0], twice[1], twice[2]),
+        )
 
-        At the edges of the domain, what the boundary condition adds to the diagonal.
+    def _end(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
+        """What stands in place of the fluxes where rows end: a face array."""
+        if not self.boundary.periodic[axis]:
+            return self._edge(patch, axis, side, sizes)[0]
+        return patch.xp.zeros([n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)])
+
+    def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> tuple[Array, Array]:
+        """What the boundary condition at one end adds to the diagonal and the right-hand side: face arrays.
+
+        Sizes are those of the chunk's cells.
         """
-        resistance = self._resistances(patch, axis)
-        area = self._area(patch, axis)
-        out = area / (_part(resistance, axis, 0) + _part(resistance, axis, 1))
-        shape = list(patch.shape)
-        shape[2 - axis] += 1
-        out = patch.xp.broadcast_to(out, shape).copy() if out.shape != tuple(shape) else out
-        if self.boundary.periodic[axis] and self.grid[axis] == 2:
-            out *= 2.0  # two cells that meet on both sides
-        for side in (0, 1):
-            if self._at_edge(patch, axis, side):
-                out[layer(axis, side)] = 0.0 if self.boundary.periodic[axis] else self._edge(patch, axis, side)[0]
-        return out
-
-    def _edge(self, patch: Patch, axis: int, side: int) -> tuple[Array, Array]:
-        """What the boundary condition at one end adds to the diagonal and the right-hand side: face arrays."""
         xp, box = patch.xp, patch.box
         end = layer(axis, side)
         face = [n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)]
         name, number = self.fields[axis], self.kappa[axis]
         half = 0.5 * float(self.sizes[axis][-side])
-        area = xp.broadcast_to(self._area(patch, axis), face)
+        first, second = (size for i, size in enumerate(sizes) if i != 2 - axis)
+        area = xp.broadcast_to(first * second, face)
         condition = self.boundary.at(axis, side)
         values = {name: self._face_values(xp, box, axis, side, value) for name, value in condition.values.items()}
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -181,38 +180,24 @@ class Diffusion(CellRule):
         part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
         return xp.expand_dims(xp.asarray(part.T), 2 - axis)
 
-    def _resistances(self, patch: Patch, axis: int) -> Array:
-        """(h/2) / κ of the cells and the next ones along an axis, two more than cells; infinite where κ is zero."""
-        name, number, along = self.fields[axis], self.kappa[axis], 2 - axis
-        half = patch.xp.asarray(0.5 * self._around(patch.box, axis))
-        half = half.reshape([-1 if i == along else 1 for i in range(3)])
-        if name not in self.exchanged:
-            return half / number
-        kappa = patch.padded(name, 1.0)[tuple(slice(None) if i == along else slice(1, -1) for i in range(3))]
-        with np.errstate(divide="ignore"):
-            return half / kappa
-
     def _around(self, box: Box, axis: int) -> npt.NDArray[np.float64]:
         """Sizes of a box's cells along an axis and of one more at each end."""
         index = np.arange(box.lo[axis] - 1, box.hi[axis] + 1)
         sizes = self.sizes[axis]
         return sizes[index % len(sizes)] if self.boundary.periodic[axis] else sizes[index.clip(0, len(sizes) - 1)]
 
-    def _area(self, patch: Patch, axis: int) -> Array:
-        first, second = (size for i, size in enumerate(self._sizes(patch)) if i != 2 - axis)
-        return first * second
-
-    def _sizes(self, patch: Patch) -> tuple[Array, Array, Array]:
-        """Of a chunk's cells along z, y, x, as arrays that broadcast."""
+    def _sizes(self, patch: Patch) -> Sizes:
+        """Of a chunk's cells."""
         box, xp = patch.box, patch.xp
         x, y, z = (xp.asarray(self.sizes[axis][box.lo[axis] : box.hi[axis]]) for axis in range(3))
         return z[:, None, None], y[None, :, None], x[None, None, :]
 
     def _add_sigma(self, patch: Patch, diagonal: Array) -> None:
+        if self.sigma == 0.0:
+            return
         z, y, x = self._sizes(patch)
         if self.sigma is not None:
-            if self.sigma:
-                diagonal += self.sigma * (z * y * x)
+            diagonal += self.sigma * (z * y * x)
             return
         sigma, solid = patch.own[SIGMA], self.solid(patch)
         _check(patch, "sigma", "must be finite and not negative", (sigma >= 0.0) & patch.xp.isfinite(sigma), solid)
@@ -233,16 +218,3 @@ def _check(patch: Patch, name: str, must: str, good: Array, solid: Array | None 
     bad = int((~good if solid is None else ~good & ~solid).sum())
     if bad:
         raise InputError(f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}")
-
-
-def _unit(axis: int, side: int) -> Triple:
-    """The offset to the next cell at one side (0 or 1) along an axis."""
-    step = (-1, 1)[side]
-    return step * (axis == 0), step * (axis == 1), step * (axis == 2)
-
-
-def _part(faces: Array, axis: int, side: int) -> Array:
-    """All but the last (side 0) or all but the first (side 1) along an axis."""
-    return faces[
-        tuple(slice(side, faces.shape[2 - axis] - 1 + side) if i == 2 - axis else slice(None) for i in range(3))
-    ]

@@ -17,7 +17,8 @@ from dsolver.coefficients import Coefficients
 from dsolver.engines.base import Engine, Field
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import WAXPBY
-from dsolver.rules import CellRule, Patch, Rule, layer
+from dsolver.kernels.views import layer
+from dsolver.rules import CellRule, Patch, Rule
 
 GROUNDED: Final = 0.5
 """The label of regions whose solution is fixed: smaller than every cell's."""

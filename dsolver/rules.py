@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from dsolver.errors import InputError
+from dsolver.kernels import Backend
 from dsolver.kernels.layout import Array
 from dsolver.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
 
@@ -22,7 +23,7 @@ class Patch:
     """The coefficients of one chunk.
 
     Attributes:
-        xp: the array module.
+        backend: whose arrays these are.
         partition: the chunks.
         number: of this chunk.
         own: the coefficients at the chunk's cells, float64 (nz, ny, nx), by name.
@@ -30,12 +31,17 @@ class Patch:
         offsets: which cells around it they are of.
     """
 
-    xp: Any
+    backend: Backend
     partition: Partition
     number: int
     own: Mapping[str, Array]
     halos: Mapping[str, Array] = field(default_factory=dict)
     offsets: Offsets = STAR_OFFSETS
+
+    @property
+    def xp(self) -> Any:
+        """The array module."""
+        return self.backend.xp
 
     @property
     def box(self) -> Box:
@@ -182,13 +188,6 @@ class CellRule(Rule):
     @abstractmethod
     def linked(self, patch: Patch, axis: int) -> Array:
         """Whether cells are coupled through the faces along an axis: bool (nz, ny, nx) with one more along it."""
-
-
-def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
-    """Index of the first (side 0) or last (side 1) layer along an axis; across: along the others."""
-    end = slice(0, 1) if side == 0 else slice(-1, None)
-    z, y, x = (end if i == 2 - axis else across for i in range(3))
-    return z, y, x
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:

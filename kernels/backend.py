@@ -17,6 +17,7 @@ from dsolver.kernels import transfers
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.coarsening import Coarsening, couplings, jumps
 from dsolver.kernels.contract import FAN_IN
+from dsolver.kernels.fluxes import Fluxes, star
 from dsolver.kernels.fused import Fused
 from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Route
 
@@ -175,6 +176,10 @@ class Backend(Fused):
         out = self.xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
         out[1:-1, 1:-1, 1:-1] = self.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)
         return out
+
+    def star(self, fluxes: Fluxes) -> Array:
+        """The rows of finite volumes, float64 (7, nz, ny, nx): see `fluxes.star`."""
+        return star(self.xp, fluxes)
 
     @abstractmethod
     def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> Any:

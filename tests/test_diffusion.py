@@ -226,7 +226,13 @@ def test_rows_of_masked_cells_are_decoupled_with_a_positive_diagonal() -> None:
     values[1:3, 1:3, 1:3] = 0.0  # what prepared values are at masked cells
     problem = diffusion((4, 4, 4), np.ones((4, 4, 4)), mask=np.zeros((4, 4, 4), dtype=bool))
     partition = Partition(problem.grid)
-    patch = Patch(xp=np, partition=partition, number=0, own={"kappa": values}, halos={"kappa": np.empty(0)})
+    patch = Patch(
+        backend=kernels.load("numpy"),
+        partition=partition,
+        number=0,
+        own={"kappa": values},
+        halos={"kappa": np.empty(0)},
+    )
     weights = problem.rows(partition, 0, np, patch).weights.reshape(7, 4, 4, 4)
     diagonal = problem.offsets.index((0, 0, 0))
     assert (weights[diagonal] > 0.0).all()

@@ -84,7 +84,10 @@ class EagerEngine(Engine):
         return EagerParts(own, own if alone else self.backend.sums(len(own)), places)
 
     def scalar(self, value: float) -> EagerScalar:
-        return EagerScalar(self.backend.asarray([value]))
+        made = self.backend.sums(1)
+        if value != 0.0:
+            made.fill(value)
+        return EagerScalar(made)
 
     def lowered(self, dtype: str) -> EagerEngine:
         view = copy(self)

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.engines.captured import CapturedGraph
 from dsolver.engines.events import EventStopwatch
@@ -21,6 +22,10 @@ logger = logging.getLogger(__name__)
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
+_SPIN: Final = (
+    1e-3  # seconds without a pause between them: set-up reads a count when it is nearly there, and a pause is
+)
+# twice as long as asked for
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
 
@@ -57,13 +62,20 @@ class Recorder:
                 self._graphs[step].launch(self.stream)
             else:
                 step()
-            for column, scalar in enumerate(watch):
-                target = samples[index, column : column + 1].ctypes.data
-                cupy.cuda.runtime.memcpyAsync(target, scalar.data.ptr, scalar.nbytes, _TO_HOST, self.stream.ptr)
+            self._send(watch, samples[index])
             if step not in self._graphs:
                 self._graphs[step] = self._capture(step)
         self.wait()
         result = [tuple(float(value) for value in row) for row in samples]
+        del memory
+        return result
+
+    def read(self, scalars: Sequence[Any]) -> tuple[float, ...]:
+        """The values of (1,) arrays, waited for once."""
+        samples, memory = _pinned(1, len(scalars))
+        self._send(scalars, samples[0])
+        self.wait()
+        result = tuple(float(value) for value in samples[0])
         del memory
         return result
 
@@ -112,17 +124,25 @@ class Recorder:
         """Wait for the stream, and raise instead if another rank fails meanwhile."""
         end = cupy.cuda.Event(disable_timing=True)
         end.record(self.stream)
-        looked = time.monotonic()
+        began = looked = time.monotonic()
         while not end.done:
-            time.sleep(_POLL)
-            if time.monotonic() - looked > _CHECK:
+            now = time.monotonic()
+            if now - began > _SPIN:
+                time.sleep(_POLL)
+            if now - looked > _CHECK:
                 self._transport.check()
-                looked = time.monotonic()
+                looked = now
 
     def settle(self) -> None:
         """Wait for every stream of the device: data passes between this one and those of the user or of tasks."""
         self.wait()
         cupy.cuda.Device().synchronize()
+
+    def _send(self, scalars: Sequence[Any], to: npt.NDArray[np.float64]) -> None:
+        """Copy (1,) arrays to page-locked memory, behind what is enqueued."""
+        for place, scalar in enumerate(scalars):
+            target = to.ctypes.data + place * to.itemsize
+            cupy.cuda.runtime.memcpyAsync(target, scalar.data.ptr, scalar.nbytes, _TO_HOST, self.stream.ptr)
 
     def _capture(self, step: Callable[[], None]) -> CapturedGraph:
         self.stream.begin_capture()
@@ -133,7 +153,7 @@ class Recorder:
         return graph
 
 
-def _pinned(rows: int, columns: int) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Any]:
+def _pinned(rows: int, columns: int) -> tuple[npt.NDArray[np.float64], Any]:
     """float64 (rows, columns) in page-locked memory, and what keeps it."""
     memory = cupy.cuda.alloc_pinned_memory(max(1, rows * columns) * 8)
     return np.frombuffer(memory, np.float64, rows * columns).reshape(rows, columns), memory

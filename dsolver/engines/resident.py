@@ -61,9 +61,9 @@ class ResidentEngine(EagerEngine):
             self._recorder.forget()
 
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
-        if self._recorder is not None:
-            self._recorder.wait()
-        return super().read(*scalars)
+        if self._recorder is None:
+            return super().read(*scalars)
+        return self._recorder.read([self.array_of(scalar) for scalar in scalars])
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         self._settle()  # whoever made the blocks may have done so on another stream

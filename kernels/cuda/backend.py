@@ -20,11 +20,13 @@ from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.cuda import assembly, dense, galerkin, transfers
 from dsolver.kernels.cuda.batched import CudaBatched
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct, stored
+from dsolver.kernels.cuda.fluxes import star
 from dsolver.kernels.cuda.launching import Forks, follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import NARROW, Sweep, Unit, color_launch, warps
 from dsolver.kernels.cuda.scratch import Scratch
 from dsolver.kernels.cuda.stencil import CudaStencil, CudaTransfer, StencilKernels
+from dsolver.kernels.fluxes import Fluxes
 from dsolver.kernels.layout import SLICE, Array, DenseInverse, HaloLayout, Layout, Route, Transfer
 from dsolver.kernels.stencil import ConstantStencil, StarTransfer
 
@@ -119,6 +121,9 @@ class CudaBackend(Backend):
 
     def numbers(self, shape: tuple[int, int, int]) -> Array:
         return transfers.numbers(shape)
+
+    def star(self, fluxes: Fluxes) -> Array:
+        return star(fluxes)
 
     def matrix(self, layout: Layout, rows: StencilRows | Entries, coarse: Array | None) -> CudaMatrix:
         return assembly.matrix(layout, rows, coarse, self.dtype)

@@ -18,6 +18,7 @@ SOURCES = (
     "batched.cu",
     "cycle.cu",
     "dense.cu",
+    "fluxes.cu",
     "galerkin.cu",
     "mail.cu",
     "march.cu",

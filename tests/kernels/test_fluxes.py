@@ -1,0 +1,103 @@
+"""Rows of finite volumes: the CUDA text, compiled for the host, and every backend against the NumPy text."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.kernels import load
+from dsolver.kernels.fluxes import Fluxes, star
+from tests.on_host import compiled
+
+BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+HOST = """
+#define __global__
+#define __restrict__
+struct Index { int x, y, z; };
+static Index threadIdx, blockIdx, blockDim;
+template <typename T> static T __ldg(const T* from) { return *from; }
+#include "fluxes.cu"
+extern "C" void all(
+    int n, const double* const* kappa, const double* const* ends, const double* numbers, const double* times,
+    const double* sizes, int nx, int ny, int nz, double* out
+) {
+    Axis axes[3];
+    for (int a = 0; a < 3; ++a) axes[a] = {kappa[a], {ends[2 * a], ends[2 * a + 1]}, numbers[a], times[a]};
+    blockDim = {1, 1, 1};
+    for (blockIdx.x = 0; blockIdx.x < n; ++blockIdx.x)
+        star_rows(axes[0], axes[1], axes[2], sizes, nx, ny, nz, out);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("fluxes.cu",))
+
+
+def fluxes(case: str) -> Fluxes:
+    """Cells of different sizes, some of them solid; κ is isotropic, or one number along y."""
+    rng = np.random.default_rng(1)
+    nx, ny, nz = shape = (2, 5, 4) if case == "meets on both sides" else (6, 5, 4)
+    kappa = [np.exp(rng.standard_normal((nz + 2, ny + 2, nx + 2))) for _ in range(3)]
+    kappa[0][rng.random(kappa[0].shape) < 0.2] = 0.0
+    given: Any = (kappa[0],) * 3 if case == "isotropic" else (kappa[0], 0.7, kappa[2])
+    faces = {"inside": [], "isotropic": list(product(range(3), (0, 1)))}.get(case, [(0, 0), (0, 1), (2, 1)])
+    ends = {
+        (axis, side): rng.random([n if axis != 2 - i else 1 for i, n in enumerate((nz, ny, nx))])
+        for axis, side in faces
+    }
+    x, y, z = (1.0 + rng.random(n + 2) for n in shape)
+    return Fluxes(kappa=given, sizes=(x, y, z), ends=ends, doubled=(nx == 2, False, False))
+
+
+CASES = ("isotropic", "by axis", "inside", "meets on both sides")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_cuda_text_makes_the_same_bits(host: Any, case: str) -> None:
+    given = fluxes(case)
+    nz, ny, nx = given.shape
+    expected = star(np, given)
+    found = np.empty_like(expected)
+    place = ctypes.c_void_p
+
+    def at(values: Any) -> Any:
+        return values.ctypes.data if isinstance(values, np.ndarray) else None
+
+    kappa = (place * 3)(*(at(k) for k in given.kappa))
+    ends = (place * 6)(*(at(given.ends.get(face)) for face in product(range(3), (0, 1))))
+    numbers = np.array([k if isinstance(k, float) else 0.0 for k in given.kappa])
+    times = np.array([2.0 if doubled else 1.0 for doubled in given.doubled])
+    sizes = np.concatenate(given.sizes)
+    with np.errstate(divide="ignore"):
+        host.all(
+            nx * ny * nz,
+            kappa,
+            ends,
+            *(place(values.ctypes.data) for values in (numbers, times, sizes)),
+            nx,
+            ny,
+            nz,
+            place(found.ctypes.data),
+        )
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_backends_make_the_same_bits(name: str, case: str) -> None:
+    backend, given = load(name), fluxes(case)
+    x, y, z = (k if isinstance(k, float) else backend.asarray(k) for k in given.kappa)
+    there = Fluxes(
+        kappa=(x, y, z),
+        sizes=given.sizes,
+        ends={at: backend.asarray(values) for at, values in given.ends.items()},
+        doubled=given.doubled,
+    )
+    assert backend.to_host(backend.star(there)).tobytes() == star(np, given).tobytes()
