@@ -24,18 +24,18 @@ extern "C" __global__ void tabulate(
     }
 }
 
-// A vector that is rough and everywhere the same, and the diagonal, which is 1 where there is none.
+// A vector that is rough and everywhere the same, over the root of the diagonal, and that, which is 1 where there is none.
 extern "C" __global__ void rough(
     const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int rows,
     double* __restrict__ x, double* __restrict__ diagonal
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
-    x[i] = static_cast<double>((i + 1) * 2654435761LL % 4294967296LL) / 2147483648.0 - 1.0;
     double own = 1.0;
     for (long long k = start[i]; k < start[i + 1]; ++k)
         if (columns[k] == i) own = values[k];
     diagonal[i] = own;
+    x[i] = (static_cast<double>((i + 1) * 2654435761LL % 4294967296LL) / 2147483648.0 - 1.0) / sqrt(own);
 }
 
 // y = D^-1 A x, a warp a row, and for each block's rows the parts of x'Dx and y'Dy: parts (2, blocks).

@@ -105,6 +105,18 @@ def test_largest_eigenvalue_comes_from_below() -> None:
     assert 0.9 * exact < algebraic.largest_eigenvalue(sparse(dense)) <= exact * (1 + 1e-12)
 
 
+def test_the_largest_eigenvalue_is_seen_among_rows_with_small_entries() -> None:
+    """D⁻¹A is that of two lattices side by side, one of them with entries a million times larger and few couplings."""
+    _, _, strong = lattice(sigma=0.1)
+    _, _, weak = lattice(sigma=0.1)
+    n = len(weak)
+    dense = np.zeros((2 * n, 2 * n))
+    dense[:n, :n] = 1e6 * (strong + np.diag(strong.diagonal()))
+    dense[n:, n:] = weak
+    exact = np.linalg.eigvals(weak / weak.diagonal()[:, None]).real.max()
+    assert 0.9 * exact < algebraic.largest_eigenvalue(sparse(dense)) <= exact * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("slab", [30, 1000])
 def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "SLAB", slab)
