@@ -137,16 +137,16 @@ class OfCells:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Subtract:
-    """x less each region's total / volume, which is multiplied by the cells' volumes for a right-hand side."""
+    """x less each region's total / size, which is multiplied by the cells' volumes for a right-hand side."""
 
     right: bool
 
     def __call__(
-        self, backend: Backend, _: int, members: Members, layout: Layout, x: Any, totals: Any, volumes: Any
+        self, backend: Backend, _: int, members: Members, layout: Layout, x: Any, totals: Any, sizes: Any
     ) -> Any:
         """A block (nx, ny, nz)."""
         values = cells(backend, layout, x)
-        means = (totals / volumes)[members.groups.of]
+        means = (totals / sizes)[members.groups.of]
         values.reshape(-1)[members.cells] -= means * members.volumes if self.right else means
         return values.T
 
@@ -288,7 +288,16 @@ class ClosedRegions:
 
     def less(self, layout: PerChunk, x: Field, sums: PerChunk, out: Field, *, right: bool) -> None:
         """out = x less each region's sum / volume: see `Subtract`."""
-        blocks = self._engine.per_chunk(Subtract(right=right), self._members, layout, x, sums, self._volumes)
+        self._subtract(Subtract(right=right), layout, x, sums, self._volumes, out)
+
+    def less_mean(self, layout: PerChunk, x: Field, out: Field) -> None:
+        """out = x less each region's sum / cells."""
+        self._subtract(Subtract(right=False), layout, x, self.sums("x", layout, x), self._cells, out)
+
+    def _subtract(
+        self, subtract: Subtract, layout: PerChunk, x: Field, sums: PerChunk, sizes: PerChunk, out: Field
+    ) -> None:
+        blocks = self._engine.per_chunk(subtract, self._members, layout, x, sums, sizes)
         self._engine.run(LOAD, layout, blocks, out)
 
     def _met(self) -> tuple[Everywhere, PerChunk, PerChunk]:
@@ -332,6 +341,10 @@ class RegionConstants(NullSpace):
             worst=float(np.sqrt(worst)) / norm,
             cell=self._cell(int(label)),
         )
+
+    def balance(self, r: Field) -> None:
+        """As in `NullSpace`."""
+        self._regions.less_mean(self._layout, r, r)
 
     def centered(self, x: Field) -> Field:
         """As in `NullSpace`."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dsolver.drive import ADVANCE, END, PAUSE, Request, Steps
 from dsolver.solution import Status
+
+SINGLE: Final = ("balance", "magnitude", "true_residual", "rounded")
+"""Requests that are answered for each column alone."""
 
 
 class Columns(Protocol):
@@ -21,6 +24,12 @@ class Columns(Protocol):
 
     def residual_columns(self, numbers: Sequence[int]) -> dict[int, float]:
         """`true_residual` of some columns."""
+
+    def balance_column(self, number: int) -> None:
+        """`balance` of a column."""
+
+    def rounded_column(self, number: int) -> bool:
+        """`rounded` of a column."""
 
     def magnitude_column(self, number: int) -> float:
         """`magnitude` of a column."""
@@ -67,12 +76,9 @@ class _Conductor:
             limits = {number: float(self._wanted[number][1]) for number in starting}
             self._answer_all(program.start_columns(limits))
             return
-        single = [*self._who("magnitude"), *self._who("true_residual")]
+        single = [number for method in SINGLE for number in self._who(method)]
         for number in single:
-            if self._wanted[number][0] == "magnitude":
-                self._answer(number, program.magnitude_column(number))
-            else:
-                self._answer(number, program.residual_columns([number])[number])
+            self._answer(number, self._asked(self._wanted[number][0], number))
         if single:
             return
         going = self._who(ADVANCE)
@@ -84,6 +90,12 @@ class _Conductor:
         seconds = program.agreed(time.perf_counter() - began)
         for number in going:
             self._answer(number, ([row[number] for row in samples], seconds))
+
+    def _asked(self, method: str, number: int) -> Any:
+        """What a column asks for alone."""
+        if method == "true_residual":
+            return self._program.residual_columns([number])[number]
+        return getattr(self._program, f"{method}_column")(number)
 
     def _who(self, method: str) -> list[int]:
         return [number for number, (wanted, *_) in sorted(self._wanted.items()) if wanted == method]

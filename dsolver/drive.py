@@ -58,6 +58,7 @@ class Drive:
         maxiter: iterations at most.
         patience: iterations without progress after which it is given up.
         heard: whether it pauses after each iteration, since whoever follows may want to stop there.
+        singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
 
     Attributes:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
@@ -66,12 +67,20 @@ class Drive:
     """
 
     def __init__(
-        self, *, limit: float, b_norm: float, maxiter: int, patience: int = PATIENCE, heard: bool = False
+        self,
+        *,
+        limit: float,
+        b_norm: float,
+        maxiter: int,
+        patience: int = PATIENCE,
+        heard: bool = False,
+        singular: bool = False,
     ) -> None:
         self._limit = limit
         self._maxiter = maxiter
         self._patience = patience
         self._heard = heard
+        self._singular = singular
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, REACH * b_norm)
         self._drift = _Drift()
@@ -96,6 +105,8 @@ class Drive:
     def _until_ended(self) -> Steps[Status]:
         while True:
             status = self._judged_start() or (yield from self._recursion())
+            if status is Status.INDEFINITE and (yield ("rounded",)):
+                status = Status.STAGNATED
             before = self.true_residual
             self.true_residual = yield (END,)
             if status is not Status.CONVERGED:
@@ -113,6 +124,9 @@ class Drive:
         self._begun = float((yield ("start", self._target)))
         self._drift.begin(0.0, self._begun)
         self._begun_at = self._looked_at = max(0, len(self.residuals) - 1)
+        self._balance_at = self._begun_at + 1
+        if self._singular:
+            yield ("balance",)
         return self._begun
 
     def _judged_start(self) -> Status | None:
@@ -127,13 +141,13 @@ class Drive:
             room = self._maxiter - (len(self.residuals) - 1)
             if room == 0:
                 return Status.MAX_ITERATIONS
-            look = WATCH - (len(self.residuals) - 1) % WATCH
-            samples, seconds = yield (ADVANCE, min(steps, room, look))
+            samples, seconds = yield (ADVANCE, min(steps, room, self._to_look()))
             status = yield from self._judged(samples)
             if status is not None:
                 return status
             if (yield from self._drifted()):
                 return Status.CONVERGED
+            yield from self._balanced()
             if not self._heard:
                 yield (PAUSE, False)
             steps = self._next(len(samples), seconds)
@@ -153,6 +167,23 @@ class Drive:
         left = done * math.log(norm / self._target) / math.log(self._begun / norm)
         return max(int(min(left, SUPERSTEP_ITERATIONS)), done // AHEAD)
 
+    def _to_look(self) -> int:
+        """Iterations until something is done that does not depend on how long supersteps are."""
+        done = len(self.residuals) - 1
+        look = WATCH - done % WATCH
+        return min(look, self._balance_at - done) if self._singular else look
+
+    def _balanced(self) -> Steps[None]:
+        """Where A is singular, take from r what rounding has left of the part that no x can reach.
+
+        An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
+        balanced after 1, 3, 7, 15 iterations and so on, which costs little.
+        """
+        done = len(self.residuals) - 1
+        if self._singular and done == self._balance_at:
+            yield ("balance",)
+            self._balance_at += done - self._begun_at + 1
+
     def _drifted(self) -> Steps[bool]:
         """In a long solve, take the true residual where the recursion is about to drift from it.
 
@@ -168,6 +199,8 @@ class Drive:
         if not self._drift.crosses(norm):
             return False
         norm = float((yield ("true_residual",)))
+        if self._singular:
+            yield ("balance",)
         self.residuals[-1] = norm
         self._drift.begin(magnitude, norm)
         self._best, self._best_at = norm, iteration

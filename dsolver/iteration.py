@@ -86,6 +86,7 @@ class Follower:
         patience: iterations without progress that the solve is allowed.
         watch: who is told, too, and wants iterations measured.
         closely: whether each leg is one superstep, for those who save iterates.
+        singular: see `Drive`.
 
     Attributes:
         residuals: the history, as far as it was told.
@@ -103,6 +104,7 @@ class Follower:
         watch: Watch | None = None,
         *,
         closely: bool = False,
+        singular: bool = False,
     ) -> None:
         self._job = job
         self._callback = callback
@@ -116,6 +118,7 @@ class Follower:
             maxiter=self._maxiter,
             patience=patience,
             heard=callback is not None,
+            singular=singular,
         )
         self._told = 0
         self.residuals: list[float] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import copy
 from typing import Final, Protocol, final, runtime_checkable
 
@@ -133,6 +134,17 @@ class ConjugateGradient:
             engine.dot(field, field, self._parts, square)
         below, above = engine.read(*squares)
         return math.sqrt(above / below)
+
+    def curvatures(self, changed: Callable[[Field], PerChunk]) -> tuple[float, float]:
+        """pᵀAp of the newest p, and wᵀAw of the w that `changed` makes of it. The next `start` forgets that."""
+        engine = self._engine
+        engine.run(LOAD, self._layout, changed(self._p), self._z)
+        found = [engine.scalar(0.0) for _ in range(2)]
+        for field, curvature in zip((self._p, self._z), found, strict=True):
+            self.operator.apply(field, self._ap)
+            engine.dot(field, self._ap, self._parts, curvature)
+        first, second = engine.read(*found)
+        return first, second
 
     def residual(self) -> float:
         """Set r = b - A x, the true residual, and return r . r."""

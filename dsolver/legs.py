@@ -46,6 +46,14 @@ class Driven(ABC):
         """Run iterations; for each (‖r‖ of the recursion, the smaller of rᵀMr and pᵀAp)."""
 
     @abstractmethod
+    def balance(self) -> None:
+        """Take from the recursion's residual what rounding has left of a part that no x can reach."""
+
+    @abstractmethod
+    def rounded(self) -> bool:
+        """Whether rounding explains that a curvature was not positive."""
+
+    @abstractmethod
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
 

@@ -46,6 +46,13 @@ class NullSpace(Protocol):
     def project(self, b: Field) -> Excess:
         """Make b consistent. Returns how far it was from that."""
 
+    def balance(self, r: Field) -> None:
+        """Take from a residual what rounding has left of it along n: the part that no x can reach.
+
+        It stays while the rest falls, and a preconditioner makes more of it than of all else: where r is little more
+        than it, conjugate gradients diverge.
+        """
+
     def centered(self, x: Field) -> Field:
         """x less its mean in each region, until the next use of this. x stays: a solve may be looked at and go on."""
 
@@ -73,6 +80,11 @@ class Constants(NullSpace):
         self._engine.copy(self._less(b, excess / self._volume, self._volumes), b)
         part = abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
         return Excess(closed=1, part=part, regions=int(part > CONSISTENT), worst=part)
+
+    def balance(self, r: Field) -> None:
+        """As in `NullSpace`."""
+        (excess,) = dots(self._engine, self._parts, (self._ones, r))
+        self._engine.copy(self._less(r, excess / self._count, self._ones), r)
 
     def centered(self, x: Field) -> Field:
         """As in `NullSpace`."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from dsolver import hierarchy
 from dsolver.batch import Batch
+from dsolver.breakdown import by_rounding
 from dsolver.conductor import conducted
 from dsolver.cycle import MultigridCycle
 from dsolver.drive import Drive
@@ -340,6 +341,14 @@ class Solve(Driven):
             samples = [self._step(*watched) for _ in range(steps)]
         return [(float(np.sqrt(rr)), _curvature(pap, rz)) for rr, pap, rz in samples]
 
+    def balance(self) -> None:
+        """Take from the recursion's residual what rounding has left of a part that no x can reach."""
+        self.system.balance(self.cg.r)
+
+    def rounded(self) -> bool:
+        """Whether rounding explains that a curvature was not positive; see `dsolver.breakdown`."""
+        return by_rounding(self._engine, self.layout, self.cg)
+
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
         engine, cg, parts = self._engine, self.cg, self._engine.parts()
@@ -405,6 +414,14 @@ class Solve(Driven):
     def magnitude_column(self, number: int) -> float:
         """`magnitude` of a column."""
         return self._norm_of_matrix() * self._several.norm(number)
+
+    def balance_column(self, number: int) -> None:
+        """`balance` of a column."""
+        self.system.balance(self._several.columns[number].r)
+
+    def rounded_column(self, number: int) -> bool:
+        """`rounded` of a column."""
+        return by_rounding(self._engine, self.layout, self._several.columns[number])
 
     def freeze_column(self, number: int) -> None:
         """Iterations leave a column's x and r as they are, until its next start."""

@@ -149,6 +149,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]
             b_norm=load.b_norm,
             maxiter=tolerances.maxiter,
             patience=patience(session.problem.grid),
+            singular=load.excess.closed > 0,
         )
         for number, load in enumerate(together)
     }

@@ -151,6 +151,7 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         patience(session.problem.grid),
         watch,
         closely=options.checkpoint is not None,
+        singular=load.excess.closed > 0,
     )
     session.solving = load.right
     try:

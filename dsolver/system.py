@@ -160,6 +160,11 @@ class System:
             self._rebuilt(Assemble(right=True), b)
         return Excess() if self._null_space is None else self._null_space.project(b)
 
+    def balance(self, r: Field) -> None:
+        """Take from a residual what rounding has left of a part that no x can reach: see `NullSpace`."""
+        if self._null_space is not None:
+            self._null_space.balance(r)
+
     def clear(self, x: Field) -> None:
         """x = 0 at cells that are left out."""
         if self._problem.masked:

@@ -500,6 +500,32 @@ def test_a_constant_source_alone_has_the_solution_zero_after_a_warning() -> None
         assert not abs(solve(diffusion((4, 4, 4), bc="periodic"), np.ones((4, 4, 4)))).max() > 1e-14
 
 
+@pytest.mark.parametrize(
+    ("kappa", "spacing", "chunks", "least"),
+    [(1.0, (1.0, 1.0, 1e-4), (2, 2, 2), 5e-8), ((1e-6, 1.0, 1e6), 1.0, (1, 1, 1), 1e-3)],
+)
+def test_rounding_that_no_x_can_reach_is_no_reason_to_diverge(
+    kappa: Any, spacing: Any, chunks: Any, least: float
+) -> None:
+    """Conjugate gradients with multigrid made more of it than of what was left, and ended as indefinite at 4 and 50."""
+    f = np.random.default_rng(3).standard_normal((17, 13, 19))
+    problem = diffusion(f.shape, kappa, spacing=spacing, bc="neumann", chunks=chunks)
+    solution = dsolver.solve(problem, f - f.mean(), device="cpu")
+    assert solution.status is Status.STAGNATED, "at what float64 can reach: 1e-16 ‖A‖ ‖x‖ is about that"
+    assert solution.iterations <= 20
+    assert solution.relative_residual <= least
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+def test_a_constant_that_rounding_alone_fixes_does_not_make_a_matrix_indefinite(chunks: Any) -> None:
+    f = 1.0 + np.random.default_rng(3).standard_normal((12, 12, 12))
+    problem = diffusion(f.shape, sigma=1e-30, bc="neumann", chunks=chunks)
+    with dsolver.Solver(problem, device="cpu") as solver:
+        alone, *together = [solver.solve(f), *solver.solve([f, f])]
+    assert alone.status is Status.STAGNATED
+    assert [solution.status for solution in together] == [Status.STAGNATED] * 2
+
+
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("bc", ["neumann", "periodic"])
 def test_multigrid_takes_what_rounding_makes_of_a_zero_for_zero(bc: str, precision: Any) -> None:

@@ -27,10 +27,13 @@ class Script(Driven):
     Args:
         samples: (‖r‖ of the recursion, pᵀA p) of each iteration; the last is repeated.
         truths: what `start` and `true_residual` find, one after the other; the last is repeated.
+        by_rounding: whether rounding explains a curvature that is not positive.
     """
 
-    def __init__(self, samples: Iterable[tuple[float, float]], truths: Iterable[float]) -> None:
-        self.samples, self.truths = list(samples), list(truths)
+    def __init__(
+        self, samples: Iterable[tuple[float, float]], truths: Iterable[float], *, by_rounding: bool = False
+    ) -> None:
+        self.samples, self.truths, self.by_rounding = list(samples), list(truths), by_rounding
         self.calls: list[tuple[Any, ...]] = []
 
     def start(self, limit: float = 0.0) -> float:
@@ -40,6 +43,13 @@ class Script(Driven):
     def advance(self, steps: int, measured: bool = False) -> list[tuple[float, float]]:
         self.calls.append(("advance", steps, measured))
         return [self._next(self.samples) for _ in range(steps)]
+
+    def balance(self) -> None:
+        self.calls.append(("balance",))
+
+    def rounded(self) -> bool:
+        self.calls.append(("rounded",))
+        return self.by_rounding
 
     def magnitude(self) -> float:
         self.calls.append(("magnitude",))
@@ -241,11 +251,31 @@ def test_a_direction_of_no_curvature_means_indefinite(curvature: float) -> None:
     assert len(made.residuals) == 2
 
 
+def test_a_direction_whose_curvature_is_rounding_means_nothing_of_the_kind() -> None:
+    job = Script([(0.5, -1e-20)], [1.0, 0.5], by_rounding=True)
+    assert Follower(Played(job), Tolerances(rtol=0.0, atol=LIMIT), 1.0).run() is Status.STAGNATED
+    assert job.calls[-2:] == [("rounded",), ("true_residual",)], "which changes the residual that it is asked for"
+
+
 @pytest.mark.parametrize(("norm", "curvature"), [(math.nan, 1.0), (math.inf, 1.0), (0.5, math.nan), (0.5, math.inf)])
 def test_numbers_that_are_not_finite_end_a_solve(norm: float, curvature: float) -> None:
     status, made, _ = drive([norm], [1.0, math.nan], curvature=curvature)
     assert status is Status.NOT_FINITE
     assert len(made.residuals) == 2
+
+
+def test_residuals_of_singular_systems_are_balanced_now_and_then() -> None:
+    """At the same iterations however long supersteps are, and after each new beginning."""
+    job = Script([*((0.9**k, 1.0) for k in range(1, 21)), (1e-4, 1.0), (0.1, 1.0), (1e-4, 1.0)], [1.0, 0.2, 0.2, 1e-4])
+    made = Follower(Played(job), Tolerances(rtol=0.0, atol=LIMIT), 1.0, lambda _: None, singular=True)
+    assert made.run() is Status.CONVERGED
+    done, balanced = 0, []
+    for method, *args in job.calls:
+        done += args[0] if method == "advance" else 0
+        balanced += [done] * (method == "balance")
+    anew = len(made.residuals) - 3
+    assert balanced == [0, 1, 3, 7, 15, anew, anew + 1]
+    assert ("balance",) not in drive([0.9**k for k in range(1, 80)], [1.0, 0.0])[2].calls
 
 
 class Drifting(Script):
