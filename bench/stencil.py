@@ -18,14 +18,15 @@ import numpy as np
 from timing import copy_bandwidth, timed
 
 from dsolver import kernels, problems
-from dsolver.kernels.stencil import OFFSETS, ConstantStencil, star_transfer
+from dsolver.kernels.star import alone, star_transfer
+from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 
 
-def stencil_of(problem: problems.Problem, layout: Any) -> ConstantStencil:
+def stencil_of(problem: problems.Problem) -> ConstantStencil:
     """A problem's weights, with nothing around its grid."""
     by_offset = dict(zip(problem.offsets, problem.weights, strict=True))
     return ConstantStencil(
-        layout=layout,
+        shape=problem.grid,
         weights=tuple(by_offset.get(o, 0.0) for o in OFFSETS),
         faces=(0.0,) * 6,
         wraps=(False, False, False),
@@ -55,12 +56,13 @@ def level_rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[]
     color = (4 * k[:, None, None] + 2 * j[:, None] + i).reshape(-1)
     coarse = backend.layout(color, 8, (nx, ny, nz))
     lattice = backend.layout(cupy.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
-    t = backend.constant_transfer(star_transfer(a.stencil, coarse, lattice))
+    t = backend.constant_transfer(star_transfer(a.stencil, alone(a.stencil.shape), alone((nx, ny, nz)), coarse))
     r, x, rc, xc = (backend.zeros(where.size) for where in (layout, layout, coarse, lattice))
     r[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
+    h = backend.zeros(2 * backend.guard)  # no neighbors
     return {
-        "star_down": (lambda: backend.star_down(t, r, rc), 1 + 1.5 / 8),
-        "star_up": (lambda: backend.star_up(t, r, xc, x), 2 + 1 / 8),
+        "star_down": (lambda: backend.star_down(t, r, h, rc), 1 + 1.5 / 8),
+        "star_up": (lambda: backend.star_up(t, r, h, xc, h, x), 2 + 1 / 8),
     }
 
 
@@ -81,7 +83,7 @@ def main() -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         for problem in (problems.poisson7(grid), problems.poisson27(grid)):
-            a = backend.constant_matrix(stencil_of(problem, layout))
+            a = backend.constant_matrix(stencil_of(problem))
             every: dict[str, tuple[Callable[[], object], float]] = {**rows(backend, layout, a)}
             if a.stencil.star:
                 every |= level_rows(backend, layout, a)

@@ -9,14 +9,12 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.engines.base import Engine, PerChunk
-from dsolver.grids import Coarse, colored, in_lattice_order, stencil_rows
+from dsolver.grids import colored, in_lattice_order, stencil_rows
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.coarsening import GHOST, Coarsening
 from dsolver.kernels.layout import Layout
-from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil, has_way_down, star_transfer
-from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
-from dsolver.totals import totals
+from dsolver.kernels.stencil import OFFSETS, ConstantStencil, constant_stencil
+from dsolver.partition import BOX_OFFSETS, Box, Offsets, Partition, Triple
 
 F64 = npt.NDArray[np.float64]
 
@@ -60,76 +58,16 @@ class MakeFinest:
         """What they are; weights (K, rows) in any shape, or (K,)."""
         box = self.partition[number].box
         rows = stencil_rows(backend, self.partition, number, self.offsets, weights)
-        lattice = in_lattice_order(backend, box.shape)
-        stencil = constant_stencil(lattice, rows, box.lo)
-        if stencil is not None and (self.stored or not stencil.fits(backend.dtype)):
-            stencil = None
-        layout = colored(backend, self.partition, box, self.offsets) if stencil is None else lattice
-        return Finest(layout=layout, stencil=stencil)
+        stencil = constant_stencil(rows, box.lo)
+        if stencil is None or self.stored or not stencil.fits(backend.dtype):
+            return Finest(layout=colored(backend, self.partition, box, self.offsets), stencil=None)
+        return Finest(layout=in_lattice_order(backend, box.shape), stencil=stencil)
 
 
-def knows_way(engine: Engine, partition: Partition, below: Coarse, stencil: PerChunk) -> bool:
-    """Whether `MakeStarDescent` makes the way from the finest level to the next; the same on every rank.
+def coarse_weights(backend: Backend, stencil: ConstantStencil, box: Box) -> Any:
+    """The rows of PᵀAP for a constant stencil on a whole grid, at a box of coarse points.
 
-    Args:
-        engine: of the finest level, in float64.
-        partition: its chunks.
-        below: the next level.
-        stencil: the `ConstantStencil` of every chunk, or None.
-    """
-    if len(partition) > 1 or below.factors != (2, 2, 2):
-        return False
-    return totals(engine, engine.per_chunk(_has_way, stencil)) == (1.0,)
-
-
-def _has_way(backend: Backend, _: int, stencil: ConstantStencil | None) -> Any:
-    """float64 (1,): 1 if it does, else 0."""
-    return backend.xp.full(1, float(stencil is not None and has_way_down(stencil)))
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class StarDescent:
-    """The way from a star on the whole grid to the next coarser level and back.
-
-    Attributes:
-        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
-        coarse: the storage order of the restricted residual.
-        lattice: the lattice order of what is prolonged.
-        transfer: both products, with the sweeps, in the backend's form.
-    """
-
-    weights: Any
-    coarse: Layout
-    lattice: Layout
-    transfer: Any
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MakeStarDescent:
-    """Makes a star's way to the coarser level, at the level's number."""
-
-    coarse: Coarse
-
-    def __call__(self, backend: Backend, _: int, stencil: ConstantStencil) -> tuple[StarDescent]:
-        """The `StarDescent` of the only chunk."""
-        below = self.coarse.partition
-        shape = below.grid
-        target = colored(backend, below, below[0].box, BOX_OFFSETS)
-        lattice = in_lattice_order(backend, shape)
-        descent = StarDescent(
-            weights=coarse_weights(backend, stencil, shape),
-            coarse=target,
-            lattice=lattice,
-            transfer=backend.constant_transfer(star_transfer(stencil, target, lattice)),
-        )
-        backend.synchronize()
-        return (descent,)
-
-
-def coarse_weights(backend: Backend, stencil: ConstantStencil, shape: Triple) -> Any:
-    """The rows of PᵀAP for a constant stencil on a whole grid: float64 (27 coarse rows,), offset after offset.
+    That is float64 (27 coarse rows,), offset after offset.
 
     Away from the faces they are all the same: those of a grid of at most `MODEL` + 1 points along each axis are
     computed, and laid out on the larger one.
@@ -140,7 +78,10 @@ def coarse_weights(backend: Backend, stencil: ConstantStencil, shape: Triple) ->
     made = Coarsening(lo=(0, 0, 0), shape=(nx, ny, nz), grid=(nx, ny, nz), periodic=stencil.wraps, factors=(2, 2, 2))
     rows = backend.asarray(rows)
     coarse = backend.galerkin(made, OFFSETS, rows, backend.interpolation(made, OFFSETS, rows))
-    like = [_like(n, m) for n, m in zip(shape, made.coarse_shape, strict=True)]
+    like = [
+        _like(n // 2, m)[low:high]
+        for n, m, low, high in zip(stencil.shape, made.coarse_shape, box.lo, box.hi, strict=True)
+    ]
     return backend.spread(coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1]), like).reshape(-1)
 
 

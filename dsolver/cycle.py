@@ -25,7 +25,9 @@ from dsolver.kernels.contract import (
     UPPER_RESIDUAL,
     WAXPBY,
 )
+from dsolver.kernels.star import COARSE_LAYERS, LAYERS
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition
+from dsolver.star_descents import reach
 
 VISITED: Final = 2
 """How many coarse levels are visited twice, if any: on smaller ones launches would cost more than they bring."""
@@ -108,8 +110,53 @@ class MultigridCycle:
 
 
 @final
+class _Below:
+    """The next coarser level as a level's step sees it: how the residual comes there, and the solution back.
+
+    Attributes:
+        rc: its right-hand side.
+        xc: its solution.
+        own_rc: what the residual is restricted to: `rc`, or where that is gathered, the chunks' parts of it.
+
+    Args:
+        level: the finer level, whose descent says what is exchanged of the solution, for rows that read `offsets`.
+        below: the coarser one.
+        offsets: the same.
+    """
+
+    def __init__(self, level: Level, below: Level, offsets: Offsets) -> None:
+        assert level.descent is not None
+        assert level.in_order is not None
+        coarse, descent = below.chunks.at("layout"), level.descent
+        self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
+        self._engine, self._below = level.engine, below.engine
+        self._gathering, self._in_order = level.gathering, level.in_order
+        self._lattice = below.engine.field(descent.at("lattice"))
+        self.neighbors = level.engine.coupled and level.gathering is None
+        if self.neighbors:
+            self.halo = _halo(level.engine, descent.at("solution_halo"), below.partition, offsets)
+        self.own_rc = self.rc if level.gathering is None else level.engine.field(descent.at("coarse"))
+
+    def gather(self) -> None:
+        """rc = the parts of it that are there; where they are not gathered, they are it."""
+        if self._gathering is not None:
+            self._engine.exchange(self.own_rc, self._gathering.halo)
+            self._below.run(MOVE, self._gathering.own, self.own_rc, self.rc)
+            self._below.run(MOVE, self._gathering.others, self._gathering.halo, self.rc)
+
+    def solution(self) -> Field:
+        """xc in lattice order, as the finer level reads it. Where that has `neighbors`, `halo` is under way."""
+        if self.neighbors:
+            self._engine.exchange(self.xc, self.halo)
+        self._below.run(MOVE, self._in_order, self.xc, self._lattice)
+        return self._lattice if self._gathering is None else self._engine.shared(self._lattice)
+
+
+@final
 class _StarStep:
-    """A finest level of which nothing is stored, on one chunk: a pass over r down, and one up.
+    """A finest level of which nothing is stored: a pass over r down, and one up.
+
+    With neighbors, r of the layers around the chunk is exchanged once for both.
 
     Attributes:
         rc: the coarser level's right-hand side.
@@ -118,21 +165,24 @@ class _StarStep:
 
     def __init__(self, level: Level, below: Level) -> None:
         assert level.descent is not None
-        assert level.in_order is not None
-        self._engine, self._in_order = level.engine, level.in_order
-        self._transfer = level.descent.at("transfer")
-        coarse = below.chunks.at("layout")
-        self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
-        self._lattice = below.engine.field(level.descent.at("lattice"))
+        engine, descent = level.engine, level.descent
+        self._engine, self._transfer = engine, descent.at("transfer")
+        self._below = _Below(level, below, reach(below.partition, COARSE_LAYERS))
+        self.rc, self.xc = self._below.rc, self._below.xc
+        self._halo = _halo(engine, descent.at("halo"), level.partition, reach(level.partition, LAYERS))
+        self._solution_halo = self._below.halo if self._below.neighbors else self._halo  # without neighbors, any
 
     def descend(self, r: Field, _: Field) -> None:
         """rc = R (r - A x) with x = (D + L)⁻¹ r, which is not kept."""
-        self._engine.run(STAR_DOWN, self._transfer, r, self.rc)
+        if self._engine.coupled:
+            self._engine.exchange(r, self._halo)
+        self._engine.run(STAR_DOWN, self._transfer, r, self._halo, self._below.own_rc)
+        self._below.gather()
 
     def ascend(self, r: Field, x: Field) -> None:
         """The backward sweep from that x and P xc."""
-        self._engine.run(MOVE, self._in_order, self.xc, self._lattice)
-        self._engine.run(STAR_UP, self._transfer, r, self._lattice, x)
+        xc = self._below.solution()
+        self._engine.run(STAR_UP, self._transfer, r, self._halo, xc, self._solution_halo, x)
 
 
 @final
@@ -148,26 +198,19 @@ class _Step:
 
     def __init__(self, level: Level, below: Level, sweeps: int) -> None:
         assert level.descent is not None
-        assert level.in_order is not None
         engine, descent = level.engine, level.descent
         layout = level.chunks.at("layout")
-        self._engine, self._below, self._coupled = engine, below.engine, engine.coupled
+        self._engine, self._coupled = engine, engine.coupled
         self._matrix, self._halo_matrix = level.chunks.at("matrix"), level.chunks.at("halo_matrix")
         self._restriction, self._restriction_halo = descent.at("restriction"), descent.at("restriction_halo")
         self._prolongation, self._prolongation_halo = descent.at("prolongation"), descent.at("prolongation_halo")
-        self._gathering, self._in_order = level.gathering, level.in_order
         self._y = engine.field(layout)  # the residual, then the post-smoother's right-hand side
         self._t = engine.field(layout) if sweeps > 1 else None
-        coarse = below.chunks.at("layout")
-        self.rc, self.xc = below.engine.field(coarse), below.engine.field(coarse)
-        self._lattice = below.engine.field(descent.at("lattice"))
+        self._below = _Below(level, below, BOX_OFFSETS)
+        self.rc, self.xc = self._below.rc, self._below.xc
         if self._coupled:
             self._x_halo = _halo(engine, level.chunks.at("halo"), level.partition, level.offsets)
             self._y_halo = _halo(engine, descent.at("residual_halo"), level.partition, BOX_OFFSETS)
-            if self._gathering is None:
-                self._xc_halo = _halo(engine, descent.at("solution_halo"), below.partition, BOX_OFFSETS)
-        # Before it is gathered, the right-hand side lies in the chunks.
-        self._own_rc = self.rc if self._gathering is None else engine.field(descent.at("coarse"))
 
     def descend(self, r: Field, x: Field) -> None:
         """The pre-smoother, and the residual restricted."""
@@ -197,27 +240,20 @@ class _Step:
 
     def restrict(self) -> None:
         """rc = R y."""
-        run, own = self._engine.run, self._own_rc
+        run, own = self._engine.run, self._below.own_rc
         if self._coupled:
             self._engine.exchange(self._y, self._y_halo)
         run(RESTRICT_FULL, self._restriction, self._y, own)
         if self._coupled:
             run(SPMV_HALO, self._restriction_halo, self._y_halo, own)
-        if self._gathering is not None:
-            self._engine.exchange(own, self._gathering.halo)
-            self._below.run(MOVE, self._gathering.own, own, self.rc)
-            self._below.run(MOVE, self._gathering.others, self._gathering.halo, self.rc)
+        self._below.gather()
 
     def correct(self, x: Field) -> None:
         """x += P xc."""
-        run, neighbors = self._engine.run, self._coupled and self._gathering is None
-        if neighbors:
-            self._engine.exchange(self.xc, self._xc_halo)
-        self._below.run(MOVE, self._in_order, self.xc, self._lattice)
-        lattice = self._lattice if self._gathering is None else self._engine.shared(self._lattice)
+        run, lattice = self._engine.run, self._below.solution()
         run(PROLONG_ADD, self._prolongation, lattice, x)
-        if neighbors:
-            run(SPMV_HALO, self._prolongation_halo, self._xc_halo, x)
+        if self._below.neighbors:
+            run(SPMV_HALO, self._prolongation_halo, self._below.halo, x)
 
     def smooth(self, r: Field, x: Field) -> None:
         """x = x + (D + U)⁻¹ (r - A x), where the chunk's own part of A is meant by D and U."""

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from dsolver import algebraic
-from dsolver.constant import MakeFinest, MakeStarDescent, knows_way
+from dsolver.constant import MakeFinest
 from dsolver.descents import MakeDescent, WithoutWeights, in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.gathering import Gathering, gathered_rows
 from dsolver.gridlevels import MakeInverse, MakeLayout, MakeLevel, RaisedRows, raised_level
 from dsolver.grids import Coarse, partition_of
 from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels.stencil import ConstantStencil
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.roughness import is_rough
 from dsolver.semicoarsening import factors_of
+from dsolver.star_descents import MakeStarDescent, star_of
 from dsolver.surroundings import surrounded_rows
 
 
@@ -35,7 +37,7 @@ class Level:
         chunks: the `GridLevel` of every chunk.
         inverse: a `DenseInverse` on the coarsest level, else None.
         descent: the `Descent` of every chunk, None on the coarsest level.
-        star: whether that is a `dsolver.constant.StarDescent` instead.
+        star: whether that is a `dsolver.star_descents.StarDescent` instead.
         exact: of the finest level, `chunks` with the problem's own matrix; theirs may have a raised diagonal.
         algebraic: whether the level has no lattice: `chunks` and `descent` are its `dsolver.algebraic.AlgebraicLevel`.
         gathering: where the next level lives whole on every owner while this one is distributed, else None.
@@ -191,8 +193,9 @@ class _Coarsening:
         """The way down from the last level, and the level there."""
         level, depth, view = self.levels[-1], self._depth, self._view
         below = self._below()
-        level.star = bool(self._stencil) and knows_way(self._engine, self._partition, below, *self._stencil)
-        descent = self._star_descent(below) if level.star else self._stored_descent(below)
+        star = star_of(self._engine, self._partition, below, *self._stencil) if self._stencil else None
+        level.star = star is not None
+        descent = self._stored_descent(below) if star is None else self._star_descent(below, star)
         self._weights, self._layout = descent.at("weights"), descent.at("coarse")
         level.descent = view.per_chunk(WithoutWeights(depth=depth), descent).at(depth)
         del descent
@@ -214,8 +217,9 @@ class _Coarsening:
         factors = factors_of(self._engine, self._partition, self._offsets, self._weights)
         return Coarse.of(self._partition, factors, early=self.levels[0].rough)
 
-    def _star_descent(self, below: Coarse) -> PerChunk:
-        return self._view.per_chunk(MakeStarDescent(coarse=below), *self._stencil).at(self._depth)
+    def _star_descent(self, below: Coarse, star: ConstantStencil) -> PerChunk:
+        make = MakeStarDescent(partition=self._partition, coarse=below, star=star)
+        return self._view.per_chunk(make, self._layout).at(self._depth)
 
     def _stored_descent(self, below: Coarse) -> PerChunk:
         around = self._weights

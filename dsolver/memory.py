@@ -15,10 +15,12 @@ from dsolver.cycle import VISITED
 from dsolver.grids import Coarse, partition_of
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.layout import SLICE
+from dsolver.kernels.star import COARSE_LAYERS, LAYERS
 from dsolver.levels import Hierarchy
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
 from dsolver.preconditioners import Chebyshev, Function, Hpcg, Recipe
 from dsolver.problems import Problem
+from dsolver.star_descents import fits, reach
 
 F64: Final = 8
 I32: Final = 4
@@ -39,7 +41,7 @@ HALO_MIX: Final = 1.15
 SINGULAR_BLOCK_BYTES: Final = 32
 """The same while set-up makes null vectors: two blocks, as arrays and in lattice order."""
 STAR_BYTES: Final = 84
-"""Of each row where the finest level is a constant star on one chunk, during set-up: the next level's way down."""
+"""Of each row where the finest level is a constant star, during set-up: the next level's way down."""
 COARSENING_BYTES: Final = 264
 """Of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows, what R
 and P are stored as."""
@@ -183,8 +185,8 @@ def of_chunk(
         vectors += value * finest.size * may_close(problem)
         if not finest.star and (problem.rule is not None or problem.coefficients):  # may be rough: `dsolver.roughness`
             vectors += value * (finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1]))
-        halos += sum(3 * level.halo for level in levels[:-1])
-        words += [value * level.slots for level in levels[:-1] for _ in range(3)]
+        halos += sum(_halo_bytes(slots, value) for level in levels[:-1] for slots in level.exchanged)
+        words += [value * slots for level in levels[:-1] for slots in level.exchanged]
     elif isinstance(recipe, Chebyshev):
         vectors += F64 * finest.size * 2
     if value != F64 and recipe.lowerable:  # A itself, beside what is stored of it in the other type
@@ -202,7 +204,7 @@ def of_chunk(
         vectors=(1 + together) * vectors + shared,
         blocks=(blocks + F64 * together) * finest.rows,  # each solution, until all are there
         finest=finest.matrix + _rows_again(hierarchy, recipe, finest.rows, lowered=value != F64),
-        temporary=_temporary(hierarchy, recipe, finest.rows, cuda=cuda),
+        temporary=_temporary(hierarchy, recipe, finest, cuda=cuda),
         words=tuple(WORD_BYTES * size for size in words) if cuda else (),
     )
 
@@ -258,9 +260,10 @@ class Level:
         halo_matrix: what multiplies a halo.
         slots: of the halo.
         halo: its values, what is sent and where that is.
+        exchanged: slots of each halo that a cycle of general multigrid fills for the level and for its way down.
         way: what leads to the next coarser level.
         share: of slices that store every column.
-        star: whether it is a constant star on one chunk, whose way down is not stored either.
+        star: whether it is a constant star, whose way down is not stored either.
         whole: whether it is a level of many chunks that lives whole on every worker.
     """
 
@@ -275,7 +278,7 @@ class Level:
         self.slots = slots = sum(box.points for _, box in partition.halo_boxes(number, offsets))
         self.share = wrapped_share(partition, explicit_share(shape, colors))
         self.whole = False
-        self.star = star and colors is Colors.LATTICE and len(partition) == 1
+        self.star = star and colors is Colors.LATTICE and fits(partition)
         self.size = padded + 2 * SLICE
         self.entries = int(padded * entries_of_row(shape, star=star))
         self.boundary = self.rows - _interior(shape, _sides(partition, number, offsets))
@@ -288,7 +291,8 @@ class Level:
         if colors is Colors.LATTICE and all(n % SLICE == 0 for n in shape if n > 1):  # slices end with lines
             read, column = read / HALO_MIX, I32 / SLICE
         self.halo_matrix = int(self.boundary * (I32 + read * (value + column) + of_slice / SLICE)) if slots else 0
-        self.halo = (value + value + I32) * slots
+        self.halo = _halo_bytes(slots, value)
+        self.exchanged: tuple[int, ...] = (slots,) * 3
         self.way = 0
 
     def _whole(self, padded: int, of_slice: int, value: int) -> int:
@@ -307,6 +311,12 @@ class Level:
         """Count nothing: another chunk of the same worker has it."""
         self.size = self.entries = self.boundary = self.matrix = self.halo_matrix = self.halo = self.way = 0
         self.slots = 0
+        self.exchanged = (0,) * len(self.exchanged)
+
+
+def _halo_bytes(slots: int, value: int) -> int:
+    """A halo's values, what is sent, which is as much, and where that is."""
+    return (value + value + I32) * slots
 
 
 def levels_of(hierarchy: Hierarchy, recipe: Recipe, number: int, *, cuda: bool, value: int) -> list[Level]:
@@ -346,8 +356,18 @@ def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: in
         x, y, z = (2 if n > 1 else 1 for n in partition.grid)
         below = Coarse.of(partition, (x, y, z))
         levels[-1].way = _way(levels[-1], partition[number].box.shape, (x, y, z), colors, value, cuda=cuda)
+        if levels[-1].star:
+            levels[-1].exchanged = (
+                _reached(partition, number, LAYERS),
+                0 if below.gathered else _reached(below.partition, number, COARSE_LAYERS),
+            )
         partition, offsets, number = below.partition, BOX_OFFSETS, 0 if below.gathered else number
         whole = whole or below.gathered
+
+
+def _reached(partition: Partition, number: int, layers: tuple[int, int]) -> int:
+    """Points in so many layers around a chunk."""
+    return sum(piece.box.points for piece in partition.halo_pieces(number, reach(partition, layers)))
 
 
 def _way(level: Level, shape: Triple, factors: Triple, colors: Colors, value: int, *, cuda: bool) -> int:
@@ -373,15 +393,14 @@ def _rows_again(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, lowered: boo
     return int(F64 * len(hierarchy.problem.offsets) * rows * (GHOSTED + lowered))
 
 
-def _temporary(hierarchy: Hierarchy, recipe: Recipe, rows: int, *, cuda: bool) -> int:
-    problem = hierarchy.problem
+def _temporary(hierarchy: Hierarchy, recipe: Recipe, finest: Level, *, cuda: bool) -> int:
+    problem, rows = hierarchy.problem, finest.rows
     count = len(problem.offsets)
     needed = 2 * F64 * rows if cuda else 2 * min(rows, CPU_BATCH) * count * (F64 + I32)
     constant = is_constant(hierarchy)
     if recipe.galerkin:
         batch = 0 if cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
-        star = constant and count <= 7 and len(hierarchy.partitions[0]) == 1
-        needed = STAR_BYTES * rows if star else COARSENING_BYTES * rows + batch
+        needed = STAR_BYTES * rows if finest.star else COARSENING_BYTES * rows + batch
     elif problem.rule is not None and not constant:  # rows, by themselves and with what lies around, and coefficients
         needed += (2 * F64 * count + 30) * rows
     return needed

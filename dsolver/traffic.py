@@ -74,7 +74,7 @@ def _hpcg(levels: Sequence[Level], value: int) -> int:
 
 
 def _galerkin(levels: Sequence[Level], value: int) -> int:
-    """The V(1,1) cycle of `dsolver.cycle`; a whole level of a constant star is a pass over r down, and one up."""
+    """The V(1,1) cycle of `dsolver.cycle`; a level of a constant star is a pass over r down, and one up."""
     moved = 0
     for fine, coarse in pairwise(levels):
         vector = value * fine.rows

@@ -24,7 +24,8 @@ from dsolver.kernels.layout import Array, DenseInverse, HaloLayout, Layout, Rout
 if TYPE_CHECKING:
     from dsolver.kernels.algebraic.rows import Rows
     from dsolver.kernels.cpu.team import Team
-    from dsolver.kernels.stencil import ConstantStencil, StarTransfer
+    from dsolver.kernels.star import StarTransfer
+    from dsolver.kernels.stencil import ConstantStencil
 
 
 @dataclass(frozen=True, kw_only=True)

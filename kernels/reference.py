@@ -16,7 +16,8 @@ from dsolver.kernels import galerkin
 from dsolver.kernels.backend import Backend, Entries, StencilRows, in_range, lossless, narrowed, ratio, scale_of, sound
 from dsolver.kernels.coarsening import Coarsening, Triple
 from dsolver.kernels.layout import DenseInverse, HaloLayout, Layout, Route, Transfer
-from dsolver.kernels.stencil import AROUND, ConstantStencil, StarTransfer
+from dsolver.kernels.star import AROUND, Around, StarTransfer
+from dsolver.kernels.stencil import ConstantStencil
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -273,24 +274,26 @@ class NumpyBackend(Backend):
     def prolong_add(self, a: TextbookProduct, xc: Real, x: Real) -> None:
         x += (a.values * xc[a.columns]).sum(axis=0)
 
-    def star_down(self, t: StarTransfer, r: Real, rc: Real) -> None:
+    def star_down(self, t: StarTransfer, r: Real, h: Real, rc: Real) -> None:
+        a, r = t.extended, t.fine.joined(r, h, 0)
         x, ax = np.empty_like(r), np.empty_like(r)
-        self.forward(t.stencil, r, x)
-        self.spmv(t.stencil, x, ax)
-        residual = (r - ax).reshape(t.stencil.shape[::-1])
-        out = np.zeros(t.shape[::-1], dtype=r.dtype)
-        for fine, coarse, weights in _interpolation(t, r.dtype):
+        self.forward(a, r, x)
+        self.spmv(a, x, ax)
+        residual = (r - ax).reshape(a.shape[::-1])
+        out = np.zeros(t.restricted.shape[::-1], dtype=r.dtype)
+        for fine, coarse, weights in _interpolation(t, t.restricted, r.dtype):
             np.add.at(out, coarse, weights * residual[fine])
         rc[t.coarse.position] = out.reshape(-1)
 
-    def star_up(self, t: StarTransfer, r: Real, xc: Real, x: Real) -> None:
-        w = np.empty_like(r)
-        self.forward(t.stencil, r, x)
-        coarse_values = xc[t.lattice.position].reshape(t.shape[::-1])
-        for fine, coarse, weights in _interpolation(t, x.dtype):
-            x.reshape(t.stencil.shape[::-1])[fine] += weights * coarse_values[coarse]
-        self.lower_residual(t.stencil, r, x, w)
-        self.backward(t.stencil, w, x)
+    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, hc: Real, x: Real) -> None:
+        a, r, xc = t.extended, t.fine.joined(r, h, 0), t.corrected.joined(xc, hc, 0)
+        y, w = np.empty_like(r), np.empty_like(r)
+        self.forward(a, r, y)
+        for fine, coarse, weights in _interpolation(t, t.corrected, r.dtype):
+            y.reshape(a.shape[::-1])[fine] += weights * xc.reshape(t.corrected.extended[::-1])[coarse]
+        self.lower_residual(a, r, y, w)
+        self.backward(a, w, y)
+        x[:] = t.fine.own(y, 0).reshape(-1)
 
     def move(self, route: Route, x: Real, y: Real) -> None:
         y[route.target] = x[route.source]
@@ -402,26 +405,31 @@ def _constant_sweep(a: ConstantStencil, r: Real, x: Real, *, upper: bool) -> Non
             x.reshape(shape)[where] = rest[where] / diagonal[where]
 
 
-def _interpolation(t: StarTransfer, dtype: np.dtype[Any]) -> list[tuple[tuple[I64, ...], tuple[I64, ...], Real]]:
-    """The interpolation at red points: pairs of fine and coarse points, each (z, y, x), and their weights."""
-    kinds = t.kinds()
-    lines = [np.arange(1, 2 * n, 2) for n in t.shape]
-    own = np.meshgrid(*lines[::-1], indexing="ij")
-    out: list[tuple[Any, Any, Any]] = [(tuple(own), tuple(i // 2 for i in own), dtype.type(1.0))]
-    for axis, between in enumerate(AROUND):
-        places = [
-            np.arange(0, n, 2) if a in between else line
-            for a, (n, line) in enumerate(zip(t.stencil.shape, lines, strict=True))
-        ]
-        k, j, i = np.meshgrid(*places[::-1], indexing="ij")
-        for corner in range(4):
-            weights = t.table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner]
-            coarse = [i // 2, j // 2, k // 2]
+def _interpolation(
+    t: StarTransfer, chunk: Around, dtype: np.dtype[Any]
+) -> list[tuple[tuple[I64, ...], tuple[I64, ...], Real]]:
+    """The interpolation at red points of `t.extended` from a chunk of coarse points with the layers around it.
+
+    Pairs of fine and coarse points, each (z, y, x), by their places in the two, and their weights.
+    """
+    shape, kinds = t.fine.extended, t.kinds()
+    out = []
+    for axis, between in ((-1, ()), *enumerate(AROUND)):
+        k, j, i = np.meshgrid(
+            *(np.arange(0 if a in between else 1, shape[a], 2) for a in (2, 1, 0)),
+            indexing="ij",
+        )
+        for corner in range(4 if between else 1):
+            weights = t.table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner] if between else np.ones(k.shape)
+            coarse = [
+                (place + first) // 2 - begin
+                for place, first, begin in zip((i, j, k), t.fine.first, chunk.first, strict=True)
+            ]
             for bit, along in enumerate(between):
                 coarse[along] = coarse[along] - 1 + (corner >> bit & 1)
             there = np.ones(weights.shape, dtype=np.bool_)
-            for along, n in enumerate(t.shape):
-                if t.stencil.wraps[along]:
+            for along, (n, closed) in enumerate(zip(chunk.extended, chunk.closed, strict=True)):
+                if closed:
                     coarse[along] = coarse[along] % n
                 there &= (coarse[along] >= 0) & (coarse[along] < n)
             fine = tuple(place[there] for place in (k, j, i))

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.backend import StencilRows
-from dsolver.kernels.layout import Layout
 from dsolver.kernels.views import apart
 
 Real = npt.NDArray[Any]
@@ -31,9 +30,6 @@ color each. Coarse points come first."""
 STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))
 """The classes of the two colors of a star: odd i + j + k first."""
 
-NEGLIGIBLE: Final = 1e-13
-"""As in `dsolver.kernels.coarsening`."""
-
 ROUNDING: Final = 4 * float(np.finfo(np.float64).eps)
 """How far a diagonal may be from the sum of its parts, as a part of itself: sums in another order."""
 CANCELED: Final = 4.0
@@ -47,7 +43,7 @@ class ConstantStencil:
     """The local part of a chunk's rows, from weights alone.
 
     Attributes:
-        layout: the storage order, which is the lattice's.
+        shape: points of the box along x, y, z.
         weights: of `OFFSETS`, zero for entries that are not there; outside of the box are zeros.
         faces: what the diagonal gains at the box's faces x = 0, x = nx - 1, y = 0, ...: conditions at the domain's
             edge.
@@ -55,16 +51,11 @@ class ConstantStencil:
         lo: global index of the first point: its parities decide the colors.
     """
 
-    layout: Layout
+    shape: Triple
     weights: tuple[float, ...]
     faces: tuple[float, ...]
     wraps: tuple[bool, bool, bool]
     lo: Triple
-
-    @property
-    def shape(self) -> Triple:
-        """Points along x, y, z."""
-        return self.layout.shape
 
     @property
     def star(self) -> bool:
@@ -129,7 +120,7 @@ class ConstantStencil:
         return slice(z, None, 2), slice(y, None, 2), slice(x, None, 2)
 
 
-def constant_stencil(layout: Layout, rows: StencilRows, lo: Triple) -> ConstantStencil | None:
+def constant_stencil(rows: StencilRows, lo: Triple) -> ConstantStencil | None:
     """The rows as a constant stencil, or None if they are none.
 
     Rows that differ in what the diagonal gains at the box's faces are one: diffusion with constant coefficients and any
@@ -137,7 +128,6 @@ def constant_stencil(layout: Layout, rows: StencilRows, lo: Triple) -> ConstantS
     number of points.
 
     Args:
-        layout: storage order of the rows: the lattice's, of one color.
         rows: of the chunk.
         lo: global index of its first point.
     """
@@ -152,7 +142,7 @@ def constant_stencil(layout: Layout, rows: StencilRows, lo: Triple) -> ConstantS
     if faces is None or base == 0.0:
         return None
     weights = (*weights[:CENTER], base, *weights[CENTER + 1 :])
-    return ConstantStencil(layout=layout, weights=weights, faces=faces, wraps=wraps, lo=lo)
+    return ConstantStencil(shape=rows.shape, weights=weights, faces=faces, wraps=wraps, lo=lo)
 
 
 def _wraps(rows: StencilRows) -> tuple[bool, bool, bool]:
@@ -205,111 +195,3 @@ def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
     sizes = abs(values)
     fits = bool(((abs(rest) <= ROUNDING * sizes) & (abs(base) <= CANCELED * sizes)).all())
     return float(base), tuple(faces) if fits else None
-
-
-# -- a star between two levels -----------------------------------------------------------------------------------------
-
-KINDS: Final = 4
-"""What a point is along one axis: at the lower face (0), inside (1), at the upper face (2), or even and the one before
-that (3). Along an axis that wraps, all are inside."""
-AROUND: Final = ((1, 2), (0, 2), (0, 1))
-"""The axes other than x, y, z."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class StarTransfer:
-    """P and R = P^T between a star on the whole of a grid and the grid of its points with odd indices.
-
-    The interpolation is that of `Backend.interpolation`. A red point, of the color swept first going forward, is a
-    coarse point or lies between coarse ones along two axes; after a forward sweep the residual is zero at all others,
-    and a backward sweep overwrites x there before it reads it. So P at red points is all that a cycle needs.
-
-    Attributes:
-        stencil: the finer level's.
-        coarse: storage order of the restricted residual.
-        lattice: storage order of what is prolonged: the coarse lattice's.
-        table: float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between
-            coarse points, the weights of the corners: 0 or 1 along the first other axis, plus 2 along the second.
-    """
-
-    stencil: ConstantStencil
-    coarse: Layout
-    lattice: Layout
-    table: npt.NDArray[np.float64]
-
-    @property
-    def shape(self) -> Triple:
-        """Coarse points along x, y, z."""
-        return self.lattice.shape
-
-    def kinds(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """The kinds of all points along x, y, z."""
-        out = []
-        for n, wraps in zip(self.stencil.shape, self.stencil.wraps, strict=True):
-            kinds = np.ones(n, dtype=np.int64)
-            if not wraps:
-                kinds[n - 2] = 1 if n % 2 else 3
-                kinds[0], kinds[n - 1] = 0, 2
-            out.append(kinds)
-        return tuple(out)
-
-
-def has_way_down(stencil: ConstantStencil) -> bool:
-    """Whether `star_transfer` knows the way to the next coarser level, where all axes are coarsened."""
-    symmetric = stencil.weights == stencil.weights[::-1]
-    faced = any(stencil.faces[2 * a] or stencil.faces[2 * a + 1] for a in range(3) if stencil.wraps[a])
-    return stencil.star and symmetric and not faced and not any(stencil.lo) and min(stencil.shape) >= 3
-
-
-def star_transfer(stencil: ConstantStencil, coarse: Layout, lattice: Layout) -> StarTransfer:
-    """The way between a star and the next coarser level.
-
-    Raises:
-        ValueError: the stencil is no symmetric star on the whole of a grid of at least 3 points along each axis, or not
-            all axes are coarsened.
-    """
-    if not has_way_down(stencil):
-        raise ValueError("this stencil is no symmetric star on a whole grid of at least 3 points along each axis")
-    if lattice.shape != tuple(n // 2 for n in stencil.shape):
-        raise ValueError(f"the coarse grid of {stencil.shape} points does not have {lattice.shape}")
-    table = np.zeros((KINDS, KINDS, KINDS, 3, 4))
-    for z, y, x in product(range(KINDS), repeat=3):
-        for axis, between in enumerate(AROUND):
-            table[z, y, x, axis] = _corners(stencil, (x, y, z), between)
-    return StarTransfer(stencil=stencil, coarse=coarse, lattice=lattice, table=table)
-
-
-def _corners(stencil: ConstantStencil, kinds: Triple, between: tuple[int, int]) -> list[float]:
-    """The corners' weights at a point between coarse ones along two axes."""
-    corners = [0.0] * 4
-    for place, axis in enumerate(between):
-        other = between[1 - place]
-        for side, part in enumerate(_collapsed(stencil, kinds, axis, between)):
-            if part != 0.0:
-                neighbor = list(kinds)
-                neighbor[axis] = 2 if side == 1 and kinds[axis] == 3 else 1
-                edge = _collapsed(stencil, (neighbor[0], neighbor[1], neighbor[2]), other, (other,))
-                for end in (0, 1):
-                    bits = (side, end) if place == 0 else (end, side)
-                    corners[bits[0] + 2 * bits[1]] += part * edge[end]
-    return corners
-
-
-def _collapsed(stencil: ConstantStencil, kinds: Triple, axis: int, between: tuple[int, ...]) -> tuple[float, float]:
-    """What a point between coarse ones along some axes takes of its neighbors below and above along one of them."""
-    weights = dict(zip(OFFSETS, stencil.weights, strict=True))
-    center = weights[0, 0, 0]
-    sides = []
-    for along, kind in enumerate(kinds):
-        center += stencil.faces[2 * along] if kind == 0 else stencil.faces[2 * along + 1] if kind == 2 else 0.0
-        unit = tuple(int(along == a) for a in range(3))
-        lower = weights[-unit[0], -unit[1], -unit[2]] if kind != 0 else 0.0
-        upper = weights[unit[0], unit[1], unit[2]] if kind != 2 else 0.0
-        sides.append((lower, upper))
-        if along not in between:
-            center += lower + upper
-    size = sum(abs(w) for pair in sides for w in pair) + abs(weights[0, 0, 0])
-    if not center > NEGLIGIBLE * size:
-        return 0.0, 0.0
-    return -sides[axis][0] / center, -sides[axis][1] / center

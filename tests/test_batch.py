@@ -17,7 +17,7 @@ from dsolver import grids, problems, several
 from dsolver.kernels.batched import Batched
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
-from dsolver.partition import Triple
+from dsolver.partition import Cut, Triple
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.programs import SolveSpec
@@ -156,9 +156,11 @@ def test_a_matrix_out_of_float32_goes_on_in_float64(engine: Any) -> None:
         assert found.converged
 
 
-def test_levels_that_stay_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("name", "chunks"), [("variable", (2, 2, 2)), ("constant", ((10, 11), (8, 8), (8, 7)))])
+def test_levels_that_stay_distributed(name: str, chunks: Cut, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "SMALL_GRID", 0)
-    with dsolver.Solver(replace(PROBLEMS["variable"], chunks=(2, 2, 2)), device="cpu") as solver:
+    with dsolver.Solver(replace(PROBLEMS[name], chunks=chunks), device=device) as solver:
         compare(solver, 2)
 
 

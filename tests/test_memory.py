@@ -95,6 +95,7 @@ def set_up(problem: problems.Problem, chunks: Triple, dtype: str = "float64") ->
         (problems.poisson7((96, 32, 48)), (1, 1, 1)),
         (problems.poisson7((63, 65, 31)), (1, 1, 1)),
         (problems.poisson7((128, 64, 64)), (2, 2, 1)),
+        (problems.poisson7((126, 64, 64)), (2, 2, 1)),
         (problems.hpcg((64, 32, 48)), (1, 1, 1)),
         (problems.hpcg((33, 35, 37)), (1, 1, 1)),
         (problems.diffusion((48, 40, 32), VARYING), (1, 1, 1)),

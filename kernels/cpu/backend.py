@@ -27,7 +27,8 @@ from dsolver.kernels.layout import (
     Slices,
     Transfer,
 )
-from dsolver.kernels.stencil import CENTER, ConstantStencil, StarTransfer
+from dsolver.kernels.star import StarTransfer
+from dsolver.kernels.stencil import CENTER, ConstantStencil
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]
@@ -296,20 +297,28 @@ class CpuBackend(Backend):
     def prolong_add(self, a: Product, xc: Real, x: Real) -> None:
         self.team.run(sweeps.product, 0, len(a.slices.upper), _slices_of(a.slices), a.target, xc, 1.0, x)
 
-    def star_down(self, t: StarTransfer, r: Real, rc: Real) -> None:
-        a, x, y = t.stencil, np.zeros_like(r), np.zeros_like(r)
+    def star_down(self, t: StarTransfer, r: Real, h: Real, rc: Real) -> None:
+        a, r = t.extended, t.fine.joined(r, h, self.guard)
+        x, y = np.zeros_like(r), np.zeros_like(r)
         self.forward(a, r, x)
         self.upper_residual(a, x, y)
-        arguments = (a.shape, a.wraps, t.shape, t.table.astype(self.dtype), t.coarse.position, y, rc)
-        self.team.run(stencil.restrict, 0, t.shape[1] * t.shape[2], *arguments)
+        fine, coarse = (a.shape, a.wraps, t.kinds()), (t.restricted.shape, t.fine.below)
+        arguments = (*fine, *coarse, t.table.astype(self.dtype), t.coarse.position, y, rc)
+        self.team.run(stencil.restrict, 0, t.restricted.shape[1] * t.restricted.shape[2], *arguments)
 
-    def star_up(self, t: StarTransfer, r: Real, xc: Real, x: Real) -> None:
-        a, w = t.stencil, np.zeros_like(r)
-        self.forward(a, r, x)
-        arguments = (a.shape, a.wraps, t.shape, t.table.astype(self.dtype), xc, x)
+    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, hc: Real, x: Real) -> None:
+        a, r, c = t.extended, t.fine.joined(r, h, self.guard), t.corrected
+        y, w = (np.zeros_like(r), np.zeros_like(r)) if t.fine.pieces else (x, np.zeros_like(r))
+        self.forward(a, r, y)
+        begin = tuple(first // 2 - below for first, below in zip(t.fine.first, c.first, strict=True))
+        coarse = (c.extended, c.closed, begin)
+        arguments = (a.shape, t.kinds(), *coarse, t.table.astype(self.dtype), c.joined(xc, hc, self.guard), y)
         self.team.run(stencil.prolong, 0, a.shape[1] * a.shape[2], *arguments)
-        self.lower_residual(a, r, x, w)
-        self.backward(a, w, x)
+        self.lower_residual(a, r, y, w)
+        self.backward(a, w, y)
+        if t.fine.pieces:
+            own = t.fine.own(y, self.guard)
+            x[self.guard : self.guard + own.size] = own.reshape(-1)
 
     def move(self, route: Route, x: Real, y: Real) -> None:
         vectors.move(route.source, route.target, x, y)

@@ -115,18 +115,6 @@ def sweep(
 
 
 @njit(inline="always")
-def _kind(i: Any, n: Any, wraps: Any) -> Any:
-    """What a point is along an axis: see `dsolver.kernels.stencil.KINDS`."""
-    if wraps:
-        return 1
-    if i == 0:
-        return 0
-    if i == n - 1:
-        return 2
-    return 3 if i == n - 2 and n % 2 == 0 else 1
-
-
-@njit(inline="always")
 def _corner(corner: Any, axis: Any, along: Any) -> Any:
     """How far a corner of a point between coarse ones along the axes other than `axis` is from coarse point i // 2."""
     if along == axis:
@@ -137,15 +125,28 @@ def _corner(corner: Any, axis: Any, along: Any) -> Any:
 
 @compiled()
 def restrict(
-    first: Any, last: Any, shape: Any, wraps: Any, coarse: Any, table: Any, place: Any, y: Any, rc: Any
+    first: Any,
+    last: Any,
+    shape: Any,
+    wraps: Any,
+    kinds: Any,
+    coarse: Any,
+    begin: Any,
+    table: Any,
+    place: Any,
+    y: Any,
+    rc: Any,
 ) -> None:
-    """rc = R y for y that is zero off the red points, on coarse lines [first, last)."""
+    """rc = R y for y that is zero off the red points, on coarse lines [first, last).
+
+    Coarse point 0 is the one after point `begin`. `kinds`: of points along x, y, z, see `dsolver.kernels.star.KINDS`.
+    """
     nx, ny, nz = shape
     cx, cy, _ = coarse
     for line in range(first, last):
-        j, k = 2 * (line % cy) + 1, 2 * (line // cy) + 1
+        j, k = begin[1] + 2 * (line % cy) + 1, begin[2] + 2 * (line // cy) + 1
         for column in range(cx):
-            i = 2 * column + 1
+            i = begin[0] + 2 * column + 1
             total = y[SLICE + (k * ny + j) * nx + i]
             for axis in range(3):
                 for corner in range(4):
@@ -153,30 +154,36 @@ def restrict(
                     jj = _inside(j - 2 * _corner(corner, axis, 1) - 1 if axis != 1 else j, ny, wraps[1])
                     kk = _inside(k - 2 * _corner(corner, axis, 2) - 1 if axis != 2 else k, nz, wraps[2])
                     if ii >= 0 and jj >= 0 and kk >= 0:
-                        kinds = _kind(kk, nz, wraps[2]), _kind(jj, ny, wraps[1]), _kind(ii, nx, wraps[0])
-                        weight = table[kinds[0], kinds[1], kinds[2], axis, corner]
+                        weight = table[kinds[2][kk], kinds[1][jj], kinds[0][ii], axis, corner]
                         total += weight * y[SLICE + (kk * ny + jj) * nx + ii]
             rc[place[line * cx + column]] = total
 
 
 @compiled()
-def prolong(first: Any, last: Any, shape: Any, wraps: Any, coarse: Any, table: Any, xc: Any, x: Any) -> None:
-    """x += P xc at the red points of lines [first, last)."""
-    nx, ny, nz = shape
+def prolong(
+    first: Any, last: Any, shape: Any, kinds: Any, coarse: Any, wraps: Any, begin: Any, table: Any, xc: Any, x: Any
+) -> None:
+    """x += P xc at the red points of lines [first, last).
+
+    Point 0 is the one before coarse point `begin`, and `wraps` is of the coarse points.
+    """
+    nx, ny, _ = shape
     cx, cy, cz = coarse
     for line in range(first, last):
         j, k = line % ny, line // ny
         for i in range((j + k + 1) % 2, nx, 2):
             here = SLICE + line * nx + i
+            i0, j0, k0 = begin[0] + i // 2, begin[1] + j // 2, begin[2] + k // 2
             if i % 2 == 1 and j % 2 == 1:
-                x[here] += xc[SLICE + ((k // 2) * cy + j // 2) * cx + i // 2]
+                ii, jj, kk = _inside(i0, cx, wraps[0]), _inside(j0, cy, wraps[1]), _inside(k0, cz, wraps[2])
+                if ii >= 0 and jj >= 0 and kk >= 0:
+                    x[here] += xc[SLICE + (kk * cy + jj) * cx + ii]
                 continue
             axis = 0 if i % 2 == 1 else 1 if j % 2 == 1 else 2
-            kinds = _kind(k, nz, wraps[2]), _kind(j, ny, wraps[1]), _kind(i, nx, wraps[0])
             for corner in range(4):
-                ii = _inside(i // 2 + _corner(corner, axis, 0), cx, wraps[0])
-                jj = _inside(j // 2 + _corner(corner, axis, 1), cy, wraps[1])
-                kk = _inside(k // 2 + _corner(corner, axis, 2), cz, wraps[2])
+                ii = _inside(i0 + _corner(corner, axis, 0), cx, wraps[0])
+                jj = _inside(j0 + _corner(corner, axis, 1), cy, wraps[1])
+                kk = _inside(k0 + _corner(corner, axis, 2), cz, wraps[2])
                 if ii >= 0 and jj >= 0 and kk >= 0:
-                    weight = table[kinds[0], kinds[1], kinds[2], axis, corner]
+                    weight = table[kinds[2][k], kinds[1][j], kinds[0][i], axis, corner]
                     x[here] += weight * xc[SLICE + (kk * cy + jj) * cx + ii]

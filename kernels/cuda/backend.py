@@ -28,7 +28,8 @@ from dsolver.kernels.cuda.scratch import Scratch
 from dsolver.kernels.cuda.stencil import CudaStencil, CudaTransfer, StencilKernels
 from dsolver.kernels.fluxes import Fluxes
 from dsolver.kernels.layout import SLICE, Array, DenseInverse, HaloLayout, Layout, Route, Transfer
-from dsolver.kernels.stencil import ConstantStencil, StarTransfer
+from dsolver.kernels.star import StarTransfer
+from dsolver.kernels.stencil import ConstantStencil
 
 if TYPE_CHECKING:
     from dsolver.kernels.algebraic.rows import Rows
@@ -327,11 +328,11 @@ class CudaBackend(Backend):
     def prolong_add(self, a: CudaProduct, xc: Array, x: Array) -> None:
         self._product("product_add", a, xc, x)
 
-    def star_down(self, t: CudaTransfer, r: Array, rc: Array) -> None:
-        self._stencils.star_down(t, r, rc)
+    def star_down(self, t: CudaTransfer, r: Array, h: Array, rc: Array) -> None:
+        self._stencils.star_down(t, r, h, rc)
 
-    def star_up(self, t: CudaTransfer, r: Array, xc: Array, x: Array) -> None:
-        self._stencils.star_up(t, r, xc, x)
+    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, hc: Array, x: Array) -> None:
+        self._stencils.star_up(t, r, h, xc, hc, x)
 
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):

@@ -9,6 +9,9 @@
 // planes in shared memory, red and black values apart. In one step it requests plane t + 2, sweeps the black points of plane
 // t, then the red ones of plane t - 2, and finishes plane t - 3: steps depend on earlier ones only, so that one barrier a
 // plane is enough.
+//
+// A chunk with neighbors reads their values in the layers around it from halo vectors, and works out there what they work out
+// as well, bit for bit: so no sweep has to tell another chunk anything. Places are those of the whole grid.
 
 #include "slices.cuh"
 #include "stencil.cuh"
@@ -27,21 +30,85 @@ constexpr int OF_CLASS = 12;   // weights of a class of `table`: three axes of f
 
 struct Pair { real at[2]; };
 
+// A chunk's place in a grid: `Around` in dsolver/kernels/star.py.
+struct Around {
+    int lo[3], n[3];   // its first point, its points along x, y, z
+    int first[27];     // where the neighbors' values begin in the halo vector, by direction, x fastest
+};
+
+// A vector on a grid: a chunk's values, and BESIDE neighbors those of LOW layers below and HIGH layers above it. Points are
+// told by their places in the grid.
+template <bool BESIDE, int LOW, int HIGH> struct Part {
+    const Around& chunk;
+    const real* const values;
+    const real* const halo;
+    const long long apart;   // items of the halo vector
+    const int n[3];          // points of the grid
+    const int wraps;
+
+    __device__ __forceinline__ int first(int axis) const { return BESIDE ? chunk.lo[axis] : 0; }
+    __device__ __forceinline__ int size(int axis) const { return BESIDE ? chunk.n[axis] : n[axis]; }
+    __device__ __forceinline__ int last(int axis) const { return first(axis) + size(axis); }
+
+    // Whether some of the places from `begin` to `end` are those of a neighbor.
+    __device__ __forceinline__ bool leaves(int axis, int begin, int end) const {
+        if (!BESIDE || size(axis) == n[axis]) return false;
+        const bool around = wraps >> axis & 1;
+        return (begin < first(axis) && (around || first(axis) > 0)) || (end > last(axis) && (around || last(axis) < n[axis]));
+    }
+
+    // A point of the chunk.
+    __device__ __forceinline__ const real* own(int i, int j, int k) const {
+        return values + (static_cast<long long>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
+    }
+
+    // The index in the chunk of a point of the grid that may be in the layers around it.
+    __device__ __forceinline__ int local(int i, int axis) const {
+        i -= first(axis);
+        if (!(wraps >> axis & 1) || size(axis) == n[axis]) return i;
+        return i < -LOW ? i + n[axis] : i >= n[axis] - LOW ? i - n[axis] : i;
+    }
+
+    // The value at a point of the chunk or of the layers; what is beyond them nobody needs.
+    __device__ __forceinline__ real any(int i, int j, int k) const {
+        int at[3] = {local(i, 0), local(j, 1), local(k, 2)}, extent[3], direction = 0;
+#pragma unroll
+        for (int axis = 2; axis >= 0; --axis) {
+            const int points = size(axis);
+            if (at[axis] < -LOW || at[axis] >= points + HIGH) return 0;
+            const int side = at[axis] < 0 ? 0 : at[axis] < points ? 1 : 2;
+            direction = 3 * direction + side;
+            extent[axis] = side == 0 ? LOW : side == 1 ? points : HIGH;
+            at[axis] += side == 0 ? LOW : side == 1 ? 0 : -points;
+        }
+        const long long place = (static_cast<long long>(at[2]) * extent[1] + at[1]) * extent[0] + at[0];
+        return direction == 13 ? values[place] : halo[apart * (chunk.first[direction] + place)];
+    }
+};
+template <bool BESIDE> using Fine = Part<BESIDE, 2, 3>;
+template <bool BESIDE> using Coarse = Part<BESIDE, 2, 1>;
+
 // The block's tile and this thread's pairs.
-struct Tile {
+template <bool BESIDE> struct Tile {
     const Stencil& a;
+    const Fine<BESIDE>& r;
     real* const ring;
     int p, t0;                 // of the tile: pair, first line
     int q, j0;                 // of the box
     int x;                     // first point of the pair, across a periodic axis if outside, or -1
     int y[PER_THREAD];         // its lines likewise
+    bool leaves;               // whether lines or pairs of the tile are a neighbor's
 
-    __device__ __forceinline__ Tile(const Stencil& stencil, real* memory, int left, int pairs, int below, int lines)
-        : a(stencil), ring(memory) {
+    __device__ __forceinline__ Tile(
+        const Stencil& stencil, const Fine<BESIDE>& part, real* memory, int left, int pairs, int below, int lines
+    )
+        : a(stencil), r(part), ring(memory) {
         p = threadIdx.x % LANES;
         t0 = threadIdx.x / LANES * PER_THREAD;
-        q = static_cast<int>(blockIdx.x) * pairs + p - left;
-        j0 = static_cast<int>(blockIdx.y) * lines + t0 - below;
+        q = static_cast<int>(blockIdx.x) * pairs + p - left + r.first(0) / 2;
+        j0 = static_cast<int>(blockIdx.y) * lines + t0 - below + r.first(1);
+        // The corner below the first point is looked at, too.
+        leaves = r.leaves(0, 2 * (q - p) - 1, 2 * (q - p + LANES)) || r.leaves(1, j0 - t0 - 1, j0 - t0 + LINES);
         x = inside(2 * q, a.nx, a.wraps & 1);
 #pragma unroll
         for (int l = 0; l < PER_THREAD; ++l) y[l] = inside(j0 + l, a.ny, a.wraps & 2);
@@ -62,10 +129,12 @@ struct Tile {
         return x >= 0 && x + which < a.nx && y[l] >= 0 && z >= 0;
     }
 
-    __device__ __forceinline__ Pair load(const real* r, int l, int z) const {
+    __device__ __forceinline__ Pair load(int l, int z) const {
         if (x < 0 || y[l] < 0 || z < 0) return {0, 0};
-        const real* from = r + (static_cast<long long>(z) * a.ny + y[l]) * a.nx + x;
-        if (a.nx % 2 == 0) {
+        if (BESIDE && (leaves || z < r.first(2) || z >= r.last(2)))
+            return {r.any(x, y[l], z), x + 1 < a.nx ? r.any(x + 1, y[l], z) : real(0)};
+        const real* from = r.own(x, y[l], z);
+        if (r.size(0) % 2 == 0) {
             const Values<2> both = *reinterpret_cast<const Values<2>*>(from);
             return {both.at[0], both.at[1]};
         }
@@ -106,8 +175,9 @@ __device__ __forceinline__ real corner_weight(const Stencil& a, const real* tabl
 }
 
 // One coarse point's share of plane k of the red residual; `upper`: it is the upper corner of points between along z.
+template <bool BESIDE>
 __device__ __forceinline__ real restricted(
-    const Tile& tile, const Corners& c, const real* table, bool plain, int k, int upper
+    const Tile<BESIDE>& tile, const Corners& c, const real* table, bool plain, int k, int upper
 ) {
     const Stencil& a = tile.a;
     const int t = tile.t0, p = tile.p, i = 2 * tile.q + 1, j = tile.j0 + 1;
@@ -131,17 +201,19 @@ __device__ __forceinline__ real restricted(
 }
 
 // rc = R (r - A x) with x = (D + L)^-1 r: 8 bytes a row, and 8 + 4 a coarse row.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
-    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
-    const int* position, real* rc, int planes
+template <bool BESIDE>
+__device__ __forceinline__ void down(
+    const Stencil& a, const Corners& c, const real* table, const Fine<BESIDE>& r, const int* position, real* rc, int planes
 ) {
-    FOLLOW_LAST()
     extern __shared__ __align__(16) char memory[];
     constexpr int PAIRS = LANES - 3, ROWS = (LINES - 5) / 2 * 2;
-    const Tile tile(a, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
-    const int first = blockIdx.z * planes, last = min(first + planes, 2 * c.nz);   // both even
+    const Tile<BESIDE> tile(a, r, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    // The chunk's coarse points: where they begin, and where they end.
+    const int I0 = r.first(0) / 2, J0 = r.first(1) / 2, K0 = r.first(2) / 2;
+    const int I1 = r.last(0) / 2, J1 = r.last(1) / 2, K1 = r.last(2) / 2;
+    const int first = 2 * K0 + blockIdx.z * planes, last = min(first + planes, 2 * K1);   // both even
     const int I = tile.q, J = tile.j0 / 2;
-    const bool owns = tile.p >= 1 && tile.p <= PAIRS && tile.t0 >= 2 && tile.t0 < 2 + ROWS && I < c.nx && J < c.ny;
+    const bool owns = tile.p >= 1 && tile.p <= PAIRS && tile.t0 >= 2 && tile.t0 < 2 + ROWS && I < I1 && J < J1;
     const bool plain_xy = ((a.wraps & 1) || (I >= 1 && 2 * I + 2 < a.nx - 2)) &&
                           ((a.wraps & 2) || (J >= 1 && 2 * J + 2 < a.ny - 2));
     Pair next[PER_THREAD];
@@ -149,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
     // Red values times the inverse diagonal, which is x there; black ones as they are.
     const auto request = [&](int k) {
 #pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(r, l, inside(k, a.nz, a.wraps & 4));
+        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(l, inside(k, a.nz, a.wraps & 4));
     };
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
@@ -191,7 +263,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
                 const real above = restricted(tile, c, table, plain, done, 1);
                 if (done > first) {
                     const real below = plain ? above : restricted(tile, c, table, plain, done, 0);
-                    rc[__ldg(position + (static_cast<long long>(K - 1) * c.ny + J) * c.nx + I)] = open + below;
+                    const long long line = static_cast<long long>(K - 1 - K0) * (J1 - J0) + J - J0;
+                    rc[__ldg(position + line * (I1 - I0) + I - I0)] = open + below;
                 }
                 open = above;
             }
@@ -201,13 +274,34 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
     }
 }
 
-// The interpolation of xc at a red point: of a coarse point itself, or of four around it.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
+    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
+    const int* position, real* rc, int planes
+) {
+    FOLLOW_LAST()
+    const Around none = {};
+    down<false>(a, c, table, {none, r, nullptr, 0, {a.nx, a.ny, a.nz}, a.wraps}, position, rc, planes);
+}
+
+// The same beside neighbors, with r in the layers around the chunk.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down_beside(
+    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
+    const __grid_constant__ Around fine, const real* r, const real* h, long long apart, const int* position, real* rc,
+    int planes
+) {
+    FOLLOW_LAST()
+    down<true>(a, c, table, {fine, r, h, apart, {a.nx, a.ny, a.nz}, a.wraps}, position, rc, planes);
+}
+
+// The interpolation of xc at a red point: of a coarse point itself, or of four around it, all of the chunk unless `leaves`.
+template <bool BESIDE>
 __device__ __forceinline__ real interpolated(
-    const Stencil& a, const Corners& c, const real* table, const real* xc, int i, int j, int k
+    const Stencil& a, const Corners& c, const real* table, const Coarse<BESIDE>& xc, bool leaves, int i, int j, int k
 ) {
     const auto value = [&](int I, int J, int K) {
-        const int x = inside(I, c.nx, a.wraps & 1), y = inside(J, c.ny, a.wraps & 2), z = inside(K, c.nz, a.wraps & 4);
-        return x < 0 || y < 0 || z < 0 ? real(0) : __ldg(xc + (static_cast<long long>(z) * c.ny + y) * c.nx + x);
+        I = inside(I, c.nx, a.wraps & 1), J = inside(J, c.ny, a.wraps & 2), K = inside(K, c.nz, a.wraps & 4);
+        if (I < 0 || J < 0 || K < 0) return real(0);
+        return BESIDE && leaves ? xc.any(I, J, K) : __ldg(xc.own(I, J, K));
     };
     const int I = i >> 1, J = j >> 1, K = k >> 1;   // of an even point, the upper corner
     if (i & j & k & 1) return value(I, J, K);
@@ -229,22 +323,22 @@ __device__ __forceinline__ real interpolated(
 }
 
 // A backward sweep from x = (D + L)^-1 r + P xc: 16 bytes a row, and 8 a coarse row.
-extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
-    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
-    const real* xc, real* x, int planes
+template <bool BESIDE>
+__device__ __forceinline__ void up(
+    const Stencil& a, const Corners& c, const real* table, const Fine<BESIDE>& r, const Coarse<BESIDE>& xc, real* x,
+    int planes
 ) {
-    FOLLOW_LAST()
     extern __shared__ __align__(16) char memory[];
     constexpr int PAIRS = LANES - 2, ROWS = LINES - 4, KEPT = 5;
-    const Tile tile(a, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
-    const int first = blockIdx.z * planes, last = min(first + planes, a.nz);
-    const bool owns = tile.p >= 1 && tile.p <= PAIRS && 2 * tile.q < a.nx && tile.t0 >= 2 && tile.t0 < 2 + ROWS;
+    const Tile<BESIDE> tile(a, r, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    const int first = r.first(2) + blockIdx.z * planes, last = min(first + planes, r.last(2));
+    const bool owns = tile.p >= 1 && tile.p <= PAIRS && 2 * tile.q < r.last(0) && tile.t0 >= 2 && tile.t0 < 2 + ROWS;
     Pair next[PER_THREAD];
     real red[PER_THREAD][KEPT];   // r at the red points of planes t - 2 .. t + 2
     const auto request = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
 #pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(r, l, z);
+        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(l, z);
     };
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
@@ -255,7 +349,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
             real start = 0;
             if (tile.holds(l, which, z)) {
                 const int i = tile.x + which;
-                start = fma(value, inverse_at(a, i, tile.y[l], z), interpolated(a, c, table, xc, i, tile.y[l], z));
+                const bool leaves = tile.leaves || z <= r.first(2) || z >= r.last(2);
+                start = fma(
+                    value, inverse_at(a, i, tile.y[l], z), interpolated(a, c, table, xc, leaves, i, tile.y[l], z)
+                );
             }
             tile.at(k, 0, tile.t0 + l, tile.p) = start;
             tile.at(k, 1, tile.t0 + l, tile.p) = which ? next[l].at[0] : next[l].at[1];
@@ -276,15 +373,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
         if (k >= first) {
 #pragma unroll
             for (int l = 0; l < PER_THREAD; ++l) {
-                if (!owns || tile.j0 + l >= a.ny) continue;
+                if (!owns || tile.j0 + l >= r.last(1)) continue;
                 const int which = tile.red(l, k), i = 2 * tile.q;
                 const real black = tile.at(k, 1, tile.t0 + l, tile.p);
                 real solved = 0;
                 if (i + which < a.nx)
                     solved = (red[l][1] - tile.around(l, k, which, 1)) * inverse_at(a, i + which, tile.j0 + l, k);
-                real* to = x + (static_cast<long long>(k) * a.ny + tile.j0 + l) * a.nx + i;
+                const int line = tile.j0 + l - r.first(1);
+                real* to = x + (static_cast<long long>(k - r.first(2)) * r.size(1) + line) * r.size(0) + i - r.first(0);
                 const Values<2> both = {which ? black : solved, which ? solved : black};
-                if (a.nx % 2 == 0) {
+                if (r.size(0) % 2 == 0) {
                     *reinterpret_cast<Values<2>*>(to) = both;
                 } else {
                     to[0] = both.at[0];
@@ -295,4 +393,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
         place(t + 2);
         __syncthreads();
     }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
+    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table, const real* r,
+    const real* xc, real* x, int planes
+) {
+    FOLLOW_LAST()
+    const Around none = {};
+    const Fine<false> fine = {none, r, nullptr, 0, {a.nx, a.ny, a.nz}, a.wraps};
+    up<false>(a, c, table, fine, {none, xc, nullptr, 0, {c.nx, c.ny, c.nz}, a.wraps}, x, planes);
+}
+
+// The same beside neighbors, with r and xc in the layers around the chunk and around its coarse points.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up_beside(
+    const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
+    const __grid_constant__ Around fine, const __grid_constant__ Around coarse, const real* r, const real* h,
+    long long apart, const real* xc, const real* hc, long long apart_coarse, real* x, int planes
+) {
+    FOLLOW_LAST()
+    const Fine<true> own = {fine, r, h, apart, {a.nx, a.ny, a.nz}, a.wraps};
+    up<true>(a, c, table, own, {coarse, xc, hc, apart_coarse, {c.nx, c.ny, c.nz}, a.wraps}, x, planes);
 }

@@ -13,8 +13,9 @@ from dsolver.kernels.cuda import tensors
 from dsolver.kernels.cuda.launching import follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.tensors import MOST
-from dsolver.kernels.layout import SLICE, Array, Layout
-from dsolver.kernels.stencil import CENTER, ConstantStencil, StarTransfer, Triple
+from dsolver.kernels.layout import SLICE, Array
+from dsolver.kernels.star import Around, StarTransfer
+from dsolver.kernels.stencil import CENTER, ConstantStencil, Triple
 
 BX, BY, ROWS, SLOTS = 64, 8, 2, 3
 """A block's threads along x and along y, lines of a thread, planes in shared memory: as in stencil.cu."""
@@ -71,13 +72,11 @@ class CudaStencil:
     """A constant stencil with its launches.
 
     Attributes:
-        layout: the storage order, which is the lattice's.
         stencil: its numbers.
         argument: the same as `Stencil` in stencil.cuh.
         products: the launch of its products.
     """
 
-    layout: Layout
     stencil: ConstantStencil
     argument: Any
     products: Products
@@ -91,12 +90,14 @@ class CudaTransfer:
     Attributes:
         transfer: its numbers.
         arguments: `Stencil`, `Corners` and the weights of corners, as in star.cu.
+        around: `Around` of the chunk and of the coarser level's, where it has neighbors or that is larger, else None.
         down: grid and planes of a block going down.
         up: the same going up.
     """
 
     transfer: StarTransfer
     arguments: tuple[Any, Any, Any]
+    around: tuple[Any, Any] | None
     down: tuple[Triple, Any]
     up: tuple[Triple, Any]
 
@@ -123,9 +124,7 @@ class StencilKernels:
         """A stencil's launches on the current device."""
         products = self._marching(stencil) if self._marches(stencil) else self._walking(stencil)
         self._kernels[products.name].max_dynamic_shared_size_bytes = products.shared
-        return CudaStencil(
-            layout=stencil.layout, stencil=stencil, argument=_argument(stencil, self._dtype), products=products
-        )
+        return CudaStencil(stencil=stencil, argument=_argument(stencil, self._dtype), products=products)
 
     @property
     def _width(self) -> int:
@@ -210,21 +209,22 @@ class StencilKernels:
 
     def make_transfer(self, t: StarTransfer) -> CudaTransfer:
         """A transfer's launches on the current device."""
-        for name in ("star_down", "star_up"):
+        for name in _KERNELS["star.cu"]:
             self._kernels[name].max_dynamic_shared_size_bytes = self._star_bytes
         corners = np.zeros(1, np.dtype([("inside", self._dtype, 3), ("shape", np.int32, 3)], align=True))
         corners["inside"] = t.table[1, 1, 1, :, 0]
-        corners["shape"] = t.shape
-        nx, ny, nz = t.stencil.shape
+        corners["shape"] = t.corrected.grid
+        (cx, cy, cz), (nx, ny, nz) = t.restricted.shape, t.fine.shape
         processors = 2 * cupy.cuda.Device().attributes["MultiProcessorCount"]
-        across, along = -(-t.shape[0] // (STAR_LANES - 3)), -(-t.shape[1] // ((STAR_LINES - 5) // 2))
-        planes = _planes(across * along, t.shape[2], processors, frame=3)
-        down = (across, along, -(-t.shape[2] // planes)), np.int32(2 * planes)
+        across, along = -(-cx // (STAR_LANES - 3)), -(-cy // ((STAR_LINES - 5) // 2))
+        planes = _planes(across * along, cz, processors, frame=3)
+        down = (across, along, -(-cz // planes)), np.int32(2 * planes)
         across, along = -(-(nx + 1) // 2 // (STAR_LANES - 2)), -(-ny // (STAR_LINES - 4))
         planes = _planes(across * along, nz, processors, frame=4)
         return CudaTransfer(
             transfer=t,
             arguments=(_argument(t.stencil, self._dtype), corners, cupy.asarray(t.table.astype(self._dtype))),
+            around=(_around(t.fine), _around(t.corrected)) if t.fine.shape != t.fine.grid else None,
             down=down,
             up=((across, along, -(-nz // planes)), np.int32(planes)),
         )
@@ -233,17 +233,23 @@ class StencilKernels:
     def _star_bytes(self) -> int:
         return STAR_PLANES * 2 * STAR_LINES * STAR_LANES * self._dtype.itemsize
 
-    def star_down(self, t: CudaTransfer, r: Array, rc: Array) -> None:
-        """rc = R (r - A x) with x = (D + L)^-1 r."""
+    def star_down(self, t: CudaTransfer, r: Array, h: Array, rc: Array) -> None:
+        """rc = R (r - A x) with x = (D + L)^-1 r; h: r of the neighbors."""
         grid, planes = t.down
-        arguments = (*t.arguments, r[SLICE:], t.transfer.coarse.position, rc, planes)
-        follow(self._kernels["star_down"], grid, (STAR_THREADS,), arguments, self._star_bytes)
+        arguments: tuple[Any, ...] = (*t.arguments, r[SLICE:])
+        if t.around:
+            arguments = (*t.arguments, t.around[0], r[SLICE:], *_halo(h))
+        arguments = (*arguments, t.transfer.coarse.position, rc, planes)
+        follow(self._kernels["star_down" + _beside(t)], grid, (STAR_THREADS,), arguments, self._star_bytes)
 
-    def star_up(self, t: CudaTransfer, r: Array, xc: Array, x: Array) -> None:
-        """One backward sweep from x = (D + L)^-1 r + P xc."""
+    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, hc: Array, x: Array) -> None:
+        """One backward sweep from x = (D + L)^-1 r + P xc; h, hc: r and xc of the neighbors."""
         grid, planes = t.up
-        arguments = (*t.arguments, r[SLICE:], xc[SLICE:], x[SLICE:], planes)
-        follow(self._kernels["star_up"], grid, (STAR_THREADS,), arguments, self._star_bytes)
+        arguments: tuple[Any, ...] = (*t.arguments, r[SLICE:], xc[SLICE:])
+        if t.around:
+            arguments = (*t.arguments, *t.around, r[SLICE:], *_halo(h), xc[SLICE:], *_halo(hc))
+        arguments = (*arguments, x[SLICE:], planes)
+        follow(self._kernels["star_up" + _beside(t)], grid, (STAR_THREADS,), arguments, self._star_bytes)
 
     def forward(self, a: CudaStencil, r: Array, x: Array) -> None:
         """x = (D + L)^-1 r."""
@@ -283,7 +289,7 @@ class StencilKernels:
 _KERNELS = {
     "stencil.cu": ("star_wide", "star_narrow", "box_wide", "box_narrow", "star_color", "box_color"),
     "march.cu": ("star_march", "box_march"),
-    "star.cu": ("star_down", "star_up"),
+    "star.cu": ("star_down", "star_up", "star_down_beside", "star_up_beside"),
 }
 
 
@@ -332,4 +338,23 @@ def _part(stencil: ConstantStencil, classes: tuple[int, ...], *, upper: bool) ->
         out["kept"][0, place] = sum(1 << q for q, weight in enumerate(weights) if weight != 0.0)
         x, y, z = stencil.start(number)
         out["classes"][0, place] = x + 2 * y + 4 * z
+    return out
+
+
+def _beside(t: CudaTransfer) -> str:
+    """The end of the kernels' names."""
+    return "_beside" if t.around else ""
+
+
+def _halo(h: Array) -> tuple[Array, Any]:
+    """A halo vector and how far its items are apart."""
+    return h, np.int64(h.strides[0] // h.itemsize)
+
+
+def _around(chunk: Around) -> Any:
+    """`Around` in star.cu: a structure of one item."""
+    out = np.zeros(1, [("lo", np.int32, 3), ("n", np.int32, 3), ("first", np.int32, 27)])
+    out["lo"], out["n"] = chunk.lo, chunk.shape
+    for (x, y, z), first in chunk.pieces:
+        out["first"][0, x + 1 + 3 * (y + 1) + 9 * (z + 1)] = first
     return out

@@ -10,6 +10,7 @@ import pytest
 from dsolver import grids, problems
 from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
+from dsolver.partition import Cut
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
 from dsolver.programs import Solve, SolveSpec
@@ -18,6 +19,7 @@ from tests.clusters import cluster
 
 STEPS = 3
 GRID = (21, 16, 15)
+EVEN = ((10, 11), (8, 8), (8, 7))
 
 Result = tuple[list[tuple[float, float]], list[Any]]
 
@@ -29,9 +31,9 @@ def _gathered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(grids, "SMALL_GRID", 0)
 
 
-def run(runtime: Runtime, problem: Problem, dtype: str = "float64") -> Result:
+def run(runtime: Runtime, problem: Problem, dtype: str = "float64", cut: Cut = (2, 2, 2)) -> Result:
     """Residuals of some iterations on a rough b from a guess of full multigrid, and the blocks of x after them."""
-    hierarchy = Hierarchy.plan(problem, (2, 2, 2), Order.parse("color8"), 1)
+    hierarchy = Hierarchy.plan(problem, cut, Order.parse("color8"), 1)
     partition = hierarchy.partitions[0]
     spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype=dtype)
     with runtime.launch(Solve, spec, partition, problem.offsets) as job:
@@ -62,6 +64,18 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
     with cluster(workers) as client:
         for engine in ("resident", "graph"):
             samples, blocks = run(connect(client, engine=engine, device="cpu"), problem)
+            assert samples == serial[0], engine
+            assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
+
+
+def test_a_star_of_which_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With coarse levels that are cut as well: their halos are two layers wide below a chunk and one above."""
+    monkeypatch.setattr(grids, "SMALL_GRID", 0)
+    problem = problems.diffusion(GRID, 2.0, bc={"y": "periodic"})
+    serial = run(connect(engine="reference", device="cpu"), problem, cut=EVEN)
+    with cluster(2) as client:
+        for engine in ("resident", "graph"):
+            samples, blocks = run(connect(client, engine=engine, device="cpu"), problem, cut=EVEN)
             assert samples == serial[0], engine
             assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
 

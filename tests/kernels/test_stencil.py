@@ -14,6 +14,7 @@ from dsolver.kernels.backend import StencilRows
 from dsolver.kernels.coarsening import Coarsening
 from dsolver.kernels.galerkin import interpolation
 from dsolver.kernels.layout import SLICE
+from dsolver.kernels.star import Around, alone, star_transfer
 from dsolver.kernels.stencil import (
     CENTER,
     CLASSES,
@@ -21,7 +22,6 @@ from dsolver.kernels.stencil import (
     STAR_COLORS,
     ConstantStencil,
     constant_stencil,
-    star_transfer,
 )
 
 F64 = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ class Box:
         put = backend.asarray
         self.layout = backend.layout(put(np.zeros(count, dtype=np.int32)), 1, case.shape)
         on_device = replace(rows, numbering=put(rows.numbering), weights=put(rows.weights))
-        found = constant_stencil(self.layout, on_device, case.lo)
+        found = constant_stencil(on_device, case.lo)
         assert found is not None
         self.stencil = found
         self.constant = backend.constant_matrix(found)
@@ -219,7 +219,7 @@ def test_both_ways_through_a_grid_give_the_same_bits(case: Case, dtype: str, mon
     names, results = [], []
     for least in (1, 1 << 30):
         monkeypatch.setattr(launches, "LEAST_LINE", least)
-        a = backend.constant_matrix(replace(box.stencil, layout=layout))
+        a = backend.constant_matrix(box.stencil)
         names.append(a.products.name)
         for _ in range(2):  # the second one finds what the first one left of its tickets
             y, dot = backend.zeros(layout.size), backend.sums(1)
@@ -259,12 +259,18 @@ STARS = [
 ]
 
 
+def both_alone(case: Case) -> tuple[Around, Around]:
+    """The grid and the coarse one, each as the only chunk."""
+    x, y, z = (n // 2 for n in case.shape)
+    return alone(case.shape, case.wraps), alone((x, y, z), case.wraps)
+
+
 @pytest.mark.parametrize("case", STARS[:5], ids=str)
 def test_interpolation_is_the_one_of_the_coarse_operators(case: Case) -> None:
     box = Box(case, load("numpy"))
     nx, ny, nz = (n // 2 for n in case.shape)
     layout = load("numpy").layout(np.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
-    transfer = star_transfer(box.stencil, layout, layout)
+    transfer = star_transfer(box.stencil, *both_alone(case), layout)
     coarsening = Coarsening(lo=(0, 0, 0), shape=case.shape, grid=case.shape, periodic=case.wraps, factors=(2, 2, 2))
     rows = rows_of(case)
     weights = np.broadcast_to(rows.weights.reshape(7, -1), (7, rows.rows)).reshape(7, *case.shape[::-1])
@@ -297,13 +303,13 @@ def test_a_level_in_two_passes(case: Case, name: str) -> None:
         color = ((i + j + k) % 2).ravel().astype(np.int32)
         coarse = backend.layout(backend.asarray(color), 2, shape)
         lattice = backend.layout(backend.asarray(np.zeros(count, dtype=np.int32)), 1, shape)
-        transfer = backend.constant_transfer(star_transfer(box.stencil, coarse, lattice))
-        r, xc = box.vector(1)[1], backend.zeros(lattice.size)
+        transfer = backend.constant_transfer(star_transfer(box.stencil, *both_alone(case), coarse))
+        r, xc, no_halo = box.vector(1)[1], backend.zeros(lattice.size), backend.zeros(2 * backend.guard)
         block = np.random.default_rng(2).standard_normal(shape)
         backend.kernel("load")(lattice, backend.asarray(block), xc)
         rc, x = backend.zeros(coarse.size), box.vector(3)[1]
-        backend.kernel("star_down")(transfer, r, rc)
-        backend.kernel("star_up")(transfer, r, xc, x)
+        backend.kernel("star_down")(transfer, r, no_halo, rc)
+        backend.kernel("star_up")(transfer, r, no_halo, xc, no_halo, x)
         host = backend.to_host(rc)
         assert not host[backend.to_host(coarse.row) < 0].any()
         results.append((backend.to_host(backend.unload(coarse, rc)).ravel(order="F"), box.block(x)))
@@ -314,14 +320,15 @@ def test_a_level_in_two_passes(case: Case, name: str) -> None:
 def test_a_level_in_two_passes_is_symmetric() -> None:
     """R is Pᵀ and the sweeps are each other's transpose: with c = rc, r to x is a symmetric matrix."""
     book = load("numpy")
-    box = Box(Case(shape=(8, 7, 6), points=7, symmetric=True), book)
+    case = Case(shape=(8, 7, 6), points=7, symmetric=True)
+    box = Box(case, book)
     layout = book.layout(np.zeros(36, dtype=np.int32), 1, (4, 3, 3))
-    transfer = book.constant_transfer(star_transfer(box.stencil, layout, layout))
-    rc, x = book.zeros(layout.size), book.zeros(box.layout.size)
+    transfer = book.constant_transfer(star_transfer(box.stencil, *both_alone(case), layout))
+    no_halo, rc, x = book.zeros(0), book.zeros(layout.size), book.zeros(box.layout.size)
     matrix = np.zeros((len(x), len(x)))
     for number, unit in enumerate(np.eye(len(x))):
-        book.kernel("star_down")(transfer, unit, rc)
-        book.kernel("star_up")(transfer, unit, rc, x)
+        book.kernel("star_down")(transfer, unit, no_halo, rc)
+        book.kernel("star_up")(transfer, unit, no_halo, rc, no_halo, x)
         matrix[:, number] = x
     assert np.abs(matrix - matrix.T).max() <= 1e-15
     assert np.linalg.eigvalsh(matrix)[0] > 0.0
@@ -332,7 +339,7 @@ def test_which_stars_have_a_way_down() -> None:
 
     def way(case: Case, coarse: Shape) -> None:
         layout = book.layout(np.zeros(int(np.prod(coarse)), dtype=np.int32), 1, coarse)
-        star_transfer(Box(case, book).stencil, layout, layout)
+        star_transfer(Box(case, book).stencil, alone(case.shape), alone(coarse), layout)
 
     way(Case(shape=(8, 7, 6), points=7, symmetric=True), (4, 3, 3))
     for case, coarse in (
@@ -355,8 +362,7 @@ def found_in(case: Case, change: Any = None) -> ConstantStencil | None:
         weights = rows.weights.copy()
         change(weights, rows.offsets)
         rows = replace(rows, weights=weights)
-    layout = load("numpy").layout(np.zeros(rows.rows, dtype=np.int32), 1, case.shape)
-    return constant_stencil(layout, rows, case.lo)
+    return constant_stencil(rows, case.lo)
 
 
 def test_weights_and_colors() -> None:
@@ -396,12 +402,11 @@ def test_a_diagonal_that_would_lose_its_digits_is_no_constant_stencil() -> None:
     case = Case(shape=(8, 6, 5), points=7, faces=False)
     rows = rows_of(case)
     weights = np.broadcast_to(rows.weights[:, None], (7, rows.rows)).copy()
-    layout = load("numpy").layout(np.zeros(rows.rows, dtype=np.int32), 1, case.shape)
     for large, fits in ((40.0, True), (1e6, False), (1e20, False)):
         center = weights[rows.offsets.index((0, 0, 0))].reshape(case.shape[::-1])
         center[...] = large
         center[:, :, 0] = 30.0
-        found = constant_stencil(layout, replace(rows, weights=weights), case.lo)
+        found = constant_stencil(replace(rows, weights=weights), case.lo)
         assert (found is not None) == fits
 
 
