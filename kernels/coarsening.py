@@ -112,6 +112,12 @@ class Coarsening:
         """Points of the whole coarse level."""
         return _three(self._coarse(axis, self.grid[axis]) for axis in range(3))
 
+    @property
+    def halved(self) -> bool:
+        """Whether every axis is coarsened and every second point coarse, also across the seam of a periodic axis."""
+        whole = zip(self.grid, self.periodic, self.factors, strict=True)
+        return all(factor == 2 and not (periodic and (n % 2 or n == 2)) for n, periodic, factor in whole)
+
     def _coarse(self, axis: int, end: int) -> int:
         """How many coarse points lie before a point of the grid, or its end."""
         if self.factors[axis] == 1:

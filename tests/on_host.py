@@ -33,11 +33,12 @@ FIBERS = """
 struct uint4 { unsigned x, y, z, w; };
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
-static ucontext_t scheduler, fibers[128];
+constexpr int MOST_WARPS = 9, MOST_THREADS = 32 * MOST_WARPS;
+static ucontext_t scheduler, fibers[MOST_THREADS];
 static int current, left, threads;
-static bool done[128];
-static long arrived[5], turn[5];            // of each warp, and of the block
-static double values_of[128];
+static bool done[MOST_THREADS];
+static long arrived[MOST_WARPS + 1], turn[MOST_WARPS + 1];   // of each warp, and of the block
+static double values_of[MOST_THREADS];
 static void yield() { swapcontext(&fibers[current], &scheduler); }
 static void barrier(int which, int count) {
     const long mine = turn[which];
@@ -77,7 +78,7 @@ static unsigned __ballot_sync(unsigned, bool value) {
 }
 static bool __all_sync(unsigned, bool value) { return __ballot_sync(~0u, value) == ~0u; }
 static int __ffs(unsigned value) { return __builtin_ffs(value); }
-static void __syncthreads() { barrier(4, threads); }
+static void __syncthreads() { barrier(MOST_WARPS, threads); }
 static void __syncwarp() { barrier(current / 32, lanes(current / 32)); }
 static void __threadfence() {}
 template <typename T> static T __ldg(const T* from) { return *from; }
@@ -92,7 +93,7 @@ template <typename T> static T min(T a, T b) { return a < b ? a : b; }
 static void (*body)();
 static void entry() { body(); done[current] = true; --left; yield(); }
 static void run(void (*kernel)(), int blocks, int wide) {
-    static std::vector<char> stacks(128 << 16);
+    static std::vector<char> stacks(MOST_THREADS << 16);
     body = kernel;
     gridDim = {unsigned(blocks), 1, 1}; blockDim = {unsigned(wide), 1, 1};
     for (int block = 0; block < blocks; ++block) {
@@ -113,7 +114,7 @@ static void run(void (*kernel)(), int blocks, int wide) {
     }
 }
 """
-"""What CUDA defines and a host does not: `run` calls a kernel for each thread of each block. A block's threads, 128 at
+"""What CUDA defines and a host does not: `run` calls a kernel for each thread of each block. A block's threads, 288 at
 most, are fibers that take turns; a shuffle or a barrier is a point where they wait for each other."""
 
 

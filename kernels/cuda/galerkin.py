@@ -1,4 +1,4 @@
-"""Interpolation and Galerkin operators on the device, a few launches a level."""
+"""Interpolation and Galerkin operators on the device, a few launches a level: of any lattice (galerkin.cu)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights
+from dsolver.kernels.cuda import halving
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.tables import table
 from dsolver.kernels.layout import Array
@@ -19,6 +20,8 @@ GALERKIN_THREADS = 128
 
 def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
     """See `Backend.interpolation`."""
+    if halving.serves(coarsening, offsets):
+        return halving.interpolation(coarsening, offsets, weights)
     p = cupy.zeros((len(CORNERS), *coarsening.ghosted))
     lattice = _lattice_arguments(coarsening, offsets, weights)
     nz, ny, nx = coarsening.ghosted
@@ -30,6 +33,8 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
 
 def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
     """See `Backend.galerkin`."""
+    if halving.serves(coarsening, offsets):
+        return halving.galerkin(coarsening, offsets, weights, p)
     rows = int(np.prod(coarsening.coarse_shape))
     out = cupy.empty((len(COARSE_OFFSETS), rows))
     if rows:
@@ -56,9 +61,6 @@ def _lattice_arguments(coarsening: Coarsening, offsets: tuple[Triple, ...], weig
     w = cupy.ascontiguousarray(lattice_weights(coarsening, offsets, cupy.asarray(weights, dtype=np.float64)))
     stride = w[0].size
     slots = np.array([offsets.index(o) if o in offsets else -1 for o in COARSE_OFFSETS], dtype=np.int32)
-    places = np.concatenate(
-        [np.stack([axis.kind, axis.base, axis.open, axis.open], axis=1) for axis in coarsening.axes]
-    ).astype(np.int32)
     nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
     constant = weights.ndim == 1
     return (
@@ -69,5 +71,5 @@ def _lattice_arguments(coarsening: Coarsening, offsets: tuple[Triple, ...], weig
         w,
         np.int64(stride),
         np.int32(not constant),
-        table(places),
+        halving.places(coarsening),
     )

@@ -20,6 +20,7 @@ SOURCES = (
     "dense.cu",
     "fluxes.cu",
     "galerkin.cu",
+    "halving.cu",
     "mail.cu",
     "march.cu",
     "sparse.cu",

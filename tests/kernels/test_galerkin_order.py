@@ -56,7 +56,7 @@ extern "C" void launch_coarse_weights(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu",))
+    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu", "lattice.cuh"))
 
 
 def aligned(values: Any) -> npt.NDArray[np.int32]:
