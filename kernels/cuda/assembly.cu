@@ -41,12 +41,17 @@ struct Rows {
     const unsigned char* coarse;   // may be null: no coarse points
 };
 
-// Which part of the slice an entry belongs to. With HALO, everything else is left out.
-template <bool HALO>
+// Whose entries are wanted: those of a square matrix in its own columns, those in columns of the halo, or those of a rectangular
+// matrix in own columns, which have no order.
+enum class Part { SQUARE, HALO, RECTANGLE };
+
+// Which part of the slice an entry belongs to; what is not wanted belongs to none.
+template <Part PART>
 __device__ __forceinline__ int kind_of(const Rows& rows, int row, int own_color, int column) {
     if (column < 0) return NONE;
-    if (column >= rows.count) return HALO ? LOWER : NONE;
-    if (HALO || column == row) return NONE;
+    if (column >= rows.count) return PART == Part::HALO ? LOWER : NONE;
+    if (PART == Part::RECTANGLE) return LOWER;
+    if (PART == Part::HALO || column == row) return NONE;
     if (__ldg(rows.color + column) < own_color) return LOWER;
     return rows.coarse != nullptr && rows.coarse[column] ? COARSE : UPPER;
 }
@@ -65,7 +70,7 @@ __device__ __forceinline__ real in_range(double value) {
 
 // widths (slices, 3) and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
 // For own columns also: the diagonal, and the first position with a zero diagonal in `bad`.
-template <bool HALO>
+template <Part PART>
 __device__ __forceinline__ void measure(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs,
     real* diagonal, int* bad, int runs_wanted
@@ -74,15 +79,15 @@ __device__ __forceinline__ void measure(
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long center = row < 0 ? 0 : stencil.center(row);
-    const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
+    const int own_color = PART != Part::SQUARE || row < 0 ? 0 : __ldg(rows.color + row);
     int count[KINDS] = {0, 0, 0}, run_width[KINDS] = {0, 0, 0};
     bool run = true;
     double own = 0.0;
     for (int k = 0; k < stencil.offsets; ++k) {
         const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
-        const int kind = kind_of<HALO>(rows, row, own_color, column);
+        const int kind = kind_of<PART>(rows, row, own_color, column);
         const int here = kind == NONE ? 0 : target_of(rows, column) - lane;
-        if (column == row && row >= 0) own = stencil.weight(k, row);
+        if (PART == Part::SQUARE && column == row && row >= 0) own = stencil.weight(k, row);
 #pragma unroll
         for (int part = 0; part < KINDS; ++part) {
             const unsigned members = __ballot_sync(ALL_LANES, kind == part);
@@ -106,7 +111,7 @@ __device__ __forceinline__ void measure(
 #pragma unroll
         for (int part = 0; part < KINDS; ++part) widths[s * KINDS + part] = run ? run_width[part] : count[part];
     }
-    if (!HALO && row >= 0) {
+    if (PART == Part::SQUARE && row >= 0) {
         const int p = (s + 1) * SLICE + lane;
         diagonal[p] = in_range(own);
         if (own == 0.0) atomicMin(bad, p);
@@ -114,7 +119,7 @@ __device__ __forceinline__ void measure(
 }
 
 // Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
-template <bool HALO>
+template <Part PART>
 __device__ __forceinline__ void fill(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, const int* widths,
     const unsigned char* runs, const long long* start, const long long* column_start, real* values, int* columns
@@ -123,7 +128,7 @@ __device__ __forceinline__ void fill(
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long center = row < 0 ? 0 : stencil.center(row);
-    const int own_color = row < 0 ? 0 : __ldg(rows.color + row);
+    const int own_color = PART != Part::SQUARE || row < 0 ? 0 : __ldg(rows.color + row);
     const bool run = runs[s];
     real* const out = values + start[s] + lane;
     int* const out_columns = columns + column_start[s];
@@ -136,7 +141,7 @@ __device__ __forceinline__ void fill(
     }
     for (int k = 0; k < stencil.offsets; ++k) {
         const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
-        const int kind = kind_of<HALO>(rows, row, own_color, column);
+        const int kind = kind_of<PART>(rows, row, own_color, column);
         const int target = kind == NONE ? 0 : target_of(rows, column);
         const real value = kind == NONE ? 0.0 : stencil.weight(k, row);   // narrowed here, if at all
 #pragma unroll
@@ -171,12 +176,17 @@ __device__ __forceinline__ void fill(
 extern "C" __global__ void measure_local(
     STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, real* diagonal, int* bad
 ) {
-    measure<false>(
+    measure<Part::SQUARE>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, diagonal, bad, runs_wanted);
 }
 
 extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted) {
-    measure<true>(
+    measure<Part::HALO>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr, runs_wanted);
+}
+
+extern "C" __global__ void measure_rectangle(STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted) {
+    measure<Part::RECTANGLE>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr, runs_wanted);
 }
 
@@ -198,7 +208,7 @@ extern "C" __global__ void fill_local(
     STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
     real* values, int* columns
 ) {
-    fill<false>(
+    fill<Part::SQUARE>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
 }
 
@@ -206,7 +216,15 @@ extern "C" __global__ void fill_halo(
     STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
     real* values, int* columns
 ) {
-    fill<true>(
+    fill<Part::HALO>(
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
+}
+
+extern "C" __global__ void fill_rectangle(
+    STENCIL, ROWS, const int* widths, const unsigned char* runs, const long long* start, const long long* column_start,
+    real* values, int* columns
+) {
+    fill<Part::RECTANGLE>(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
 }
 
@@ -252,8 +270,8 @@ extern "C" __global__ void rows_to_visit(
     target[i] = number < 0 ? -1 : position[number];
 }
 
-// For each color, the most entry columns that a slice of it has before its upper part begins, and from there on: a block
-// a color. begins (colors + 1): storage slices, the guard being slice 0. 20 bytes a slice.
+// For each color, the most entry columns that a slice of it has before its upper part begins, and from there on: blocks (y) of
+// each color (x). begins (colors + 1): storage slices, the guard being slice 0. `most` was zero. 20 bytes a slice.
 extern "C" __global__ void color_columns(
     const long long* __restrict__ begins, const long long* __restrict__ start, const int* __restrict__ upper, int colors,
     int* __restrict__ most
@@ -261,9 +279,9 @@ extern "C" __global__ void color_columns(
     __shared__ int shared[2];
     if (threadIdx.x < 2) shared[threadIdx.x] = 0;
     __syncthreads();
-    const int color = blockIdx.x;
+    const int color = blockIdx.x, first = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
     int lower_columns = 0, upper_columns = 0;
-    for (long long s = begins[color] - 1 + threadIdx.x; s < begins[color + 1] - 1; s += blockDim.x) {
+    for (long long s = begins[color] - 1 + first; s < begins[color + 1] - 1; s += step) {
         const int lower = upper[s], width = static_cast<int>((start[s + 1] - start[s]) / SLICE);
         lower_columns = max(lower_columns, lower);
         upper_columns = max(upper_columns, width - lower);
@@ -271,7 +289,7 @@ extern "C" __global__ void color_columns(
     atomicMax(shared, lower_columns);
     atomicMax(shared + 1, upper_columns);
     __syncthreads();
-    if (threadIdx.x < 2) most[threadIdx.x * colors + color] = shared[threadIdx.x];
+    if (threadIdx.x < 2) atomicMax(most + threadIdx.x * colors + color, shared[threadIdx.x]);
 }
 
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list
@@ -357,7 +375,8 @@ extern "C" __global__ void reached_slabs(
         if (!hole && other >= 0 && other < slices) reached = max(reached, slab[other]);
     }
     reached = __reduce_max_sync(ALL_LANES, reached);
-    if (lane == 0) atomicMin(begins + reached, item);
+    // Items come about in their order, so that most find a smaller one there: without looking all of them would wait here.
+    if (lane == 0 && begins[reached] > item) atomicMin(begins + reached, item);
 }
 
 // slab[s] = the last slab that an item of the walk up to this one has come to.

@@ -15,7 +15,6 @@ from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
 from dsolver.kernels.cuda.tables import table
-from dsolver.kernels.cuda.transfers import own_places
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
 KINDS = 3
@@ -127,12 +126,10 @@ def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[An
     if count:
         arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
         kernel("assembly.cu", "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
-    # As the halo part of a matrix without own columns: there a column number is a place behind the guard.
-    places = own_places(entries.columns, columns.position, columns.rows)
-    candidates = _table_arguments(places, entries.values)
-    of_rows = (stored, np.int32(len(stored) // SLICE), np.int32(0), where.color, where.position, np.uintp(0))
-    shape = _measure("measure_halo", dtype, candidates, of_rows, np.int32(1))
-    slices = _slices("fill_halo", dtype, candidates, of_rows, shape)
+    candidates = _table_arguments(entries.columns, entries.values)
+    of_rows = _rows_arguments(columns, stored, np.uintp(0))
+    shape = _measure("measure_rectangle", dtype, candidates, of_rows, np.int32(1))
+    slices = _slices("fill_rectangle", dtype, candidates, of_rows, shape)
     return CudaProduct(slices=slices, target=target, in_order=_packed(slices))
 
 

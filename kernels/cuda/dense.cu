@@ -48,18 +48,24 @@ extern "C" __global__ void pivot_block(
     inverse[y * BLOCK + x] = used[x] && used[y] ? block[y][x] : 0.0;
 }
 
-// left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows. Before `eliminate` overwrites them.
+// left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows: BLOCK rows and columns of them each block of
+// threads. Before `eliminate` overwrites them.
 extern "C" __global__ void panels(
     const double* __restrict__ a, const double* __restrict__ inverse, int n, int first, double* __restrict__ left,
     double* __restrict__ right
 ) {
-    const int j = blockIdx.x * blockDim.x + threadIdx.x;
+    __shared__ double factors[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
+    const int x = threadIdx.x, top = blockIdx.x * BLOCK, j = top + x;
+    for (int y = threadIdx.y; y < BLOCK; y += LINES) {
+        factors[y][x] = inverse[y * BLOCK + x];
+        rows[y][x] = first + y < n && j < n ? a[static_cast<long long>(first + y) * n + j] : 0.0;
+        if (top + y < n) left[(top + y) * BLOCK + x] = first + x < n ? a[static_cast<long long>(top + y) * n + first + x] : 0.0;
+    }
+    __syncthreads();
     if (j >= n) return;
-    for (int c = 0; c < BLOCK; ++c) {
-        left[j * BLOCK + c] = first + c < n ? a[static_cast<long long>(j) * n + first + c] : 0.0;
+    for (int c = threadIdx.y; c < BLOCK; c += LINES) {
         double sum = 0.0;
-        for (int k = 0; k < BLOCK && first + k < n; ++k)
-            sum += inverse[c * BLOCK + k] * a[static_cast<long long>(first + k) * n + j];
+        for (int k = 0; k < BLOCK; ++k) sum += factors[c][k] * rows[k][x];
         right[static_cast<long long>(c) * n + j] = sum;
     }
 }

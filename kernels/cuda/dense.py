@@ -38,7 +38,7 @@ def semidefinite_inverse(matrix: Array) -> Array:
     size, tiles = np.int32(n), -(-n // BLOCK)
     for first in map(np.int32, range(0, n, BLOCK)):
         pivot((1,), (BLOCK, BLOCK), (a, diagonal, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
-        panels((-(-n // THREADS),), (THREADS,), (a, inverse, size, first, left, right))
+        panels((tiles,), (BLOCK, LINES), (a, inverse, size, first, left, right))
         eliminate((tiles, tiles), (BLOCK, LINES), (a, inverse, left, right, size, first))
     a = cupy.where(kept[:, None] & kept[None, :], a, 0.0)
     return (a + a.T) / 2

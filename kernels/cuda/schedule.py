@@ -32,8 +32,8 @@ NARROW = "_narrow"
 NARROW_COLUMNS, NARROW_SLICES = 2, 4
 """Entry columns that their slices have at most, and slices of a warp, as sweeps.cu says too."""
 CHAINS = 2
-COLOR_THREADS = 256
-"""Of the block that looks at a color's slices."""
+COLOR_THREADS, COLOR_BLOCKS = 256, 64
+"""Of a block that looks at a color's slices, and such blocks of a color at most."""
 MOST_COLUMNS = 2
 """Vectors that count when a sweep of several is cut: slabs for the x of eight take 1.2 times as long, in launches."""
 MOST_COLORS = 64
@@ -190,11 +190,12 @@ def sweeps(layout: Layout, entries: Array, local: Slices, *, columns: int = 1) -
 def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:
     """The colors that have rows, in the order of the forward and of the backward half sweep."""
     colors = layout.colors
-    most = cupy.empty((2, colors), dtype=np.int32)
+    most = cupy.zeros((2, colors), dtype=np.int32)
     begins = cupy.asarray(np.asarray(layout.color_slices, dtype=np.int64))
     arguments = (begins, local.start, local.upper, np.int32(colors), most)
     # One launch for all: natural order has thousands of colors.
-    kernel("assembly.cu", "color_columns", local.values.dtype.name)((colors,), (COLOR_THREADS,), arguments)
+    blocks = min(COLOR_BLOCKS, max(1, len(local.upper) // (colors * COLOR_THREADS)))
+    kernel("assembly.cu", "color_columns", local.values.dtype.name)((colors, blocks), (COLOR_THREADS,), arguments)
     ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
     halves = [[Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges] for half in most.get()]
     return halves[0], halves[1][::-1]

@@ -97,17 +97,6 @@ extern "C" __global__ void prolongation(
             }
 }
 
-// Columns of own items as places behind the guard of a vector, and -1 for all others.
-extern "C" __global__ void own_places(
-    const int* __restrict__ columns, const int* __restrict__ position, int guard, int rows, long long count,
-    int* __restrict__ places
-) {
-    const long long i = item();
-    if (i >= count) return;
-    const int column = columns[i];
-    places[i] = column >= 0 && column < rows ? __ldg(position + column) - guard : -1;
-}
-
 // The numbers of a box's points, x fastest, with a layer of -1 around: 4 bytes an item written.
 extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, int* __restrict__ out) {
     const long long i = item();
@@ -118,18 +107,18 @@ extern "C" __global__ void numbers(int nx, int ny, int nz, long long count, int*
     out[i] = own ? x + nx * (y + ny * z) : -1;
 }
 
-// out (K, nz + 2 w, ny + 2 w, nx + 2 w) from values (K, nz, ny, nx), zeros around them.
+// out (K, nz + 2 w, ny + 2 w, nx + 2 w) from values (K, nz, ny, nx), zeros around them. A row of threads for each line.
 extern "C" __global__ void framed(
-    const double* __restrict__ values, int nx, int ny, int nz, int width, long long count, double* __restrict__ out
+    const double* __restrict__ values, int nx, int ny, int nz, int width, int lines, double* __restrict__ out
 ) {
-    const long long i = item();
-    if (i >= count) return;
+    const int line = blockIdx.x * blockDim.y + threadIdx.y;
+    if (line >= lines) return;
     const int wx = nx + 2 * width, wy = ny + 2 * width, wz = nz + 2 * width;
-    const long long line = i / wx, plane = line / wy, box = plane / wz;
-    const int x = static_cast<int>(i % wx) - width, y = static_cast<int>(line % wy) - width;
-    const int z = static_cast<int>(plane % wz) - width;
-    const bool own = x >= 0 && x < nx && y >= 0 && y < ny && z >= 0 && z < nz;
-    out[i] = own ? __ldg(values + x + static_cast<long long>(nx) * (y + static_cast<long long>(ny) * (z + nz * box))) : 0.0;
+    const int plane = line / wy, y = line % wy - width, box = plane / wz, z = plane % wz - width;
+    const bool own = y >= 0 && y < ny && z >= 0 && z < nz;
+    const double* const from = values + nx * (y + static_cast<long long>(ny) * (z + static_cast<long long>(nz) * box)) - width;
+    double* const to = out + static_cast<long long>(wx) * line;
+    for (int x = threadIdx.x; x < wx; x += blockDim.x) to[x] = own && x >= width && x < nx + width ? __ldg(from + x) : 0.0;
 }
 
 // out (K, nz, ny, nx) from values (K, mz, my, mx), at the places that `like` has for x, then y, then z.
@@ -167,9 +156,9 @@ extern "C" __global__ void couplings(
     double sum[SUM_AXES] = {0.0, 0.0, 0.0};
     for (long long row = item(); row < rows; row += static_cast<long long>(gridDim.x) * blockDim.x) {
         double across[SUM_AXES] = {0.0, 0.0, 0.0};
-        for (int k = 0; k < entries; ++k) {
+#pragma unroll 3
+        for (int k = 0; k < entries; ++k) {   // the diagonal's, too, which adds nothing: so that loads need not wait for `along`
             const int along = __ldg(steps + k);
-            if (along == 0) continue;
             const double weight = __ldg(weights + k * rows + row);
             for (int a = 0; a < SUM_AXES; ++a) across[a] -= along >> a & 1 ? weight : 0.0;
         }

@@ -11,10 +11,12 @@ import numpy as np
 from dsolver.kernels.coarsening import Coarsening, Triple, pairs
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.tables import table
-from dsolver.kernels.layout import SLICE, Array
+from dsolver.kernels.layout import Array
 
 FILE, DTYPE = "transfers.cu", "float64"
 THREADS = 256
+LINES = (64, 4)
+"""Threads of a block along a line, and lines of a block, where each line has its own."""
 MOST_BLOCKS = 2048
 
 
@@ -37,14 +39,6 @@ def prolongation(made: Coarsening, p: Array, around: Array, base: Triple) -> tup
     return columns, values
 
 
-def own_places(columns: Array, position: Array, rows: int) -> Array:
-    """Columns of own rows as their places behind the guard, and -1 for all others."""
-    places = cupy.empty(columns.shape, dtype=np.int32)
-    arguments = (columns, position, np.int32(SLICE), np.int32(rows), np.int64(columns.size), places)
-    _launch("own_places", columns.size, *arguments)
-    return places
-
-
 def numbers(shape: Triple) -> Array:
     """See `Backend.numbers`."""
     nx, ny, nz = shape
@@ -57,8 +51,10 @@ def framed(values: Array, width: int) -> Array:
     """See `dsolver.kernels.transfers.framed`."""
     count, nz, ny, nx = values.shape
     out = cupy.empty((count, nz + 2 * width, ny + 2 * width, nx + 2 * width))
-    shape = (np.int32(n) for n in (nx, ny, nz, width))
-    _launch("framed", out.size, cupy.ascontiguousarray(values), *shape, np.int64(out.size), out)
+    lines = out.size // out.shape[3]
+    sizes = (np.int32(n) for n in (nx, ny, nz, width, lines))
+    if lines:
+        kernel(FILE, "framed", DTYPE)((-(-lines // LINES[1]),), LINES, (cupy.ascontiguousarray(values), *sizes, out))
     return out
 
 

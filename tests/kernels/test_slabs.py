@@ -98,7 +98,7 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
         return run
 
-    fake: Any = SimpleNamespace(empty=empty, full=np.full, asarray=np.asarray, asnumpy=np.asarray)
+    fake: Any = SimpleNamespace(empty=empty, zeros=empty, full=np.full, asarray=np.asarray, asnumpy=np.asarray)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     path = str(resources.files("dsolver.kernels") / "cuda" / "schedule.py")
     spec = importlib.util.spec_from_file_location("schedule_on_host", path)

@@ -59,8 +59,8 @@ extern "C" void prolong_all(
 ) {
     EACH(n) prolongation(l, p, around, nx, ny, columns, values);
 }
-extern "C" void frame_all(const double* v, int nx, int ny, int nz, int width, int n, double* out) {
-    EACH(n) framed(v, nx, ny, nz, width, n, out);
+extern "C" void frame_all(const double* v, int nx, int ny, int nz, int width, int lines, double* out) {
+    EACH(lines) framed(v, nx, ny, nz, width, lines, out);
 }
 extern "C" void spread_all(
     const double* v, int mx, int my, int mz, const int* like, int nx, int ny, int nz, int n, double* out
@@ -135,7 +135,7 @@ def test_the_cuda_text_copies_lattices_as_the_numpy_text(host: Any) -> None:
     values = np.random.default_rng(0).random((3, 4, 5, 6))
     expected = transfers.framed(np, values, 2)
     found = np.full_like(expected, -7)
-    host.frame_all(pointer(values), 6, 5, 4, 2, found.size, pointer(found))
+    host.frame_all(pointer(values), 6, 5, 4, 2, found.size // found.shape[3], pointer(found))
     np.testing.assert_array_equal(found, expected)
     like = [np.array([0, 1, 1, 1, 2, 5]), np.array([0, 4, 4]), np.array([0, 0, 1, 2, 3])]
     expected = transfers.spread(np, values, like)
