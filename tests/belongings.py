@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from typing import Any
 import dask.config
 import psutil
 import pytest
+
+from tests.clusters import fork_server
 
 SHARED = Path("/dev/shm")  # noqa: S108  to look at, not to use
 OURS = ("nccl", "psm_", "dsolver", "cuda")
@@ -61,10 +64,18 @@ class Belongings:
 
 
 @contextmanager
-def nothing_left(folder: Path) -> Iterator[None]:
-    """Temporary files of this process, and of the workers that it starts, go to a folder; nothing new may remain."""
-    folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch, dask.config.set({"temporary-directory": str(folder)}):
+def nothing_left() -> Iterator[None]:
+    """Temporary files of this process, and of the workers that it starts, go to a folder; nothing new may remain.
+
+    The folder's name is short: there may be sockets in it, whose names have 107 bytes.
+    """
+    fork_server()  # it stays, and so does its socket
+    with (
+        tempfile.TemporaryDirectory() as name,
+        pytest.MonkeyPatch.context() as patch,
+        dask.config.set({"temporary-directory": name}),
+    ):
+        folder = Path(name)
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", str(folder))
         before = Belongings.now(folder)
@@ -80,10 +91,14 @@ def _open(connection: Any) -> bool:
 
 
 def _name(process: psutil.Process) -> str:
-    """A process for people, or nothing for one that is gone, or that Python keeps for later use."""
+    """A process for people, or nothing for one that is gone, or that Python keeps for later use.
+
+    What the server of forks has forked has its command line, and is a worker.
+    """
     try:
         line = " ".join(process.cmdline())
         gone = process.status() == psutil.STATUS_ZOMBIE
+        server = "forkserver" in line and process.ppid() == os.getpid()
     except psutil.Error:
         return ""
-    return "" if gone or "resource_tracker" in line or "forkserver" in line else f"{process.pid} {line}"
+    return "" if gone or server or "resource_tracker" in line else f"{process.pid} {line}"

@@ -45,8 +45,8 @@ GRAPH_IS_SLOW = ["resident", pytest.param("graph", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(autouse=True)
-def leak_check(tmp_path: Path) -> Iterator[None]:
-    with nothing_left(tmp_path / "temporary"):
+def leak_check() -> Iterator[None]:
+    with nothing_left():
         yield
 
 
