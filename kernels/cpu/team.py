@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, final
+from typing import Any, Final, final
+from weakref import WeakSet
 
 
 @final
@@ -25,7 +27,13 @@ class Team:
         if threads < 1:
             raise ValueError(f"a team needs at least one thread, not {threads}")
         self.threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1, "dsolver-kernel") if threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        self.gather()
+        _teams.add(self)
+
+    def gather(self) -> None:
+        """Take new threads: a process that was forked has the team of its parent and none of its threads."""
+        self._pool = ThreadPoolExecutor(self.threads - 1, "dsolver-kernel") if self.threads > 1 else None
 
     def run(
         self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int = SLICES_WORTH_A_THREAD
@@ -41,3 +49,12 @@ class Team:
         cuts = [first + (last - first) * i // parts for i in range(parts + 1)]
         waiting = [self._pool.submit(loop, cuts[i], cuts[i + 1], *args) for i in range(1, parts)]
         return [loop(cuts[0], cuts[1], *args), *(part.result() for part in waiting)]
+
+
+def _gather_all() -> None:
+    for team in _teams:
+        team.gather()
+
+
+_teams: Final[WeakSet[Team]] = WeakSet()
+os.register_at_fork(after_in_child=_gather_all)
