@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from dsolver.containers import Container, container_of
+from dsolver.containers import Container, check_agreement, container_of
 from dsolver.errors import InputError
 from dsolver.options import Setup
 from dsolver.partition import Partition
@@ -43,10 +43,11 @@ def check_guess(recipe: Recipe, x0: Any) -> None:
 
 
 def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
-    """Refuse arrays that do not fit the grid; values of Dask arrays are looked at once computed."""
+    """Refuse arrays that do not fit the grid or each other; values of Dask arrays are looked at once computed."""
     whole = Partition(problem.grid)
     for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
         if values is not None or name == "b":
             container = container_of(name, values, whole, None)
             if not problem.masked:  # at masked cells there may be anything
                 container.check()
+    check_agreement({**problem.coefficients, "b": b, "x0": x0})

@@ -207,6 +207,10 @@ def boundary_of(grid: Triple, bc: Any) -> Boundary:
     Raises:
         InputError: a face or a condition is unknown, only one end of an axis is periodic, or a value does not fit.
     """
+    if isinstance(bc, list | tuple):
+        raise InputError(
+            f"bc must be one condition, or a mapping such as {{'x-': 'neumann', 'z': 'periodic'}}, not {bc}"
+        )
     if not isinstance(bc, Mapping):
         named = dict.fromkeys(FACES, _condition(bc))
     else:
@@ -260,6 +264,9 @@ def _face_value(face: str, name: str, value: Any, shape: tuple[int, ...]) -> Fac
     if callable(value):
         function: Callable[..., Any] = value  # what it returns is looked at where it is called
         return function
+    dims, axes = tuple(getattr(value, "dims", ())), tuple(axis for axis in "xyz" if axis != face[0])
+    if dims != axes and {*dims} == {*axes}:
+        raise InputError(f"{name} at face {face} has the dimensions {dims}, but the order of the face's is {axes}")
     found = value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
     check_unmasked(f"{name} at face {face}", found)
     array = np.asarray(found)

@@ -226,6 +226,26 @@ def check_order(name: str, values: Any) -> None:
         )
 
 
+def check_agreement(arrays: Mapping[str, Any]) -> None:
+    """Refuse DataArrays that have a dimension in common, each along another axis of the grid.
+
+    Args:
+        arrays: of the grid's shape, or with one axis more in front, by the names of their arguments.
+
+    Raises:
+        InputError: two of them have.
+    """
+    found: dict[Any, tuple[int, str]] = {}
+    for name, values in arrays.items():
+        for axis, dim in enumerate(tuple(getattr(values, "dims", ()))[-3:]):
+            along, other = found.setdefault(dim, (axis, name))
+            if along != axis:
+                raise InputError(
+                    f"{other} has the dimensions {arrays[other].dims}, but {name} has {values.dims}: transpose one, so "
+                    f"that {dim!r} is the same axis of both"
+                )
+
+
 def _check_dask(name: str, values: Any) -> None:
     """Refuse what Dask has beside arrays, and arrays whose blocks are masked."""
     import dask.array as da

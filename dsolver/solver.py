@@ -41,7 +41,7 @@ class Solver:
     @property
     def problem(self) -> Problem:
         """The system that is set up."""
-        return self._session.problem
+        return self._session.given
 
     @property
     def closed_regions(self) -> int:

@@ -322,6 +322,29 @@ def test_dimensions_in_another_order_are_refused() -> None:
         dsolver.solve(problems.poisson7((8, 8, 8)), b)
 
 
+def test_a_dimension_is_the_same_axis_of_all_arrays() -> None:
+    xr = pytest.importorskip("xarray")
+
+    b = xr.DataArray(np.ones((8, 8, 8)), dims=("lon", "lat", "lev"))
+    turned = b.transpose("lev", "lat", "lon")
+    message = r"kappa has the dimensions \('lev', 'lat', 'lon'\), but b has \('lon', 'lat', 'lev'\): transpose one"
+    with pytest.raises(InputError, match=message):
+        dsolver.solve(problems.diffusion(b.shape, turned), b)
+    with dsolver.Solver(problems.diffusion(b.shape, mask=turned > 2.0), device="cpu") as solver:
+        with pytest.raises(InputError, match=r"mask has the dimensions .*, but b has"):
+            solver.solve(xr.concat([b, b], dim="time"))
+        assert solver.solve(xr.concat([turned, turned], dim="time")).converged
+        with pytest.raises(InputError, match=r"mask has the dimensions .*, but x0 has"):
+            solver.solve(turned, x0=b)
+
+
+def test_dimensions_of_a_face_are_in_order() -> None:
+    face = labeled(np.ones((8, 8, 8)))[0]
+    problems.diffusion((8, 8, 8), bc={"x-": problems.Dirichlet(face)})
+    with pytest.raises(InputError, match=r"value at face x- has the dimensions \('z', 'y'\), but the order"):
+        problems.diffusion((8, 8, 8), bc={"x-": problems.Dirichlet(face.T)})
+
+
 @pytest.mark.parametrize("name", ["source", "data"])
 def test_what_xarray_has_beside_data_arrays_is_refused(name: str) -> None:
     b, problem = labeled(np.ones((8, 8, 8))), problems.poisson7((8, 8, 8))

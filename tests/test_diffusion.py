@@ -662,6 +662,7 @@ def test_a_mask_may_be_a_function_and_leave_nothing() -> None:
         ({"bc": {"top": "neumann"}}, "bc names 'top'"),
         ({"bc": {"x": "neumann", "x-": "neumann"}}, "name an axis or its faces, not both"),
         ({"bc": {"x-": "periodic"}}, "periodic at one end of x only"),
+        ({"bc": ("neumann", "neumann", "periodic")}, "bc must be one condition, or a mapping such as"),
         ({"bc": Dirichlet(np.ones((4, 5)))}, r"value at face x- has shape \(4, 5\)"),
         ({"bc": Neumann(np.inf)}, "flux at face x- must be finite"),
         ({"bc": Robin(-1.0)}, "negative alpha"),

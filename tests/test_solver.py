@@ -565,6 +565,7 @@ def test_update_takes_other_coefficients(m: Any) -> None:
         ):
             solver.update(**arguments)
             assert same(solver.solve(f), dsolver.solve(expected, f, M=m, device="cpu"))
+        assert same(solver.solve(f), dsolver.solve(solver.problem, f, M=m, device="cpu"))  # it has its arrays
         with pytest.raises(InputError, match="kappa has shape"):
             solver.update(kappa=np.ones((2, 2, 2)))
     with Solver(PROBLEM, device="cpu") as solver, pytest.raises(InputError, match="poisson7 has no kappa and sigma"):
