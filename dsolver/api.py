@@ -46,6 +46,7 @@ def solve(problem: Problem, b: Any, *, x0: Any = None, **arguments: Unpack[Argum
         return solved(session, b, x0, options)
 
 
+@spelled_out()
 def cg(
     A: Any,
     b: Any,

@@ -60,7 +60,8 @@ class Setup:
     """How a system is set up.
 
     Attributes:
-        client: a Dask cluster's client; by default everything runs in this process.
+        client: a Dask cluster's client; by default everything runs in this process, and Dask arrays are brought here,
+            whatever client is open.
         engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         kernels: "auto", or "numpy" for the slow text-book kernels.
@@ -119,7 +120,8 @@ class Options:
         checkpoint: a folder, or a `dsolver.Checkpoint`, where the iterate is saved now and then. On a cluster a solve
             that loses a worker goes on by itself, from there or from an iterate in this process's memory, on the
             workers that are left or come back.
-        resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved.
+        resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved, as
+            `Solution.notes` tells then.
 
     Raises:
         InputError: one of them cannot be right.

@@ -75,8 +75,11 @@ class Keeper:
         resume: where the first guess comes from, or None.
         cluster: whether workers can be lost at all.
 
+    Attributes:
+        notes: for `Solution.notes`, where there was nothing to resume from.
+
     Raises:
-        InputError: the store to resume from holds nothing, or another grid.
+        InputError: the store to resume from holds another grid, or nothing that can be read.
     """
 
     def __init__(
@@ -88,9 +91,12 @@ class Keeper:
         self._resumed = None
         self._saved = False
         self._warned = False
+        self.notes: tuple[str, ...] = ()
         if resume is not None:
             found = resume.newest(grid)
-            if found is not None:
+            if found is None:
+                self.notes = (f"nothing was saved in {resume.path}: the solve began without",)
+            else:
                 saved, self._resumed = found
                 logger.info("resuming at iteration %d with residual %.3e", saved.iteration, saved.residual)
 

@@ -58,7 +58,8 @@ def _meant(given: str, signature: inspect.Signature) -> str:
     """What a wrong name may stand for."""
     names = [name for name in signature.parameters if name != "self"]
     near = get_close_matches(given, names)
-    return f"is {' or '.join(near)} meant?" if near else f"it takes {', '.join(names)}"
+    question = f"is {' or '.join(near)} meant? " if near else ""
+    return f"{question}it takes {', '.join(names)}"
 
 
 def _signature(called: Callable[..., Any], by: tuple[type, ...]) -> inspect.Signature:

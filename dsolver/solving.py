@@ -141,7 +141,7 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
     watch.feed.start(what="solve", **session.about)
     progress = keeper.watching(job, runtime, session.partition, load.b_norm, options.progress)
     tolerances = options.tolerances()
-    notes: tuple[str, ...] = ()
+    notes = keeper.notes
     follower = Follower(
         job,
         tolerances,
@@ -158,7 +158,7 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         with watch:
             status = follower.run()
             if session.spec.lowered and status in DOUBTFUL:
-                notes = (doubt(session, follower, status),)
+                notes = (*notes, doubt(session, follower, status))
                 session.precondition("float64")
                 if spoiled(follower):
                     session.begin_again(load.guess)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.solve import row_sums
 from dsolver.devices import Gpu
+from dsolver.errors import InputError
 from dsolver.monitor.spans import read_jsonl
 from tests.commands import call, good, refused
 
@@ -385,6 +387,16 @@ def test_a_folder_that_is_no_zarr_array_is_never_replaced(folder: Path) -> None:
 def test_an_output_that_could_not_be_written_is_refused_before_the_work() -> None:
     assert "does not exist" in refused("hpcg", *GRID, "--json", "nowhere/out.json")
     assert "ends with .npy or .zarr" in refused("solve", *GRID, "--out", "x.txt")
+
+
+def test_an_output_that_cannot_be_written_after_all_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(InputError, match=r"cannot write x.npy: No space left on device"):
+        write_array(Path("x.npy"), np.ones(SHAPE))
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize(

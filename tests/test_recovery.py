@@ -197,6 +197,8 @@ def test_resuming_from_nothing_begins_at_x0(tmp_path: Path) -> None:
     plain = dsolver.solve(PROBLEM, B, x0=B, M=None, maxiter=3)
     resumed = dsolver.solve(PROBLEM, B, x0=B, M=None, maxiter=3, resume=tmp_path / "none")
     assert resumed.residuals == plain.residuals
+    assert not plain.notes
+    assert resumed.notes == (f"nothing was saved in {tmp_path / 'none'}: the solve began without",)
 
 
 def test_a_full_disk_is_a_warning_once_and_the_solve_goes_on(

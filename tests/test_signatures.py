@@ -35,10 +35,15 @@ def test_what_a_type_checker_knows_is_what_there_is(typed: type, described: type
 def test_an_argument_that_is_none_is_refused() -> None:
     problem: Any = dsolver.problems.poisson7((8, 8, 8))
     given: dict[str, Any] = {"tol": 1e-3}
+    named: dict[str, Any] = {"preconditioner": "mg"}
     with pytest.raises(
         TypeError, match=r"^solve\(\) got an unexpected keyword argument 'tol': is rtol or atol meant\?"
     ):
         dsolver.solve(problem, None, **given)
+    with pytest.raises(TypeError, match=r"^solve\(\) got .* is precond_dtype meant\? it takes .*, M, precond_dtype,"):
+        dsolver.solve(problem, None, **named)
+    with pytest.raises(TypeError, match=r"^cg\(\) got .* 'tol': is rtol or atol meant\?"):
+        dsolver.cg(problem, None, **given)
     with pytest.raises(
         TypeError, match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype$"
     ):

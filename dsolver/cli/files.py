@@ -146,7 +146,11 @@ def _zarr() -> Any:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left."""
+    """Where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left.
+
+    Raises:
+        InputError: the folder does not take it, as on a full disk.
+    """
     partial = path.with_name(f".{path.name}.partial")
     _remove(partial)
     try:
@@ -154,8 +158,10 @@ def _replacing(path: Path) -> Iterator[Path]:
         if path.is_dir():
             shutil.rmtree(path)
         partial.replace(path)
-    except BaseException:
+    except BaseException as error:
         _remove(partial)
+        if isinstance(error, OSError):
+            raise InputError(f"cannot write {path}: {error.strerror or error}") from error
         raise
 
 
