@@ -95,7 +95,7 @@ def main() -> None:
     )
     arguments = options.parse_args()
     if arguments.lattice:
-        algebraic.PORES.update(dict.fromkeys(algebraic.PORES, algebraic.Reach(ends=1.0, rows=0)))
+        algebraic.REACH.update(dict.fromkeys(algebraic.REACH, algebraic.Reach(ends=1.0, rows=0)))
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
     for name in arguments.rows:
         for size in arguments.sizes:

@@ -24,7 +24,7 @@ from dsolver.kernels.backend import Entries
 from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
-from dsolver.roughness import ending, jumping
+from dsolver.roughness import ending, jumping, turning
 from dsolver.totals import totals
 
 BLOCKY: Final = 0.25
@@ -41,22 +41,25 @@ SAFETY: Final = 1.1
 @final
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Which media with pores are coarsened by couplings: on CPUs those that take less time so than on the lattice.
+    """What is coarsened by couplings from the finest level on: on CPUs what takes less time so than on the lattice.
 
     Attributes:
         ends: part of the points at which a line of them ends, beside those at the faces of the grid, at least. Where a
             tenth of the cells is masked at random it is a sixth, where a half is, two thirds.
+        turns: part of the rows whose anisotropy is not that of the others, at least; see `dsolver.roughness.turning`.
+            None where that is not looked at.
         rows: of the finest level at most, all chunks' copies together: every owner makes the coarser levels whole, at
             600 bytes a row, where on the lattice owners share the work. `MOST_ROWS` are never too many.
     """
 
     ends: float
     rows: int
+    turns: float | None = None
 
 
 _ROWS: Final = 2 * 128**3
-_OF_CPUS: Final = Reach(ends=0.12, rows=_ROWS)
-PORES: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=_ROWS)}
+_OF_CPUS: Final = Reach(ends=0.12, rows=_ROWS, turns=0.06)
+REACH: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=_ROWS)}
 """By the name of the backend. On GPUs, where everything but the choice of coarse points is fast, set-up weighs more: a
 first solve takes longer so, a further one a third to a sixth, and the slowest do not end otherwise."""
 
@@ -104,19 +107,24 @@ def wanted(engine: Engine, partition: Partition, offsets: Offsets, weights: PerC
     return jumping(engine, offsets, weights) > BLOCKY
 
 
-def has_pores(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether cells are left out of a problem in such a way that it is to be coarsened by couplings from the first.
+def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool) -> bool:
+    """Whether a problem is to be coarsened by couplings from its finest level on; the same on every rank.
+
+    So are media of whose cells many are left out, and rows whose anisotropy differs from place to place.
 
     Args:
         engine: of the finest level.
         partition: its chunks.
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
+        masked: whether cells are left out.
     """
-    reach = PORES[engine.kernels]
+    reach = REACH[engine.kernels]
     if partition.domain.points > max(MOST_ROWS, reach.rows // len(partition)):
         return False
-    return ending(engine, offsets, weights) - _at_faces(partition) > reach.ends
+    if masked and ending(engine, offsets, weights) - _at_faces(partition) > reach.ends:
+        return True
+    return reach.turns is not None and turning(engine, offsets, weights) > reach.turns
 
 
 def _at_faces(partition: Partition) -> float:

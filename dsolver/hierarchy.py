@@ -139,7 +139,9 @@ class _Coarsening:
         found = self._view.per_chunk(rows.look(), rows.weights)
         self._layout = found.at("layout")
         self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
-        self._pores = rows.masked and algebraic.has_pores(engine, self._partition, rows.offsets, rows.weights)
+        self._at_once = not rows.constant and algebraic.wanted_at_once(
+            engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
+        )
         self._add(rows.raised)
         self.levels[0].rough = not rows.constant and is_rough(engine, rows.offsets, self._weights)
 
@@ -178,13 +180,13 @@ class _Coarsening:
             made = self._view.per_chunk(make, self._layout, self._weights)
             rest = _algebraic(self._engine, self._view, level, self._depth, made)
             self.levels += rest
-            self._pores = False
+            self._at_once = False
             return bool(rest)
         return False
 
     def _by_couplings(self, alone: bool) -> bool:
         """Whether coarse points of the last level should be chosen by couplings."""
-        if self._pores and alone:
+        if self._at_once and alone:
             return True
         late = self.levels[0].rough and len(self.levels) > 1
         return late and algebraic.wanted(self._engine, self._partition, self._offsets, self._weights)
@@ -212,7 +214,7 @@ class _Coarsening:
         So are chunks of one point each: side by side, Gauss-Seidel leaves (1, -1) as it is.
         """
         single = max(max(along) for along in self._partition.sizes) == 1
-        if single or (self._pores and len(self.levels) == 1):
+        if single or (self._at_once and len(self.levels) == 1):
             return Coarse.same(self._partition)
         factors = factors_of(self._engine, self._partition, self._offsets, self._weights)
         return Coarse.of(self._partition, factors, early=self.levels[0].rough)

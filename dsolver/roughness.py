@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+import numpy as np
+
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.coarsening import leanings
 from dsolver.partition import Offsets
 from dsolver.totals import totals
 
@@ -14,6 +17,9 @@ RATIO: Final = 10.0
 """Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
 PART: Final = 0.01
 """Of all points along all axes, from where on jumps are no longer an exception, such as the surface of one body."""
+TURN: Final = 30.0
+"""Between how strongly a row prefers an axis to another and how strongly rows do in the geometric mean, from where on
+what suits most rows does not suit this one."""
 
 
 def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
@@ -45,6 +51,51 @@ def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
     counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
     inner, ends = totals(engine, counts.at(1), counts.at(2))
     return ends / (inner + ends) if ends else 0.0
+
+
+def turning(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+    """Which part of the rows is anisotropic in another way than others; the same on every rank.
+
+    A lattice is made coarser along the axes that suit most rows, on each level. Arguments as for `jumping`.
+    """
+    made = engine.per_chunk(MakeLeanings(offsets=offsets), weights)
+    found = totals(engine, *(made.at(number) for number in range(6)))
+    means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
+    counts = engine.per_chunk(MakeTurns(offsets=offsets, means=means), weights)
+    turned, rows = totals(engine, counts.at(0), counts.at(1))
+    return turned / rows
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLeanings:
+    """Adds up `leanings`, and of how many rows they are, pair of axes after pair."""
+
+    offsets: Offsets
+
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, ...]:
+        """float64 (1,) six times."""
+        xp = backend.xp
+        lean = leanings(xp, self.offsets, weights.reshape(len(self.offsets), -1))
+        found = xp.stack([xp.nansum(lean, axis=1), xp.isfinite(lean).sum(axis=1)], axis=1).reshape(-1)
+        return tuple(found[i : i + 1] for i in range(6))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeTurns:
+    """Counts the rows whose `leanings` are far from their means, and all rows."""
+
+    offsets: Offsets
+    means: tuple[float, ...]
+
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any]:
+        """float64 (1,) each."""
+        xp = backend.xp
+        lean = leanings(xp, self.offsets, weights.reshape(len(self.offsets), -1))
+        means = xp.asarray(self.means)[:, None]
+        turned = (xp.abs(lean - means) > np.log(TURN)).any(axis=0)  # NaN is not far
+        return turned.sum().astype(np.float64).reshape(1), xp.full(1, float(turned.size))
 
 
 @final

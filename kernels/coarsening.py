@@ -212,6 +212,22 @@ def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) ->
     return counts
 
 
+def leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """By how much rows are coupled more strongly along one axis than along another: float64 (3, rows).
+
+    The logarithms of the ratios of x to y, x to z and y to z, each axis with the stronger of its two couplings; NaN
+    where a row has none along one of them.
+
+    Args:
+        xp: the array module.
+        offsets: the K offsets of the weights.
+        weights: (K, rows), of own rows alone.
+    """
+    size = xp.stack([xp.maximum(xp.abs(apart(weights[f])), xp.abs(apart(weights[b]))) for f, b in pairs(offsets)])
+    x, y, z = xp.log(xp.where(size > 0.0, size, np.nan))
+    return xp.stack([x - y, x - z, y - z])
+
+
 def pairs(offsets: tuple[Triple, ...]) -> list[tuple[int, int]]:
     """The numbers of the offsets to the next point and to the last one along x, y and z."""
     axes = ((1, 0, 0), (0, 1, 0), (0, 0, 1))

@@ -63,7 +63,7 @@ class Regions:
 def coarsening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How levels are made coarser: media with pores by couplings, if they are small enough."""
     if request.param == "lattice":
-        monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=1.0, rows=0))
+        monkeypatch.setitem(algebraic.REACH, "cpu", algebraic.Reach(ends=1.0, rows=0))
     return str(request.param)
 
 
@@ -104,7 +104,7 @@ def test_pores_are_coarsened_by_couplings(solid: float, most: int, chunks: Tripl
 def test_larger_pores_are_coarsened_by_couplings_where_owners_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every owner makes the levels whole, so that more chunks leave less room for each."""
     monkeypatch.setattr(algebraic, "MOST_ROWS", 0)
-    monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=0.12, rows=4 * 40**3))
+    monkeypatch.setitem(algebraic.REACH, "cpu", algebraic.Reach(ends=0.12, rows=4 * 40**3))
     mask = porous((40, 40, 40), 0.45)
     f = Regions(mask, THROUGH).balanced(noise(mask))
     cuts: list[Triple] = [(1, 1, 1), (2, 2, 1), (5, 1, 1)]
@@ -127,7 +127,7 @@ def seen_as_pores(mask: Mask, periodic: tuple[bool, bool, bool]) -> bool:
     partition = Partition(mask.shape, (1, 1, 1), periodic)
     engine = EagerEngine(partition, load("cpu"))
     made = engine.per_chunk(lambda backend, _: backend.asarray(weights.reshape(-1)))
-    return algebraic.has_pores(engine, partition, STAR_OFFSETS, made)
+    return algebraic.wanted_at_once(engine, partition, STAR_OFFSETS, made, masked=True)
 
 
 @pytest.mark.parametrize("periodic", [(False, False, False), (True, False, False), (True, True, True)])
@@ -162,7 +162,7 @@ def test_levels_that_are_hardly_coupled_get_smaller_all_the_same(seed: int, monk
     """Far down on the lattice what is left of couplings may have the other sign: no axis seemed worth coarsening, and
     set-up never ended. At 68³, 45 % solid, that happened at 8³, which is more than is inverted."""
     monkeypatch.setattr(algebraic, "MOST_ROWS", 0)
-    monkeypatch.setitem(algebraic.PORES, "cpu", algebraic.Reach(ends=1.0, rows=0))
+    monkeypatch.setitem(algebraic.REACH, "cpu", algebraic.Reach(ends=1.0, rows=0))
     monkeypatch.setitem(kernels.DENSE_ROWS, "cpu", 4)
     mask = porous((20, 20, 20), 0.45, seed)
     f = Regions(mask, THROUGH).balanced(noise(mask))

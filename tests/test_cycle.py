@@ -301,6 +301,28 @@ def test_iterations_do_not_depend_on_the_cut(name: str) -> None:
     assert max(counts) <= most, counts
 
 
+def blocks_of_two(x: Any, y: Any, z: Any) -> Any:
+    """κ = 1 or 10⁶ in a checkerboard."""
+    return np.where((x // 2 + y // 2 + z // 2) % 2 < 1, 1.0, 1e6)
+
+
+HELD = {"x-": "dirichlet"} | dict.fromkeys(("x+", "y", "z"), "neumann")
+TURNING: dict[str, Problem] = {
+    "blocks that are thinner at faces": problems.diffusion((17, 13, 19), blocks_of_two, bc="neumann"),
+    "stretched": problems.diffusion((24, 20, 22), bc=HELD, spacing=[1.2 ** np.arange(n) for n in (24, 20, 22)]),
+}
+"""The lattice took 87 and 108 iterations: it is made coarser along the same axes everywhere."""
+
+
+@pytest.mark.parametrize("name", TURNING)
+@pytest.mark.parametrize("cut", [(1, 1, 1), (2, 2, 2)])
+def test_where_anisotropy_turns_coarse_points_follow_couplings(name: str, cut: tuple[int, int, int]) -> None:
+    b = np.random.default_rng(5).standard_normal(TURNING[name].grid)
+    solution = dsolver.solve(replace(TURNING[name], chunks=cut), b - b.mean(), rtol=1e-9, device="cpu")
+    assert solution.converged
+    assert solution.iterations <= 12
+
+
 def test_iterations_do_not_grow_with_the_grid() -> None:
     counts = []
     for n in (12, 24, 48):

@@ -13,7 +13,7 @@ from dsolver.kernels import Backend
 from dsolver.partition import Partition
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import STAR_OFFSETS
-from dsolver.roughness import ending, is_rough
+from dsolver.roughness import ending, is_rough, turning
 
 GRID = (12, 10, 8)
 RNG = np.random.default_rng(3)
@@ -83,6 +83,30 @@ def test_where_lines_end() -> None:
     walled[STAR_OFFSETS.index((1, 0, 0)), 4] = walled[STAR_OFFSETS.index((-1, 0, 0)), 6] = 0.0
     lines = [4 * 10 * 8, 2 * 11 * 8, 2 * 11 * 10]
     assert of_rows(ending, walled) == pytest.approx(sum(lines) / (3 * 880))
+
+
+def leaning(*conductivities: Any) -> Any:
+    """Weights (7, rows) with these conductivities along x, y and z."""
+    out = np.zeros((7, *GRID))
+    for number, offset in enumerate(STAR_OFFSETS):
+        if any(offset):
+            out[number] = star(conductivities[int(np.flatnonzero(offset)[0])])[number]
+    return out
+
+
+def test_where_anisotropy_turns() -> None:
+    """Not where it is the same everywhere, however strong; the corner has an eighth of all cells, or a 64th."""
+    one = np.ones(GRID)
+    corner, small = (np.where((x < 6) & (y < 5) & (z < 4), 1e3, 1.0) for x, y, z in ((X, Y, Z), (2 * X, 2 * Y, 2 * Z)))
+    for weights, part in (
+        (star(one), 0.0),
+        (star(one, across=1e-6), 0.0),
+        (star(SMOOTH, across=1e3), 0.0),
+        (star(BLOCKS), 0.0),
+        (leaning(corner, one, one), 5 * 6 * 4 / 960),
+        (leaning(one, one, small), 3 * 3 * 2 / 960),
+    ):
+        assert of_rows(turning, weights) == of_rows(turning, weights, (2, 1, 2)) == pytest.approx(part, abs=0.02)
 
 
 def test_multigrid_smooths_more_where_it_is_rough() -> None:
