@@ -291,8 +291,9 @@ class ClosedRegions:
         self._subtract(Subtract(right=right), layout, x, sums, self._volumes, out)
 
     def less_mean(self, layout: PerChunk, x: Field, out: Field) -> None:
-        """out = x less each region's sum / cells."""
-        self._subtract(Subtract(right=False), layout, x, self.sums("x", layout, x), self._cells, out)
+        """out = x less its mean in each region of more than one cell: the rows of single ones are not zero."""
+        sizes = self._engine.per_chunk(_endless_alone, self._cells)
+        self._subtract(Subtract(right=False), layout, x, self.sums("x", layout, x), sizes, out)
 
     def _subtract(
         self, subtract: Subtract, layout: PerChunk, x: Field, sums: PerChunk, sizes: PerChunk, out: Field
@@ -357,6 +358,11 @@ class RegionConstants(NullSpace):
         nx, ny, _ = self._engine.partition.grid
         row = label - 1
         return row % nx, row // nx % ny, row // (nx * ny)
+
+
+def _endless_alone(backend: Backend, _: int, counts: Any) -> Any:
+    """float64 (regions,): the counts, infinite for a region of one cell."""
+    return backend.xp.where(counts > 1.0, counts, np.inf)
 
 
 def _counted(_: Backend, __: int, members: Members, counts: Any) -> tuple[Any, Any]:

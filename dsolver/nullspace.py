@@ -49,6 +49,8 @@ class NullSpace(Protocol):
     def balance(self, r: Field) -> None:
         """Take from a residual what rounding has left of it along n: the part that no x can reach.
 
+        Not in a region of one cell, whose row is a positive diagonal in place of zeros.
+
         It stays while the rest falls, and a preconditioner makes more of it than of all else: where r is little more
         than it, conjugate gradients diverge.
         """

@@ -336,6 +336,17 @@ def test_pockets_with_one_cell_in_each_chunk(across: str) -> None:
     assert solution.iterations <= 12
 
 
+def test_a_guess_in_a_region_of_one_cell_is_corrected() -> None:
+    """Its row has a diagonal in place of zeros, so its residual is not rounding."""
+    mask = porous((8, 8, 8), 0.7)
+    f = Regions(mask).balanced(noise(mask))
+    solution = solve(
+        diffusion(mask.shape, mask=mask, bc="neumann"), f, x0=np.random.default_rng(4).uniform(size=mask.shape)
+    )
+    assert solution.converged
+    assert solution.residuals[-1] == pytest.approx(solution.true_residual, rel=1e-3)
+
+
 def test_a_mask_that_leaves_out_nothing_is_no_mask() -> None:
     f = np.random.default_rng(5).standard_normal((12, 12, 12))
     f -= f.mean()
