@@ -34,6 +34,8 @@ MOST_ROWS: Final = 64**3
 """Rows at most of the first level that is coarsened so, in less than a second of one core of the host."""
 WIDEST: Final = 1000
 """Entries of a row at most; slices of the GPU count to 1023."""
+ROOM: Final = 2**23
+"""Places of a table as wide as the widest row, at most, where rows are wider on CPUs: 100 MB while a level is made."""
 SAFETY: Final = 1.1
 """What the largest eigenvalue that a few steps have found is multiplied by."""
 
@@ -171,7 +173,7 @@ class MakeAlgebraic:
         a, here = rows_on_host.of_stencil(self.offsets, around, values, team), layout
         made: list[AlgebraicLevel] = []
         for fine, below in _coarsened(a, self.last, team):
-            if max(below.matrix.width, below.restriction.width) > WIDEST:
+            if _too_wide(backend, below.matrix) or _too_wide(backend, below.restriction):
                 return (None,) * self.depth
             lattice = in_lattice_order(backend, (below.matrix.size, 1, 1))
             level = AlgebraicLevel(
@@ -200,6 +202,11 @@ def _coarsened(a: Rows, last: int, team: Team) -> Iterator[tuple[Rows, Coarser]]
             a = below.matrix
             waiting = ahead.submit(rows_on_host.coarser, a, team) if a.size > last else None
             yield fine, below
+
+
+def _too_wide(backend: Backend, rows: Rows) -> bool:
+    """Whether rows are longer than a GPU can store, or than is worth the memory of their table on CPUs."""
+    return rows.width > WIDEST and (backend.name == "cuda" or rows.width * rows.size > ROOM)
 
 
 def _table(backend: Backend, a: Rows, team: Team) -> Entries:

@@ -133,6 +133,9 @@ def test_several_right_hand_sides_and_a_first_guess() -> None:
 
 def test_rows_that_grow_too_long_leave_the_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(algebraic, "WIDEST", 10)
+    longer_in_small_tables = levels_of(GRID, KAPPA)[1]
+    assert longer_in_small_tables[-1].algebraic
+    monkeypatch.setattr(algebraic, "ROOM", 0)
     _, levels = levels_of(GRID, KAPPA)
     assert not any(level.algebraic for level in levels)
     assert levels[-1].inverse is not None
