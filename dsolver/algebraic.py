@@ -48,19 +48,18 @@ class Reach:
     Attributes:
         ends: part of the points at which a line of them ends, beside those at the faces of the grid, at least. Where a
             tenth of the cells is masked at random it is a sixth, where a half is, two thirds.
-        turns: part of the rows whose anisotropy is not that of the others, at least; see `dsolver.roughness.turning`.
-            None where that is not looked at.
+        turns: for ratios of `dsolver.roughness.turning`, the part of the rows at least; one of them is enough.
         rows: of the finest level at most, all chunks' copies together: every owner makes the coarser levels whole, at
             600 bytes a row, where on the lattice owners share the work. `MOST_ROWS` are never too many.
     """
 
     ends: float
     rows: int
-    turns: float | None = None
+    turns: tuple[tuple[float, float], ...] = ()
 
 
 _ROWS: Final = 2 * 128**3
-_OF_CPUS: Final = Reach(ends=0.12, rows=_ROWS, turns=0.06)
+_OF_CPUS: Final = Reach(ends=0.12, rows=_ROWS, turns=((30.0, 0.06), (1e3, 0.005)))
 REACH: Final = {"numpy": _OF_CPUS, "cpu": _OF_CPUS, "cuda": Reach(ends=0.16, rows=_ROWS)}
 """By the name of the backend. On GPUs, where everything but the choice of coarse points is fast, set-up weighs more: a
 first solve takes longer so, a further one a third to a sixth, and the slowest do not end otherwise."""
@@ -126,7 +125,10 @@ def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weigh
         return False
     if masked and ending(engine, offsets, weights) - _at_faces(partition) > reach.ends:
         return True
-    return reach.turns is not None and turning(engine, offsets, weights) > reach.turns
+    if not reach.turns:
+        return False
+    found = turning(engine, offsets, weights, [ratio for ratio, _ in reach.turns])
+    return any(part > least for part, (_, least) in zip(found, reach.turns, strict=True))
 
 
 def _at_faces(partition: Partition) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 from dsolver import algebraic
 from dsolver.constant import MakeFinest
@@ -24,6 +24,9 @@ from dsolver.roughness import is_rough
 from dsolver.semicoarsening import factors_of
 from dsolver.star_descents import MakeStarDescent, star_of
 from dsolver.surroundings import surrounded_rows
+
+THIN_ROWS: Final = 64**3
+"""Rows of a level at most that is made whole on every owner because chunks are thin where couplings are strong."""
 
 
 @final
@@ -211,12 +214,15 @@ class _Coarsening:
         """The next level's points.
 
         Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
-        So are chunks of one point each: side by side, Gauss-Seidel leaves (1, -1) as it is.
+        So are chunks of one point along each axis that rows are strongly coupled along: side by side, Gauss-Seidel
+        leaves (1, -1) nearly as it is.
         """
-        single = max(max(along) for along in self._partition.sizes) == 1
-        if single or (self._at_once and len(self.levels) == 1):
+        if self._at_once and len(self.levels) == 1:
             return Coarse.same(self._partition)
         factors = factors_of(self._engine, self._partition, self._offsets, self._weights)
+        strong = [max(along) for along, factor in zip(self._partition.sizes, factors, strict=True) if factor > 1]
+        if max(strong, default=1) == 1 and self._partition.domain.points <= max(len(self._partition), THIN_ROWS):
+            return Coarse.same(self._partition)
         return Coarse.of(self._partition, factors, early=self.levels[0].rough)
 
     def _star_descent(self, below: Coarse, star: ConstantStencil) -> PerChunk:

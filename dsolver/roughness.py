@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -17,9 +18,6 @@ RATIO: Final = 10.0
 """Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
 PART: Final = 0.01
 """Of all points along all axes, from where on jumps are no longer an exception, such as the surface of one body."""
-TURN: Final = 30.0
-"""Between how strongly a row prefers an axis to another and how strongly rows do in the geometric mean, from where on
-what suits most rows does not suit this one."""
 
 
 def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
@@ -53,17 +51,24 @@ def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
     return ends / (inner + ends) if ends else 0.0
 
 
-def turning(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequence[float]) -> list[float]:
     """Which part of the rows is anisotropic in another way than others; the same on every rank.
 
-    A lattice is made coarser along the axes that suit most rows, on each level. Arguments as for `jumping`.
+    A lattice is made coarser along the axes that suit most rows, on each level.
+
+    Args:
+        engine: of the chunks.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset.
+        ratios: between how strongly such a row prefers an axis to another and how strongly rows do in the geometric
+            mean, at least. There is a result for each.
     """
     made = engine.per_chunk(MakeLeanings(offsets=offsets), weights)
     found = totals(engine, *(made.at(number) for number in range(6)))
     means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
-    counts = engine.per_chunk(MakeTurns(offsets=offsets, means=means), weights)
-    turned, rows = totals(engine, counts.at(0), counts.at(1))
-    return turned / rows
+    counts = engine.per_chunk(MakeTurns(offsets=offsets, means=means, ratios=tuple(ratios)), weights)
+    rows, *turned = totals(engine, *(counts.at(number) for number in range(len(ratios) + 1)))
+    return [number / rows for number in turned]
 
 
 @final
@@ -84,18 +89,20 @@ class MakeLeanings:
 @final
 @dataclass(frozen=True, kw_only=True)
 class MakeTurns:
-    """Counts the rows whose `leanings` are far from their means, and all rows."""
+    """Counts all rows, and those whose `leanings` are far from their means."""
 
     offsets: Offsets
     means: tuple[float, ...]
+    ratios: tuple[float, ...]
 
-    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, Any]:
+    def __call__(self, backend: Backend, _: int, weights: Any) -> tuple[Any, ...]:
         """float64 (1,) each."""
         xp = backend.xp
         lean = leanings(xp, self.offsets, weights.reshape(len(self.offsets), -1))
         means = xp.asarray(self.means)[:, None]
-        turned = (xp.abs(lean - means) > np.log(TURN)).any(axis=0)  # NaN is not far
-        return turned.sum().astype(np.float64).reshape(1), xp.full(1, float(turned.size))
+        far = xp.where(xp.isfinite(lean), xp.abs(lean - means), 0.0).max(axis=0)
+        turned = [(far > np.log(ratio)).sum().astype(np.float64).reshape(1) for ratio in self.ratios]
+        return (xp.full(1, float(far.size)), *turned)
 
 
 @final

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,10 @@ def test_where_anisotropy_turns() -> None:
         (leaning(corner, one, one), 5 * 6 * 4 / 960),
         (leaning(one, one, small), 3 * 3 * 2 / 960),
     ):
-        assert of_rows(turning, weights) == of_rows(turning, weights, (2, 1, 2)) == pytest.approx(part, abs=0.02)
+        found, beyond = of_rows(partial(turning, ratios=[30.0, 1e4]), weights)
+        assert found == pytest.approx(part, abs=0.02)
+        assert beyond == 0.0
+        assert of_rows(partial(turning, ratios=[30.0]), weights, (2, 1, 2)) == [found]
 
 
 def test_multigrid_smooths_more_where_it_is_rough() -> None:
