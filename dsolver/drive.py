@@ -57,6 +57,7 @@ class Drive:
         b_norm: ‖b‖.
         maxiter: iterations at most.
         patience: iterations without progress after which it is given up.
+        doubt: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with.
         heard: whether it pauses after each iteration, since whoever follows may want to stop there.
         singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
 
@@ -73,12 +74,14 @@ class Drive:
         b_norm: float,
         maxiter: int,
         patience: int = PATIENCE,
+        doubt: int | None = None,
         heard: bool = False,
         singular: bool = False,
     ) -> None:
         self._limit = limit
         self._maxiter = maxiter
-        self._patience = patience
+        self._patience = patience if doubt is None else min(patience, doubt)
+        self._later = patience
         self._heard = heard
         self._singular = singular
         self._best, self._best_at = math.inf, 0
@@ -96,6 +99,7 @@ class Drive:
 
     def resumed_steps(self) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
+        self._patience = self._later
         self._best, self._best_at = math.inf, len(self.residuals) - 1
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
         self._target = max(self._limit, REACH * known)

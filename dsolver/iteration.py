@@ -84,6 +84,7 @@ class Follower:
         callback: asked after each iteration.
         progress: told after each leg.
         patience: iterations without progress that the solve is allowed.
+        doubt: see `Drive`.
         watch: who is told, too, and wants iterations measured.
         closely: whether each leg is one superstep, for those who save iterates.
         singular: see `Drive`.
@@ -105,6 +106,7 @@ class Follower:
         *,
         closely: bool = False,
         singular: bool = False,
+        doubt: int | None = None,
     ) -> None:
         self._job = job
         self._callback = callback
@@ -119,6 +121,7 @@ class Follower:
             patience=patience,
             heard=callback is not None,
             singular=singular,
+            doubt=doubt,
         )
         self._told = 0
         self.residuals: list[float] = []

@@ -27,6 +27,8 @@ from dsolver.solution import Solution, Status
 
 DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
 """Ends of a solve for which a preconditioner in float32 may be the reason."""
+DOUBT: Final = 40
+"""Iterations without progress after which multigrid in float32 may be the reason: more than it takes as a rule."""
 
 History = Follower | Drive
 """What has the residuals of a solve."""
@@ -115,6 +117,11 @@ def patience(grid: Triple) -> int:
     return max(PATIENCE, sum(grid))
 
 
+def doubt_of(session: Session) -> int | None:
+    """Iterations without progress after which multigrid in float32 is given up; None for what is not given up."""
+    return DOUBT if session.spec.lowered and session.recipe.galerkin else None
+
+
 def solution_of(
     session: Session, load: Load, told: History, status: Status, solve_seconds: float, column: int | None = None
 ) -> Solution:
@@ -152,6 +159,7 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         watch,
         closely=options.checkpoint is not None,
         singular=load.excess.closed > 0,
+        doubt=doubt_of(session),
     )
     session.solving = load.right
     try:

@@ -224,6 +224,16 @@ def test_a_residual_that_no_longer_falls_is_given_up() -> None:
     assert 0 <= beyond < rules.SUPERSTEP_ITERATIONS, "looked at after each superstep"
 
 
+def test_another_preconditioner_is_taken_sooner_than_a_solve_is_given_up() -> None:
+    job = Script([(0.5, 1.0)], [1.0, 0.5])
+    made = Follower(Played(job), Tolerances(rtol=0.0, atol=LIMIT), 1.0, doubt=40)
+    assert made.run() is Status.STAGNATED
+    sooner = len(made.residuals)
+    assert 40 < sooner <= 41 + rules.SUPERSTEP_ITERATIONS
+    assert made.resume() is Status.STAGNATED
+    assert len(made.residuals) - sooner >= rules.PATIENCE
+
+
 def test_a_residual_that_falls_by_rounding_alone_is_given_up() -> None:
     falling = [0.5 * (1.0 - 1e-13 * k) for k in range(5000)]
     status, made, _ = drive(falling, [1.0, 0.5], maxiter=5000)
