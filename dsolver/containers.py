@@ -117,13 +117,14 @@ class InDask(Container):
         return False
 
     def blocks(self) -> Mapping[int, Any]:
-        persisted = self._client.persist(self._values.rechunk(self._partition.sizes))
-        from distributed import futures_of
+        from distributed import Future
 
-        by_key = {future.key: future for future in futures_of(persisted)}
-        return {
-            chunk.number: by_key[(persisted.name, *self._partition.place(chunk.number))] for chunk in self._partition
-        }
+        whole = self._values.rechunk(self._partition.sizes)
+        keys = {chunk.number: (whole.name, *self._partition.place(chunk.number)) for chunk in self._partition}
+        held = dict(whole.dask)
+        if not all(isinstance(held[key], Future) and held[key].client is self._client for key in keys.values()):
+            held = dict(self._client.persist(whole).dask)  # costs a question to the scheduler, and its answer
+        return {number: held[key] for number, key in keys.items()}
 
     def like(self, blocks: Mapping[int, Any]) -> Any:
         if not _has_futures(blocks):

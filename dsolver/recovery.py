@@ -151,7 +151,8 @@ def without_the_lost(runtime: Runtime, error: ClusterError) -> Runtime:
         DeviceError: the workers that are left have not all got a GPU.
     """
     client = runtime.client
-    if client is None or client.status != "running":
+    unanswered = type(error) is ClusterError and isinstance(error.__cause__, TimeoutError)
+    if client is None or client.status != "running" or unanswered:  # whoever waited long for a scheduler asks no more
         raise error
     wanted, until = len(runtime.workers), time.monotonic() + RETURN
     while True:

@@ -172,10 +172,12 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
                     session.begin_again(load.guess)
                 status = follower.resume()
             status = load.judged(status, tolerances)
+            took = time.perf_counter() - load.loaded
             watch.end(str(status), len(follower.residuals) - 1, follower.true_residual)
+            session.solving = None
+            solution = solution_of(session, load, follower, status, took)  # while the end is told
     finally:
         session.solving = None
-    solution = solution_of(session, load, follower, status, time.perf_counter() - load.loaded)
     return replace(solution, spans=watch.spans, exposure=watch.exposure, notes=notes)
 
 

@@ -27,9 +27,9 @@ import pytest
 from distributed import Client
 
 import dsolver
-from dsolver import recovery
+from dsolver import devices, recovery
 from dsolver.checkpoint import Checkpoint
-from dsolver.engines import ranks
+from dsolver.engines import gang, ranks, scattering
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.iteration import State
 from tests.belongings import nothing_left
@@ -243,6 +243,28 @@ def test_a_scheduler_that_is_killed_is_one_error_and_the_workers_end(
         assert silence < BOUND
         for process in processes:
             process.wait(BOUND)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("running", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_scheduler_that_hangs_is_waited_for_once(
+    running: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a solve of an open Solver, or during it: what ends it does not wait as long again."""
+    for module in (gang, scattering, devices):
+        monkeypatch.setattr(module, "ANSWER", 10.0)
+    with scheduler_and_workers(tmp_path, 2) as (client, processes), dsolver.Solver(PROBLEM, client=client) as solver:
+        scheduler, *workers = processes
+        watch = Watch(3, lambda: scheduler.send_signal(signal.SIGSTOP))
+        if not running:
+            watch.strike(lambda: scheduler.send_signal(signal.SIGSTOP))
+        with pytest.raises(ClusterError, match="does not answer any more"):
+            solver.solve(B, callback=watch if running else None)
+        assert watch.silence() < 2.5 * 10.0
+        scheduler.send_signal(signal.SIGCONT)
+        for worker in workers:
+            worker.terminate()
+            worker.wait(BOUND)
 
 
 def broken(client: Any) -> None:

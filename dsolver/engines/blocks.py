@@ -33,18 +33,17 @@ def arrived(client: Client, name: str, blocks: Mapping[int, Any]) -> dict[int, F
     """
     futures: dict[int, Future[Any]] = {n: block for n, block in blocks.items() if isinstance(block, Future)}
 
-    if not all(future.done() for future in futures.values()):
-        vacate()
-
     async def wait() -> None:
         # Not the public `wait`: it takes the default client, which need not be this one.
         await answer(client, _wait(list(futures.values())), math.inf)  # a user's computation, of any length
 
-    with suppress(CancelledError):  # told below, by its number
-        try:
-            client.sync(wait)
-        except OSError as error:
-            raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
+    if not all(future.done() for future in futures.values()):
+        vacate()
+        with suppress(CancelledError):  # told below, by its number
+            try:
+                client.sync(wait)
+            except OSError as error:
+                raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
     for number, future in futures.items():
         if future.status != "finished":
             raise future.exception() or ClusterError(f"block {number} of {name} was {future.status}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 import uuid
@@ -246,12 +247,12 @@ class GangJob(Job):
             return f"worker {', '.join(silent)} has not answered for {DEAF:g} s: it hangs, or its host is cut off"
         return None
 
-    async def _present(self) -> Mapping[str, int]:
+    async def _present(self, seconds: float = math.inf) -> Mapping[str, int]:
         """The workers of this job that the scheduler knows."""
         scheduler: Any = self._client.scheduler
         with _answered():
             present: Mapping[str, int] = await answer(
-                self._client, scheduler.ncores(workers=list(self._workers)), ANSWER
+                self._client, scheduler.ncores(workers=list(self._workers)), min(seconds, ANSWER)
             )
         return present
 
@@ -280,7 +281,7 @@ class GangJob(Job):
             self._lease = None
 
     async def _close_all(self, reason: str | None) -> None:
-        there = [worker for worker in self._workers if worker in await self._present()]
+        there = [worker for worker in self._workers if worker in await self._present(GRACE)]
         closing = asyncio.ensure_future(
             self._client.run(ranks.close_rank, self._job, reason, workers=there, on_error="ignore")
         )

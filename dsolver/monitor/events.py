@@ -147,9 +147,12 @@ class Feed:
         return found
 
     def end(self, status: str, iteration: int, residual: float | None, error: str | None = None) -> None:
-        """The solve has ended. Waits a moment until the cluster knows."""
+        """The solve has ended."""
         seconds = time.time() - self._began
         self._tell("end", status=status, iteration=iteration, residual=residual, error=error, seconds=seconds)
+
+    def part(self) -> None:
+        """Wait a moment until the cluster knows all that was told."""
         if self._last is not None:
             try:
                 self._last.result(PARTING)

@@ -52,7 +52,7 @@ def check_sink(sink: Any) -> None:
 
 @final
 class Watch:
-    """One solve, watched. Use it in a ``with`` statement, around what may fail.
+    """One solve, watched. Use it in a ``with`` statement, around what may fail and what follows the end.
 
     Args:
         client: the cluster that is told, or None.
@@ -139,6 +139,7 @@ class Watch:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None and not self._ended:
             self.feed.end("failed", self._newest[0], None, f"{type(error).__name__}: {error}")
+        self.feed.part()
 
     @property
     def _lasts(self) -> bool:

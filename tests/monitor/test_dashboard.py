@@ -91,6 +91,7 @@ def test_a_scheduler_without_dashboard_goes_without_the_page() -> None:
         assert attach(client, Dashboard)
         feed = started(client)
         feed.end("converged", 1, 0.1)
+        feed.part()
 
 
 def test_memory_of_a_gpu_stands_beside_its_process() -> None:
@@ -104,6 +105,7 @@ def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
     workers = list(client.nthreads())
     feed = begun(Feed(client), workers=[*workers, "tcp://gone:1"], iteration_bytes=10, copy_bandwidth=1e9)
     feed.end("converged", 1, 0.1)
+    feed.part()
     shown = board(client)[feed.id]
     assert list(shown["memory"]) == workers
     (where, used, _) = shown["memory"][workers[0]][0]
@@ -117,4 +119,5 @@ def test_messages_of_others_do_no_harm(client: Client) -> None:
         client.log_event("dsolver", message)
     feed = started(client)
     feed.end("converged", 1, 0.1)
+    feed.part()
     assert board(client)[feed.id]["end"]["status"] == "converged"

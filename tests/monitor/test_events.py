@@ -22,6 +22,7 @@ def tell_all(feed: events.Feed) -> None:
     feed.state(7, 0.1, 1e-8, 100)
     feed.spans([STEP, WAIT])
     feed.end("converged", 7, 0.1)
+    feed.part()
 
 
 def test_messages_come_in_order_and_bear_the_id() -> None:
