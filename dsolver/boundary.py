@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, check_computed
 from dsolver.partition import Flags, Triple
 
 FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")
@@ -261,6 +261,7 @@ def _checked(grid: Triple, face: str, condition: Condition) -> Condition:
 
 
 def _face_value(face: str, name: str, value: Any, shape: tuple[int, ...]) -> FaceValue:
+    check_computed(f"{name} at face {face}", value)
     if callable(value):
         function: Callable[..., Any] = value  # what it returns is looked at where it is called
         return function

@@ -16,7 +16,8 @@ A solve that does not converge is no exception: see `dsolver.Status`.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Any, Final
 
 SHORT: Final = 100
 """Characters of an argument that a message repeats at most."""
@@ -54,9 +55,33 @@ class OutputExistsError(DsolverError, FileExistsError):
     """The output is there already and was not to be overwritten."""
 
 
+def check_computed(name: str, value: object) -> None:
+    """Refuse what Dask has not computed: it passes for a function, and for whatever has an attribute.
+
+    Raises:
+        InputError: it is a Delayed.
+    """
+    if type(value).__module__ == "dask.delayed":
+        raise InputError(
+            f"{name} is a {type(value).__name__} of Dask: pass what it computes, or an array, as "
+            f"dask.array.from_delayed makes"
+        )
+
+
+def float_of(number: Any) -> float:
+    """A number as a float, infinite where an integer is beyond all floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
 def in_a_line(value: object) -> str:
     """An argument as a message of one line names it: as it would be typed where that is short, else by its type."""
-    typed = repr(value)
+    try:
+        typed = repr(value)
+    except Exception:  # of an integer with thousands of digits, say
+        typed = "\n"
     return typed if len(typed) <= SHORT and typed.isprintable() else f"an object of type {type(value).__name__}"
 
 

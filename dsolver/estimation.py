@@ -13,7 +13,7 @@ import numpy as np
 from dsolver import bandwidth as copies
 from dsolver import devices, memory, traffic
 from dsolver.batch import AT_ONCE, numbered
-from dsolver.errors import DeviceMemoryError, InputError, in_a_line
+from dsolver.errors import DeviceMemoryError, InputError, float_of, in_a_line
 from dsolver.iteration import Tolerances
 from dsolver.levels import Hierarchy
 from dsolver.memory import Bytes, amount
@@ -142,7 +142,8 @@ def estimate(
     check_dtype(recipe, precond_dtype)
     Tolerances(rtol=rtol)
     measured: object = bandwidth  # mypy believes the annotation
-    if measured is not None and not (isinstance(measured, float | int | np.number) and 0.0 < measured < math.inf):
+    real = isinstance(measured, float | int | np.number)
+    if measured is not None and not (real and 0.0 < float_of(measured) < math.inf):
         raise InputError(f"bandwidth must be bytes per second, more than 0, not {in_a_line(bandwidth)}")
     divisor = 2 ** (recipe.levels - 1)
     gpu = devices.find_gpu()

@@ -59,26 +59,42 @@ class Coarse:
     @classmethod
     def of(cls, fine: Partition, factors: Triple, *, early: bool = False) -> Coarse:
         """The level below a partition; early: gathered as soon as it is small, however few chunks share it."""
-        cuts = [_halved(*along) for along in zip(_cuts(fine), factors, fine.periodic, strict=True)]
-        grid = three("grid", (c[-1] for c in cuts))
-        sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
-        return cls._of(fine, factors, cuts, gathered=len(fine) > 1 and _whole(grid, sizes, early))
+        partition, gathered = coarser(fine, factors, early=early)
+        return cls._of(fine, factors, _cuts_below(fine, factors), partition, gathered=gathered)
 
     @classmethod
     def same(cls, fine: Partition) -> Coarse:
         """The same points, whole on every owner."""
-        return cls._of(fine, (1, 1, 1), _cuts(fine), gathered=True)
+        return cls._of(fine, (1, 1, 1), _cuts(fine), partition_of(fine.grid, (1, 1, 1), fine.periodic), gathered=True)
 
     @classmethod
-    def _of(cls, fine: Partition, factors: Triple, cuts: Sequence[Sequence[int]], *, gathered: bool) -> Coarse:
-        grid = three("grid", (c[-1] for c in cuts))
+    def _of(
+        cls,
+        fine: Partition,
+        factors: Triple,
+        cuts: Sequence[Sequence[int]],
+        partition: Partition,
+        *,
+        gathered: bool,
+    ) -> Coarse:
         boxes = []
         for number in range(len(fine)):
             along = list(zip(cuts, fine.place(number), strict=True))
             boxes.append(Box(lo=three("lo", (c[i] for c, i in along)), hi=three("hi", (c[i + 1] for c, i in along))))
-        sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
-        partition = partition_of(grid, (1, 1, 1) if gathered else tuple(sizes), fine.periodic)
         return cls(factors=factors, partition=partition, boxes=tuple(boxes), gathered=gathered)
+
+
+def coarser(fine: Partition, factors: Triple, *, early: bool = False) -> tuple[Partition, bool]:
+    """The level below a partition, and whether it is gathered; see `Coarse`."""
+    cuts = _cuts_below(fine, factors)
+    grid = three("grid", (c[-1] for c in cuts))
+    sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
+    gathered = len(fine) > 1 and _whole(grid, sizes, early)
+    return partition_of(grid, (1, 1, 1) if gathered else tuple(sizes), fine.periodic), gathered
+
+
+def _cuts_below(fine: Partition, factors: Triple) -> list[list[int]]:
+    return [_halved(*along) for along in zip(_cuts(fine), factors, fine.periodic, strict=True)]
 
 
 def _cuts(partition: Partition) -> list[tuple[int, ...]]:

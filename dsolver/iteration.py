@@ -10,7 +10,7 @@ from typing import Any, final
 
 from dsolver.drive import PATIENCE, Drive
 from dsolver.engines.job import Job
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError, float_of, in_a_line
 from dsolver.legs import Leg
 from dsolver.monitor.watch import Watch
 from dsolver.solution import Status
@@ -58,7 +58,7 @@ class Tolerances:
 
     def __post_init__(self) -> None:
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if not (_is(value, Real) and math.isfinite(value) and value >= 0.0):
+            if not (_is(value, Real) and 0.0 <= float_of(value) < math.inf):
                 raise InputError(f"{name} must be a finite number >= 0, not {in_a_line(value)}")
         if not (_is(self.maxiter, Integral) and self.maxiter >= 0):
             raise InputError(f"maxiter must be an integer >= 0, not {in_a_line(self.maxiter)}")

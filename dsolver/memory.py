@@ -6,18 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from dsolver.cycle import VISITED
-from dsolver.grids import Coarse, partition_of
+from dsolver.grids import coarser, partition_of
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.layout import SLICE
 from dsolver.kernels.star import COARSE_LAYERS, LAYERS
 from dsolver.levels import Hierarchy
-from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
+from dsolver.partition import BOX_OFFSETS, Flags, Offsets, Partition, Sizes, Triple
 from dsolver.preconditioners import Chebyshev, Function, Hpcg, Recipe
 from dsolver.problems import Problem
 from dsolver.star_descents import fits, reach
@@ -229,11 +230,14 @@ def of_workers(
         together: right-hand sides with room of their own, as of `of_chunk`.
     """
     found: dict[int, Bytes] = {}
-    known: dict[tuple[Triple, tuple[tuple[bool, bool], ...], bool], Bytes] = {}
+    known: dict[tuple[Any, ...], Bytes] = {}
     partition = hierarchy.partitions[0]
+    along = [
+        [(n, i == 0, i == len(extents) - 1) for i, n in enumerate(extents)] for extents in partition.sizes
+    ]  # chunks of the same extents at the same edges of the grid take as much
     for number, owner in enumerate(owners):
         first = owner not in found
-        alike = partition[number].box.shape, _sides(partition, number, hierarchy.problem.offsets), first
+        alike = *(kinds[i] for kinds, i in zip(along, partition.place(number), strict=True)), first
         if alike not in known:
             known[alike] = of_chunk(
                 hierarchy, recipe, number, cuda=cuda, dtype_bytes=dtype_bytes, first=first, together=together
@@ -340,29 +344,43 @@ def _plain_levels(hierarchy: Hierarchy, number: int, *, bare: bool, cuda: bool, 
 def _galerkin_levels(hierarchy: Hierarchy, number: int, *, cuda: bool, value: int) -> list[Level]:
     """Those of `dsolver.hierarchy`, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
     first, offsets = hierarchy.partitions[0], hierarchy.problem.offsets
-    partition = partition_of(first.grid, first.sizes, first.periodic)
     levels: list[Level] = []
     whole = False
-    while True:
+    descent = _descent(first.grid, first.sizes, first.periodic, cuda=cuda)
+    for depth, (partition, factors, gathered) in enumerate(descent):
         odd = any(p and n % 2 for p, n in zip(partition.periodic, partition.grid, strict=True))
         colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
         if not levels and is_constant(hierarchy):
             colors = Colors.LATTICE
         levels.append(Level(partition, number, offsets, colors, cuda=cuda, value=value))
         levels[-1].whole = whole
-        if len(partition) == 1 and partition.domain.points <= DENSE_ROWS["cuda" if cuda else "cpu"]:
+        if factors is None:
             levels[-1].way = value * partition.domain.points**2
-            return levels
-        x, y, z = (2 if n > 1 else 1 for n in partition.grid)
-        below = Coarse.of(partition, (x, y, z))
-        levels[-1].way = _way(levels[-1], partition[number].box.shape, (x, y, z), colors, value, cuda=cuda)
-        if levels[-1].star:
+        else:
+            levels[-1].way = _way(levels[-1], partition[number].box.shape, factors, colors, value, cuda=cuda)
+        if factors is not None and levels[-1].star:
             levels[-1].exchanged = (
                 _reached(partition, number, LAYERS),
-                0 if below.gathered else _reached(below.partition, number, COARSE_LAYERS),
+                0 if gathered else _reached(descent[depth + 1][0], number, COARSE_LAYERS),
             )
-        partition, offsets, number = below.partition, BOX_OFFSETS, 0 if below.gathered else number
-        whole = whole or below.gathered
+        offsets, number = BOX_OFFSETS, 0 if gathered else number
+        whole = whole or gathered
+    return levels
+
+
+@lru_cache(maxsize=4)
+def _descent(
+    grid: Triple, sizes: Sizes, periodic: Flags, *, cuda: bool
+) -> tuple[tuple[Partition, Triple | None, bool], ...]:
+    """Of each level the partition, the factors to the next one (None on the coarsest), and whether that is gathered."""
+    partition = partition_of(grid, sizes, periodic)
+    descent: list[tuple[Partition, Triple | None, bool]] = []
+    while len(partition) > 1 or partition.domain.points > DENSE_ROWS["cuda" if cuda else "cpu"]:
+        x, y, z = (2 if n > 1 else 1 for n in partition.grid)
+        below, gathered = coarser(partition, (x, y, z))
+        descent.append((partition, (x, y, z), gathered))
+        partition = below
+    return (*descent, (partition, None, False))
 
 
 def _reached(partition: Partition, number: int, layers: tuple[int, int]) -> int:

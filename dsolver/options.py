@@ -141,6 +141,9 @@ class Options:
         for name, function in (("callback", self.callback), ("progress", self.progress)):
             if function is not None and not callable(function):
                 raise InputError(f"{name} must be a function of a State, not {function!r}")
+            if isinstance(function, type):  # its call would make an object, if it can be made of a State
+                kind = function.__name__
+                raise InputError(f"{name} is the class {kind}: pass an object of it, {kind}()")
         for name in ("checkpoint", "resume"):  # one of its own for each solve that names a folder, refused here
             object.__setattr__(self, name, checkpoint_of(getattr(self, name)))
         self.tolerances()

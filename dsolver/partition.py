@@ -161,6 +161,7 @@ class Partition:
         self.counts = (len(x) - 1, len(y) - 1, len(z) - 1)
         self.periodic = periodic
         self._cuts = (x, y, z)
+        self._made: dict[int, Chunk] = {}
 
     def __len__(self) -> int:
         return self.counts[0] * self.counts[1] * self.counts[2]
@@ -169,12 +170,15 @@ class Partition:
         return iter(self.all)
 
     def __getitem__(self, number: int) -> Chunk:
-        return self.all[number]
+        """A chunk; the others need not be made for it."""
+        if number not in self._made:
+            self._made[number] = Chunk(number=number, box=self._box(range(len(self))[number]))
+        return self._made[number]
 
     @cached_property
     def all(self) -> tuple[Chunk, ...]:
         """Every chunk, in order."""
-        return tuple(Chunk(number=n, box=self._box(n)) for n in range(len(self)))
+        return tuple(self[number] for number in range(len(self)))
 
     @property
     def domain(self) -> Box:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect
 from collections.abc import Sequence
+from itertools import product
 
 from dsolver.errors import InputError
 from dsolver.partition import Partition, Triple
@@ -30,14 +33,14 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
     Raises:
         InputError: the grid itself is not divisible.
     """
-    for wanted in range(count, 0, -1):
-        cuts = [cut for cut in _factorings(wanted) if _divides(cut, grid, divisor)]
-        if cuts:
-            return min(cuts, key=lambda cut: (_surface(cut, grid), cut))
-    raise InputError(
-        f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes that "
-        f"are multiples of {divisor}"
-    )
+    if any(n % divisor for n in grid):
+        raise InputError(
+            f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes "
+            f"that are multiples of {divisor}"
+        )
+    along_x, along_y, along_z = (_divisors(n // divisor) for n in grid)
+    cuts = [(x, y, z) for x, y, z in product(along_x, along_y, along_z) if x * y * z <= count]
+    return min(cuts, key=lambda cut: (-math.prod(cut), _surface(cut, grid), cut))
 
 
 def balanced_cut(grid: Triple, count: int) -> Triple:
@@ -47,11 +50,12 @@ def balanced_cut(grid: Triple, count: int) -> Triple:
     neighbors' points that it reads; then the surface between all chunks. There are fewer chunks than workers where more
     would not help.
     """
+    along_x, along_y, along_z = map(_counts, grid)
     cuts = [
-        cut
-        for wanted in range(1, count + 1)
-        for cut in _factorings(wanted)
-        if all(p <= n for p, n in zip(cut, grid, strict=True))
+        (x, y, z)
+        for x, y in product(along_x, along_y)
+        if x * y <= count
+        for z in {1, min(2, count // (x * y)), along_z[bisect(along_z, count // (x * y)) - 1]}
     ]
     return min(cuts, key=lambda cut: (_largest(cut, grid), _surface(cut, grid), cut))
 
@@ -67,18 +71,18 @@ def owners_of(partition: Partition, workers: Sequence[str]) -> tuple[str, ...]:
     return tuple(used[number * len(used) // count] for number in range(count)) if used else ()
 
 
-def _factorings(count: int) -> list[Triple]:
-    return [
-        (x, y, count // (x * y))
-        for x in range(1, count + 1)
-        if count % x == 0
-        for y in range(1, count // x + 1)
-        if (count // x) % y == 0
-    ]
+def _divisors(n: int) -> list[int]:
+    return [p for p in range(1, n + 1) if n % p == 0]
 
 
-def _divides(cut: Triple, grid: Triple, divisor: int) -> bool:
-    return all(n % (p * divisor) == 0 for n, p in zip(grid, cut, strict=True))
+def _counts(n: int) -> list[int]:
+    """Numbers of chunks along an axis: of those whose largest has as many points, the smallest, with fewest faces."""
+    counts, p = [1], 1
+    while p < n:
+        extent = -(-n // p)
+        p = -(-n // (extent - 1))  # the first whose largest chunk is smaller
+        counts.append(p)
+    return counts
 
 
 def _largest(cut: Triple, grid: Triple) -> int:

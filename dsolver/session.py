@@ -70,6 +70,8 @@ class Session:
         check_memory(self.spec, self.runtime)
         self.solving: Container | None = None
         self._lock = threading.Lock()
+        self._user: int | None = None
+        self._closing = False
         self._losses, self._fresh = 0, True
         self._launch()
         self._took = time.perf_counter() - began
@@ -138,6 +140,7 @@ class Session:
             raise ClusterError("the client of this Solver is closed: open a new one with another client")
         if not self._lock.acquire(blocking=False):
             raise InputError("this Solver is solving already: open another one for a solve beside it")
+        self._user = threading.get_ident()
         try:
             self._revive()
             yield
@@ -145,7 +148,10 @@ class Session:
             self._job = self._job or job  # ended: whoever uses it next starts it anew, should the cluster be well again
             raise
         finally:
+            self._user = None
             self._lock.release()
+            if self._closing:
+                self._end()
 
     def lasting(self, attempt: Callable[[], T]) -> T:
         """What an attempt returns. When a worker is lost it is made again, on those that are left.
@@ -241,7 +247,13 @@ class Session:
         return self.x_like(self.solving)
 
     def close(self) -> None:
-        """End the program and give back what it holds. To close twice does nothing."""
+        """End the program and give back what it holds, in a callback once the solve has ended. Twice does nothing."""
+        if self._user == threading.get_ident():
+            self._closing = True
+        else:
+            self._end()
+
+    def _end(self) -> None:
         job, self._job = self._job, None
         release(self)
         if job is not None:
@@ -272,14 +284,14 @@ class Session:
         except ClusterError as error:
             self._begin_anew(error)
         except BaseException:
-            self.close()
+            self._end()
             raise
 
     def _revive(self) -> None:
         """Start the program again, with the matrix that it had, where an interrupt or a failure has ended it."""
         if self.job.ended:
             began = time.perf_counter()
-            self.close()
+            self._end()
             self._losses = 0
             self._launch()
             self._took = time.perf_counter() - began
@@ -296,15 +308,15 @@ class Session:
         try:
             self._replace(self.spec, self.given)
         except ClusterError:  # what one worker refuses ends the program of all, and so does memory that runs out
-            self.close()
+            self._end()
             self._launch()
         except BaseException:
-            self.close()
+            self._end()
             raise
 
     def _begin_anew(self, error: ClusterError) -> None:
         """Start the program again on the workers that are left, or raise the error where that cannot help."""
-        self.close()
+        self._end()
         self._losses += 1
         if self._losses > ATTEMPTS:
             raise error

@@ -129,7 +129,10 @@ class Solver:
         self._session.update(problem)
 
     def close(self) -> None:
-        """End it and give back what it holds. Solutions stay. To close twice does nothing."""
+        """End it and give back what it holds. Solutions stay. To close twice does nothing.
+
+        In a callback it has an effect when the solve has ended.
+        """
         self._session.close()
 
     def __reduce__(self) -> NoReturn:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,8 @@ LOOK: Final = 0.5
 """Seconds between looks at a running process."""
 GRACE: Final = 10.0
 """Seconds that a cancelled process has to end by itself."""
+ANSWER: Final = 30.0
+"""Seconds in which the scheduler has to answer."""
 TAIL: Final = 64 * 1024
 """Bytes at the end of the log that can be read while the job runs."""
 MOST: Final = 1 << 30
@@ -67,15 +69,15 @@ class Job:
 def submit(client: Client, command: Sequence[str]) -> str:
     """Start ``dsolver COMMAND`` on the cluster and return the job's name; the client may go."""
     name = f"{command[0]}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    client.set_metadata([ROOT, name], {"command": list(command), "submitted": time.time()})
+    _asked(client, client.set_metadata, [ROOT, name], {"command": list(command), "submitted": time.time()})
     future = client.submit(run, name, tuple(command), key=_key(name), pure=False)
-    client.publish_dataset(future, name=_key(name))  # holds the task when this client has gone
+    _asked(client, client.publish_dataset, future, name=_key(name))  # holds the task when this client has gone
     return name
 
 
 def jobs(client: Client) -> list[Job]:
     """All jobs that the cluster knows, oldest first."""
-    records: Mapping[str, Any] = client.get_metadata([ROOT], default={})
+    records: Mapping[str, Any] = _asked(client, client.get_metadata, [ROOT], default={})
     states = _task_states(client, [_key(name) for name in records])
     found = [_job(name, record, states.get(_key(name))) for name, record in records.items()]
     return sorted(found, key=lambda job: job.submitted)
@@ -100,7 +102,7 @@ def log_of(client: Client, name: str) -> str:
     if job.state in ("finished", "failed", "cancelled") and (output := _output(client, name)) is not None:
         log: bytes = output["log"]
         return log.decode(errors="replace")
-    tail: str = client.get_metadata([ROOT, name, "tail"], default="")
+    tail: str = _asked(client, client.get_metadata, [ROOT, name, "tail"], default="")
     return tail
 
 
@@ -109,7 +111,7 @@ def cancel(client: Client, name: str) -> None:
     job = find(client, name)
     if job.state not in ("queued", "running"):
         raise InputError(f"job {name} is {job.state}: there is nothing to cancel")
-    client.set_metadata([ROOT, name, "cancel"], True)
+    _asked(client, client.set_metadata, [ROOT, name, "cancel"], True)
 
 
 def fetch(client: Client, name: str, folder: Path) -> list[Path]:
@@ -173,7 +175,7 @@ def run(name: str, command: Sequence[str]) -> dict[str, Any]:
 
 @final
 class _Record:
-    """What stands of a job in the scheduler's metadata."""
+    """What stands of a job in the scheduler's metadata. Without a scheduler it waits for one, as the worker does."""
 
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._place = client, [ROOT, name]
@@ -240,6 +242,18 @@ def _certificates(worker: Worker) -> dict[str, str]:
 # -- the rest ---------------------------------------------------------------------------------------------------------
 
 
+def _asked(client: Client, question: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a method of the client returns.
+
+    Raises:
+        ClusterError: the scheduler does not answer.
+    """
+    try:
+        return client.sync(question, *args, callback_timeout=ANSWER, **named)
+    except OSError as error:  # a TimeoutError is one
+        raise ClusterError(f"the scheduler does not answer any more: {error!r}") from error
+
+
 def _key(name: str) -> str:
     return f"dsolver-job-{name}"
 
@@ -250,7 +264,7 @@ def _task_states(client: Client, keys: Sequence[str]) -> dict[str, str]:
     def look(dask_scheduler: Any) -> dict[str, str]:
         return {key: dask_scheduler.tasks[key].state for key in keys if key in dask_scheduler.tasks}
 
-    states: dict[str, str] = client.run_on_scheduler(look) if keys else {}
+    states: dict[str, str] = _asked(client, client.run_on_scheduler, look) if keys else {}
     return states
 
 
@@ -281,8 +295,8 @@ def _state(record: Mapping[str, Any], task: str | None) -> str:
 def _output(client: Client, name: str) -> dict[str, Any] | None:
     """The result of a job's task; None when it is gone."""
     try:
-        future = client.get_dataset(_key(name))
+        future = _asked(client, client.get_dataset, _key(name))
         result: dict[str, Any] = future.result(timeout=60)
-    except (KeyError, TimeoutError, OSError):
+    except (KeyError, OSError):
         return None
     return result

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse
+from dask.delayed import delayed
 from hypothesis import strategies as st
 
 import dsolver
@@ -670,6 +671,14 @@ def test_a_mask_may_be_a_function_and_leave_nothing() -> None:
         ({"mask": True}, "mask must be an array"),
         ({"mask": np.zeros((4, 4, 4))}, "it must be True at the cells to leave out"),
         ({"chunks": (5, 1, 1)}, "5 chunks along x"),
+        *(
+            ({name: delayed(1.0)}, f"{name} is a Delayed.* of Dask: pass what it computes")
+            for name in ("kappa", "sigma", "mask", "spacing")
+        ),
+        ({"kappa": (1.0, delayed(1.0), 1.0)}, "kappa_y is a Delayed.* of Dask"),
+        ({"bc": Dirichlet(delayed(1.0))}, "value at face x- is a Delayed.* of Dask"),
+        ({"kappa": 10**400}, "kappa must be finite and > 0"),
+        ({"spacing": 10**400}, "spacing along x must be a number or 4 cell sizes"),
     ],
 )
 def test_what_cannot_be_right_is_refused_at_once(arguments: dict[str, Any], message: str) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import dsolver
-from dsolver import devices, estimation, problems
+from dsolver import devices, estimation, memory, problems
 from dsolver.devices import Gpu
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.estimation import estimate, of_spec
+from dsolver.levels import Hierarchy
 from dsolver.preconditioners import Chebyshev, Hpcg, Identity, Multigrid, Recipe
 from dsolver.runtime import Runtime
 
@@ -34,6 +35,21 @@ def test_a_plan_for_workers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) 
     assert found.seconds is not None
     assert str(found).startswith("8 GPUs, ")
     assert estimate(problem, workers=8, device="cuda").seconds is None, "nobody knows how fast they are"
+
+
+def test_a_plan_for_many_workers_looks_at_each_kind_of_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    of_chunk = memory.of_chunk
+
+    def counted(hierarchy: Hierarchy, recipe: Recipe, number: int, **given: Any) -> Any:
+        looked.append(number)
+        return of_chunk(hierarchy, recipe, number, **given)
+
+    monkeypatch.setattr(memory, "of_chunk", counted)
+    found = estimate(problems.poisson7((512, 512, 512)), workers=10_000, device="cpu", bandwidth=1e9)
+    assert found.chunks == (19, 19, 27)
+    assert len(found.workers) == 19 * 19 * 27
+    assert len(looked) <= 6**3, "two extents along an axis, first, last or neither"
 
 
 def test_a_plan_for_gpus_like_the_one_that_is_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,12 @@ def possible(grid: Triple, divisor: int) -> list[Triple]:
     return [(x, y, z) for x, y, z in product(*ranges)]
 
 
+def test_cuts_for_a_million_workers_are_found_without_trying_all() -> None:
+    assert cut_for((4096, 4096, 4096), 10**6, 8) == (64, 64, 128)
+    x, y, z = balanced_cut((4096, 4096, 4096), 10**6)
+    assert (x, y, z) == (100, 100, 100)
+
+
 SIZES = st.integers(1, 12)
 
 

@@ -270,6 +270,15 @@ def test_a_callback_may_look_at_the_iterate(b: F64) -> None:
     assert (seen[0] == dsolver.solve(PROBLEM, b, maxiter=1).x).all()
 
 
+def test_a_callback_may_close_it(b: F64) -> None:
+    solver = Solver(PROBLEM)
+    solution = solver.solve(b, callback=lambda _: solver.close())
+    assert solution.converged
+    assert same(solution, dsolver.solve(PROBLEM, b))
+    with pytest.raises(InputError, match="this Solver is closed"):
+        solver.solve(b)
+
+
 # -- on a cluster ------------------------------------------------------------------------------------------------------
 
 

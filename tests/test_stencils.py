@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse
+from dask.delayed import delayed
 from hypothesis import strategies as st
 
 import dsolver
@@ -171,6 +172,7 @@ def test_weights_for_each_row_that_cannot_be_right_are_refused_on_the_way(
         ({(0, 0, 0): np.ones((4, 4, 4)), (2, 0, 0): np.ones((4, 4, 4))}, False, "offsets must be in -1 .. 1"),
         ({(0, 0): np.ones((4, 4, 4))}, False, "offset must be three integers"),
         (np.ones((27, 4, 4, 5)), False, r"shape \(3, 3, 3\), not \(27, 4, 4, 5\)"),
+        (delayed(1.0), False, "weights is a Delayed.* of Dask: pass what it computes"),
         (star((4, 4, 4), 6.0), (True, False), "periodic must be True, False or one"),
     ],
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import dask.config
@@ -17,6 +19,7 @@ from distributed.security import Security
 import dsolver
 from dsolver import submission
 from dsolver.engines import ranks
+from dsolver.errors import ClusterError
 from tests.authority import certificates
 from tests.commands import call, good
 
@@ -150,6 +153,21 @@ def test_what_cannot_run_is_refused_before_it_is_sent(command: tuple[str, ...], 
     result = call("submit", "--scheduler", "tcp://127.0.0.1:1", "--", *command)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(address, set_as_default=False) as client:
+        assert submission.jobs(client) is not None
+        monkeypatch.setattr(submission, "ANSWER", 0.5)
+        client.run_on_scheduler(time.sleep, 0.0)
+        hung = threading.Thread(target=client.run_on_scheduler, args=(time.sleep, 3.0))
+        hung.start()
+        asked = time.monotonic()
+        for question in (submission.jobs, partial(submission.submit, command=["info"])):
+            with pytest.raises(ClusterError, match="the scheduler does not answer any more"):
+                question(client)
+        assert time.monotonic() - asked < 2.5
+        hung.join()
 
 
 def test_an_unknown_job(address: str) -> None:

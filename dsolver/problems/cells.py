@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.boundary import Boundary, boundary_of, check_unmasked
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple, cut_of, three
 from dsolver.problems.problem import Problem, wrapping
@@ -158,6 +158,7 @@ def _constants_solve(boundary: Boundary, sigma: float | None, *, masked: bool) -
 
 def _per_axis(kappa: Any) -> list[Any]:
     """One κ, or three."""
+    check_computed("kappa", kappa)
     several = isinstance(kappa, list | tuple) or getattr(kappa, "shape", None) == (3,)
     if not several:
         return [kappa]
@@ -179,8 +180,9 @@ def _sort(
     Raises:
         InputError: it is no number, array or function, or an array of another shape.
     """
+    check_computed(name, value)
     if isinstance(value, Real) or getattr(value, "shape", None) == ():
-        numbers[name] = float(value)
+        numbers[name] = float_of(value)
     elif hasattr(value, "shape") and hasattr(value, "dtype"):
         if tuple(value.shape) != grid:
             raise InputError(f"{name} has shape {tuple(value.shape)}, but the grid is {grid}: they must be equal")
@@ -200,6 +202,7 @@ def _sort(
 
 def _flags(mask: Any) -> Any:
     """A mask as numbers, which is what fields hold."""
+    check_computed("mask", mask)
     values = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if np.dtype(values.dtype).kind not in "biu":
         raise InputError(f"mask has dtype {values.dtype}: it must be True at the cells to leave out")
@@ -210,6 +213,7 @@ def _cell_sizes(
     grid: Triple, spacing: Any
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Sizes of the cells along each axis."""
+    check_computed("spacing", spacing)
     axes = [spacing] * 3 if isinstance(spacing, Real) or getattr(spacing, "shape", None) == () else spacing
     try:
         given_x, given_y, given_z = axes
@@ -225,7 +229,7 @@ def _sizes_along(axis: str, n: int, sizes: Any) -> npt.NDArray[np.float64]:
     check_unmasked(f"spacing along {axis}", sizes)
     try:
         values = np.asarray(sizes, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"spacing along {axis} must be a number or {n} cell sizes, not {in_a_line(sizes)}") from error
     if values.shape not in ((), (n,)):
         raise InputError(f"spacing along {axis} has shape {values.shape}: give a number, or {n} cell sizes")

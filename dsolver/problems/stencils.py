@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dsolver.boundary import check_unmasked
 from dsolver.cell_weights import CellWeights
-from dsolver.errors import InputError
+from dsolver.errors import InputError, check_computed
 from dsolver.partition import BOX_OFFSETS, STAR_OFFSETS, Cut, Flags, Offsets, Triple, three
 from dsolver.problems.problem import Problem, check_symmetry, wrapping
 
@@ -43,6 +43,7 @@ def stencil(
     """
     flags = _flags_of(periodic)
     grid = three("grid", grid)
+    check_computed("weights", weights)
     by_offset = _cell_weights(grid, weights)
     if by_offset is not None:
         return _varying(grid, by_offset, flags, chunks, name)
