@@ -80,7 +80,7 @@ class Estimate:
                 )
         return None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         largest = max(self.workers, key=lambda worker: worker.total)
         crew = f"{len(self.workers)} " + ("GPU" if self.device == "cuda" else "worker") + "s" * (len(self.workers) > 1)
         lines = [f"{crew}, {amount(largest.total)} each at most: {largest}"]

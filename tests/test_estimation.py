@@ -33,7 +33,7 @@ def test_a_plan_for_workers_that_are_not_there(monkeypatch: pytest.MonkeyPatch) 
     assert found.shortage is None
     assert 14 << 30 < found.bytes < 20 << 30
     assert found.seconds is not None
-    assert str(found).startswith("8 GPUs, ")
+    assert repr(found).startswith("8 GPUs, ")
     assert estimate(problem, workers=8, device="cuda").seconds is None, "nobody knows how fast they are"
 
 

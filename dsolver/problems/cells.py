@@ -55,8 +55,8 @@ def diffusion(
             condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from faces ("x-", "x+",
             "y-", ...) or axes ("x", both ends) to such.
         mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
-            there, and their κ, σ and f do not matter and may be NaN. To hold a value in cells instead, make σ large
-            there and f = σ times the value.
+            there, and their κ, σ and f do not matter and may be NaN. To hold a value g in cells, mask them, and for
+            each face between one of them and another cell add 2κ/h² to that cell's σ and 2κ/h² g to its f.
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 
