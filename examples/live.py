@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 import dask.array as da
-import matplotlib.pyplot as plt
 import numpy as np
 from distributed import Client
 
@@ -52,6 +51,8 @@ def solve(workers, n, folder, **options):
 
 
 def draw(first, second, layer, rock, path):
+    import matplotlib.pyplot as plt  # not above: each worker process imports this script
+
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for ax, values, title in ((left, np.log10(rock), "log₁₀ permeability"), (middle, layer, "pressure")):
         seen = ax.imshow(values.T, origin="lower", extent=(0, 1, 0, 1))

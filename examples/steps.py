@@ -12,7 +12,6 @@ import argparse
 from contextlib import nullcontext
 
 import dask.array as da
-import matplotlib.pyplot as plt
 import numpy as np
 from distributed import Client
 
@@ -35,6 +34,8 @@ def variance(u, axis, h):
 
 
 def draw(snapshots, path):
+    import matplotlib.pyplot as plt  # not above: each worker process imports this script
+
     figure, axes = plt.subplots(1, len(snapshots), figsize=(11, 3.2), layout="constrained")
     for ax, (time, u) in zip(axes, snapshots, strict=True):
         seen = ax.imshow(u[:, :, u.shape[2] // 2].T, origin="lower", extent=(0, 1, 0, 1), cmap="viridis")

@@ -7,9 +7,10 @@ import logging
 import multiprocessing
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from multiprocessing import forkserver
+from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
@@ -30,6 +31,11 @@ def fork_server() -> str:
     return "forkserver"
 
 
+def forked() -> AbstractContextManager[Any]:
+    """Also worker processes that begin in it without `cluster`, as a command's own, are forked."""
+    return dask.config.set({"distributed.worker.multiprocessing-method": fork_server()})
+
+
 @contextmanager
 def cluster(
     workers: int, *, processes: bool = False, threads: int = 1, dashboard: bool = False, quiet: bool = False
@@ -46,13 +52,9 @@ def cluster(
         quiet: whether Dask says nothing of the workers that it loses.
     """
     with (
-        dask.config.set(
-            {
-                # Dask would give up the nanny of a worker that takes longer to come back: on busy cores many do.
-                "distributed.deploy.lost-worker-timeout": "10 minutes",
-                "distributed.worker.multiprocessing-method": fork_server(),
-            }
-        ),
+        # Dask would give up the nanny of a worker that takes longer to come back: on busy cores many do.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"}),
+        forked() if processes else nullcontext(),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=threads,

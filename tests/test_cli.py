@@ -25,6 +25,7 @@ from dsolver.cli.solve import row_sums
 from dsolver.devices import Gpu
 from dsolver.errors import InputError
 from dsolver.monitor.spans import read_jsonl
+from tests.clusters import forked
 from tests.commands import call, good, refused
 
 GRID = ("--grid", "16", "16", "16")
@@ -103,7 +104,8 @@ def test_hpcg_on_worker_processes_gives_the_bits_of_one_process(folder: Path) ->
     """By the graph engine; for the resident one see `solve` below and test_gang.py."""
     problem = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--iterations", "3", "--device", "cpu")
     good(*problem, "--json", "one.json")
-    result = call(*problem, "--engine", "graph", "--workers", "2", "--json", "two.json")
+    with forked():
+        result = call(*problem, "--engine", "graph", "--workers", "2", "--json", "two.json")
     assert result.exit_code == 0, result.output
     assert "2 workers" in result.stdout
     assert "Dask dashboard: http" in result.stderr
@@ -193,7 +195,8 @@ def test_solve_reads_and_writes_arrays(folder: Path, ending: str) -> None:
 def test_solve_reads_and_writes_zarr_on_workers(folder: Path) -> None:
     save(folder / "b.zarr", np.ones((32, 16, 16)))
     grid = ("--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--device", "cpu")
-    assert call("solve", *grid, "--rhs", "b.zarr", "--out", "x.zarr", "--workers", "2").exit_code == 0
+    with forked():
+        assert call("solve", *grid, "--rhs", "b.zarr", "--out", "x.zarr", "--workers", "2").exit_code == 0
     good("solve", *grid, "--rhs", "b.zarr", "--out", "x.npy")
     np.testing.assert_array_equal(load(folder / "x.zarr"), load(folder / "x.npy"))
 

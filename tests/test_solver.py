@@ -294,17 +294,17 @@ def test_a_client_that_was_closed_is_told(client: Client, b: F64) -> None:
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) -> None:
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
-    expected = dsolver.solve(problem, b, device="cpu")
+    expected = dsolver.solve(problem, b, device="cpu", rtol=1e-3)
     right = da.from_array(b, chunks=(8, 8, 24))
     with Solver(problem, client=client, engine=engine, device="cpu") as solver:
         for factor in (1.0, 4.0):
-            solution = solver.solve(factor * right)
+            solution = solver.solve(factor * right, rtol=1e-3)
             assert isinstance(solution.x, da.Array)
             assert solution.x.chunks == ((8, 8), (8,), (24,))
             assert (solution.x.compute() == factor * expected.x).all(), "a power of two changes no bit"
-        several = solver.solve(da.stack([right, 2.0 * right]))
+        several = solver.solve(da.stack([right, 2.0 * right]), rtol=1e-3)
         assert (several.x.compute() == np.stack([expected.x, 2.0 * expected.x])).all()
-        assert solver.solve(right, x0=solution.x / 4.0).iterations == 0
+        assert solver.solve(right, x0=solution.x / 4.0, rtol=1e-3).iterations == 0
 
 
 def test_a_short_solve_is_three_messages_to_each_rank(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,24 +342,25 @@ def test_an_update_that_workers_refuse_leaves_the_old_matrix(engine: Any, client
     """There most of them end the program, which is started again."""
     kappa = np.linspace(1.0, 2.0, b.size).reshape(GRID)
     problem = problems.diffusion(GRID, kappa, chunks=(2, 1, 1))
+    expected = dsolver.solve(problem, b, device="cpu", maxiter=2)
     with Solver(problem, client=client, engine=engine, device="cpu") as solver:
         for wrong, error, message in REFUSED:
             with pytest.raises(error, match=message):
                 solver.update(kappa=wrong)
-            assert same(solver.solve(b), dsolver.solve(problem, b, device="cpu"))
+            assert same(solver.solve(b, maxiter=2), expected)
         solver.update(kappa=2.0 * kappa)
-        assert np.allclose(2.0 * solver.solve(b).x, dsolver.solve(problem, b, device="cpu").x, rtol=1e-6)
+        assert np.allclose(2.0 * solver.solve(b, maxiter=2).x, expected.x, rtol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, client: Client, b: F64) -> None:
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     with Solver(problem, client=client, engine=engine, device="cpu") as solver:
-        before = solver.solve(b)
+        before = solver.solve(b, maxiter=2)
         for wrong in ({"b": failing()}, {"b": b, "x0": failing()}, {"b": [b, failing()]}):
             with pytest.raises(ZeroDivisionError):
                 solver.solve(**wrong)
-            assert same(solver.solve(b), before)
+            assert same(solver.solve(b, maxiter=2), before)
 
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])

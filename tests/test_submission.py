@@ -21,6 +21,7 @@ from dsolver import submission
 from dsolver.engines import ranks
 from dsolver.errors import ClusterError
 from tests.authority import certificates
+from tests.clusters import forked
 from tests.commands import call, good
 
 PATIENCE = 90.0
@@ -33,6 +34,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = {f"distributed.comm.tls.{key}": path for key, path in certificates(folder).items()}
     with (
         dask.config.set(settings),
+        forked(),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

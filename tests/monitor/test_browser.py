@@ -17,6 +17,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver.iteration import State
+from tests.clusters import forked
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -75,6 +76,7 @@ def test_the_page_shows_the_residual_fall_and_the_lanes_of_both_kinds(browser: A
         return ended.is_set()
 
     with (
+        forked(),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
