@@ -62,6 +62,12 @@ def pores(n: int, part: float) -> Problem:
     return problems.diffusion((n, n, n), mask=solid, bc={"x": "dirichlet", "y": "neumann", "z": "neumann"})
 
 
+def stretched(n: int) -> Problem:
+    """Cells that grow by the same factor from one to the next along each axis, 340 times in all."""
+    sizes = 340.0 ** (np.arange(n) / (n - 1))
+    return problems.diffusion((n, n, n), spacing=(sizes, sizes, sizes), bc="neumann")
+
+
 ROWS: dict[str, Callable[[int], Problem]] = {
     "poisson27": lambda n: problems.poisson27((n, n, n)),
     "dirichlet": lambda n: problems.diffusion((n, n, n)),
@@ -74,6 +80,7 @@ ROWS: dict[str, Callable[[int], Problem]] = {
     "pores 66 %": lambda n: pores(n, 0.66),
     "1:1:100": lambda n: problems.diffusion((n, n, n), spacing=(1.0, 1.0, 100.0)),
     "1:100:100": lambda n: problems.diffusion((n, n, n), spacing=(1.0, 100.0, 100.0)),
+    "stretched": stretched,
 }
 
 
@@ -91,7 +98,9 @@ def main() -> None:
     options.add_argument("--x0", choices=("fmg",), help="the first guess; zero by default")
     options.add_argument("--rtol", type=float, default=1e-9)
     options.add_argument(
-        "--lattice", action="store_true", help="media with pores, too, are coarsened along the lattice"
+        "--lattice",
+        action="store_true",
+        help="what is coarsened by couplings from the first level on is so along the lattice",
     )
     arguments = options.parse_args()
     if arguments.lattice:
