@@ -61,6 +61,26 @@ __device__ __forceinline__ int target_of(const Rows& rows, int column) {
     return column < rows.count ? __ldg(rows.position + column) : column - rows.count + SLICE;
 }
 
+// Some candidates of a row (-1 for none) from one on: all their loads are on their way before the first is waited for, since one
+// needs the other, number by number.
+constexpr int TOGETHER = 4;
+template <Part PART>
+struct Candidates {
+    int column[TOGETHER], kind[TOGETHER], target[TOGETHER];
+
+    __device__ __forceinline__ Candidates(
+        const Stencil& stencil, const Rows& rows, int row, long long center, int own_color, int first
+    ) {
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a)
+            column[a] = row < 0 || first + a >= stencil.offsets ? -1 : __ldg(stencil.numbering + center + stencil.steps[first + a]);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) kind[a] = kind_of<PART>(rows, row, own_color, column[a]);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) target[a] = kind[a] == NONE ? 0 : target_of(rows, column[a]);
+    }
+};
+
 // A diagonal of type `real`, NaN where it leaves that type's range: it is divided by, and the result must tell.
 __device__ __forceinline__ real in_range(double value) {
     constexpr double LEAST = 1.1754943508222875e-38, MOST = 3.4028234663852886e38;   // of float
@@ -83,19 +103,21 @@ __device__ __forceinline__ void measure(
     int count[KINDS] = {0, 0, 0}, run_width[KINDS] = {0, 0, 0};
     bool run = true;
     double own = 0.0;
-    for (int k = 0; k < stencil.offsets; ++k) {
-        const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
-        const int kind = kind_of<PART>(rows, row, own_color, column);
-        const int here = kind == NONE ? 0 : target_of(rows, column) - lane;
-        if (PART == Part::SQUARE && column == row && row >= 0) own = stencil.weight(k, row);
+    for (int first = 0; first < stencil.offsets; first += TOGETHER) {
+        const Candidates<PART> found(stencil, rows, row, center, own_color, first);
 #pragma unroll
-        for (int part = 0; part < KINDS; ++part) {
-            const unsigned members = __ballot_sync(ALL_LANES, kind == part);
-            if (members == 0) continue;
-            const int base = __shfl_sync(ALL_LANES, here, __ffs(members) - 1);
-            run &= __all_sync(ALL_LANES, kind != part || here == base) != 0;
-            run_width[part] += 1;
-            count[part] += kind == part;
+        for (int a = 0; a < TOGETHER; ++a) {
+            const int kind = found.kind[a], here = found.target[a] - lane;
+            if (PART == Part::SQUARE && row >= 0 && found.column[a] == row) own = stencil.weight(first + a, row);
+#pragma unroll
+            for (int part = 0; part < KINDS; ++part) {
+                const unsigned members = __ballot_sync(ALL_LANES, kind == part);
+                if (members == 0) continue;
+                const int base = __shfl_sync(ALL_LANES, here, __ffs(members) - 1);
+                run &= __all_sync(ALL_LANES, kind != part || here == base) != 0;
+                run_width[part] += 1;
+                count[part] += kind == part;
+            }
         }
     }
     int explicit_width = 0;
@@ -139,24 +161,28 @@ __device__ __forceinline__ void fill(
         total += widths[s * KINDS + part];
         end[part] = total;
     }
-    for (int k = 0; k < stencil.offsets; ++k) {
-        const int column = row < 0 ? -1 : __ldg(stencil.numbering + center + stencil.steps[k]);
-        const int kind = kind_of<PART>(rows, row, own_color, column);
-        const int target = kind == NONE ? 0 : target_of(rows, column);
-        const real value = kind == NONE ? 0.0 : stencil.weight(k, row);   // narrowed here, if at all
+    for (int first = 0; first < stencil.offsets; first += TOGETHER) {
+        const Candidates<PART> found(stencil, rows, row, center, own_color, first);
+        real ahead[TOGETHER];
 #pragma unroll
-        for (int part = 0; part < KINDS; ++part) {
-            const unsigned members = __ballot_sync(ALL_LANES, kind == part);
-            if (members == 0) continue;
-            const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
-            if (run) {   // all lanes share the entry column; those without an entry have a hole there
-                out[next[part] * SLICE] = kind == part ? value : real(0);
-                if (lane == 0) out_columns[next[part]] = base;
-                next[part] += 1;
-            } else if (kind == part) {
-                out[next[part] * SLICE] = value;
-                out_columns[next[part] * SLICE + lane] = target;
-                next[part] += 1;
+        for (int a = 0; a < TOGETHER; ++a) ahead[a] = found.kind[a] == NONE ? 0.0 : stencil.weight(first + a, row);   // narrowed here, if at all
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) {
+            const int kind = found.kind[a], target = found.target[a];
+#pragma unroll
+            for (int part = 0; part < KINDS; ++part) {
+                const unsigned members = __ballot_sync(ALL_LANES, kind == part);
+                if (members == 0) continue;
+                const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
+                if (run) {   // all lanes share the entry column; those without an entry have a hole there
+                    out[next[part] * SLICE] = kind == part ? ahead[a] : real(0);
+                    if (lane == 0) out_columns[next[part]] = base;
+                    next[part] += 1;
+                } else if (kind == part) {
+                    out[next[part] * SLICE] = ahead[a];
+                    out_columns[next[part] * SLICE + lane] = target;
+                    next[part] += 1;
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 // elimination with diagonal pivots, a block of them at a time (dsolver.kernels.backend.semidefinite_inverse is the text).
 // The same operations in the same order in every run.
 
+constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
 
 // a (n, n), row after row, was zero: one thread a row of the stencil.
@@ -26,26 +27,27 @@ extern "C" __global__ void pivot_block(
     const double* __restrict__ a, const double* __restrict__ diagonal, int n, int first, double tolerance,
     double* inverse, unsigned char* kept
 ) {
-    __shared__ double block[BLOCK][BLOCK + 1];
+    __shared__ double rows[2][BLOCK], least[BLOCK];
     __shared__ bool used[BLOCK];
-    const int x = threadIdx.x, y = threadIdx.y;
+    const int x = threadIdx.x, y = threadIdx.y;   // a warp has a row
     const bool inside = first + x < n && first + y < n;
-    block[y][x] = inside ? a[static_cast<long long>(first + y) * n + first + x] : 0.0;
+    double own = inside ? a[static_cast<long long>(first + y) * n + first + x] : 0.0;
+    if (y == 0) least[x] = first + x < n ? tolerance * diagonal[first + x] : 0.0;
     for (int i = 0; i < BLOCK; ++i) {
-        __syncthreads();
-        const double pivot = block[i][i], row = block[i][x], column = block[y][i], old = block[y][x];
-        const bool good = first + i < n && pivot > tolerance * diagonal[first + i];
-        __syncthreads();
+        if (y == i) rows[i % 2][x] = own;
+        __syncthreads();   // one a pivot: the row before the last one has been read by all who are here
+        const double row = rows[i % 2][x], pivot = rows[i % 2][i], column = __shfl_sync(ALL_LANES, own, i);
+        const bool good = first + i < n && pivot > least[i];
         if (x == 0 && y == 0) {
             used[i] = good;
             if (first + i < n) kept[first + i] = good;
         }
         if (!good) continue;
-        if (y == i) block[y][x] = x == i ? 1.0 / pivot : row / pivot;
-        else block[y][x] = x == i ? -column / pivot : old - column * (row / pivot);
+        if (y == i) own = x == i ? 1.0 / pivot : row / pivot;
+        else own = x == i ? -column / pivot : own - column * (row / pivot);
     }
     __syncthreads();
-    inverse[y * BLOCK + x] = used[x] && used[y] ? block[y][x] : 0.0;
+    inverse[y * BLOCK + x] = used[x] && used[y] ? own : 0.0;
 }
 
 // left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows: BLOCK rows and columns of them each block of
