@@ -380,7 +380,7 @@ class Backend(Fused):
         """
         rows = np.concatenate([r for _, r in sends]) if sends else np.empty(0, dtype=np.int64)
         return HaloLayout(
-            send_rows=layout.position[self.asarray(rows)] if len(rows) else self.asarray(np.empty(0, dtype=np.int32)),
+            send_rows=layout.position[self.asarray(rows)] if len(rows) else self.xp.empty(0, dtype=np.int32),
             sends=_ranges([(chunk, len(r)) for chunk, r in sends], 0),
             receives=_ranges(receives, self.guard),
             size=sum(count for _, count in receives) + 2 * self.guard,

@@ -41,8 +41,8 @@ struct Rows {
     const unsigned char* coarse;   // may be null: no coarse points
 };
 
-// Whose entries are wanted: those of a square matrix in its own columns, those in columns of the halo, or those of a rectangular
-// matrix in own columns, which have no order.
+// Whose entries are wanted: those of a square matrix in its own columns, those in columns of the halo, or those of a
+// rectangular matrix in own columns, which have no order.
 enum class Part { SQUARE, HALO, RECTANGLE };
 
 // Which part of the slice an entry belongs to; what is not wanted belongs to none.
@@ -88,12 +88,18 @@ __device__ __forceinline__ real in_range(double value) {
     return inside ? value : nan("");
 }
 
+// What is found of all slices together.
+struct Found {
+    long long columns, values;   // how many there are; of values, `SLICE`s
+    int from_end, pad;           // how far from a vector's end the first position with a zero diagonal is; 0 for none
+};
+
 // widths (slices, 3) and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
-// For own columns also: the diagonal, and the first position with a zero diagonal in `bad`.
+// For own columns also: the diagonal, and whether one is zero, in `found`, which was zero.
 template <Part PART>
 __device__ __forceinline__ void measure(
     const Stencil& stencil, const Rows& rows, const int* wanted, int slices, int* widths, unsigned char* runs,
-    real* diagonal, int* bad, int runs_wanted
+    int runs_wanted, real* diagonal, Found* found
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= slices) return;
@@ -136,7 +142,7 @@ __device__ __forceinline__ void measure(
     if (PART == Part::SQUARE && row >= 0) {
         const int p = (s + 1) * SLICE + lane;
         diagonal[p] = in_range(own);
-        if (own == 0.0) atomicMin(bad, p);
+        if (own == 0.0) atomicMax(&found->from_end, (slices + 2) * SLICE - p);
     }
 }
 
@@ -200,20 +206,23 @@ __device__ __forceinline__ void fill(
 #define ROWS_OF_ARGUMENTS {rows, color, position, coarse}
 
 extern "C" __global__ void measure_local(
-    STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, real* diagonal, int* bad
+    STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, Found* found, real* diagonal
 ) {
     measure<Part::SQUARE>(
-        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, diagonal, bad, runs_wanted);
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, runs_wanted, diagonal, found);
 }
 
-extern "C" __global__ void measure_halo(STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted) {
-    measure<Part::HALO>(
-        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr, runs_wanted);
+extern "C" __global__ void measure_halo(
+    STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, Found* found
+) {
+    measure<Part::HALO>(STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, runs_wanted, nullptr, found);
 }
 
-extern "C" __global__ void measure_rectangle(STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted) {
+extern "C" __global__ void measure_rectangle(
+    STENCIL, ROWS, int* widths, unsigned char* runs, int runs_wanted, Found* found
+) {
     measure<Part::RECTANGLE>(
-        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, nullptr, nullptr, runs_wanted);
+        STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, runs_wanted, nullptr, found);
 }
 
 // Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,
@@ -254,29 +263,90 @@ extern "C" __global__ void fill_rectangle(
         STENCIL_OF_ARGUMENTS, ROWS_OF_ARGUMENTS, wanted, slices, widths, runs, start, column_start, values, columns);
 }
 
-// upper, coarse and the lengths whose running sums are the slices' starts.
+// How many entry columns and column numbers slices have.
+struct Counts {
+    long long width, columns;
+};
+
+constexpr int SCANNED = 1024;   // threads of a block at most
+
+// The counts of all items of a block up to each one, itself included.
+__device__ __forceinline__ Counts counted_to(Counts own) {
+    __shared__ Counts sums[SCANNED];
+    const int me = threadIdx.x, count = blockDim.x;
+    sums[me] = own;
+    __syncthreads();
+    for (int distance = 1; distance < count; distance *= 2) {
+        const Counts before = me < distance ? Counts{0, 0} : sums[me - distance];
+        __syncthreads();
+        sums[me].width += before.width;
+        sums[me].columns += before.columns;
+        __syncthreads();
+    }
+    const Counts found = sums[me];
+    __syncthreads();
+    return found;
+}
+
+__device__ __forceinline__ Counts counts_of(const int* widths, const unsigned char* runs, int s) {
+    const int width = widths[s * KINDS + LOWER] + widths[s * KINDS + UPPER] + widths[s * KINDS + COARSE];
+    return {width, runs[s] ? width : width * SLICE};
+}
+
+// Where a slice's parts begin, and the counts of each block of slices: 24 bytes a slice.
 extern "C" __global__ void shapes(
     const int* __restrict__ widths, const unsigned char* __restrict__ runs, int slices, int* upper, int* coarse,
-    long long* values, long long* columns
+    Counts* blocks
 ) {
     const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    Counts own = {0, 0};
+    if (s < slices) {
+        upper[s] = widths[s * KINDS + LOWER];
+        coarse[s] = upper[s] + widths[s * KINDS + UPPER];
+        own = counts_of(widths, runs, s);
+    }
+    own = counted_to(own);
+    if (threadIdx.x == blockDim.x - 1) blocks[blockIdx.x] = own;
+}
+
+// Where the values and columns of each slice begin: 29 bytes a slice, and every block adds up those before it, which are
+// a thousandth of the slices.
+extern "C" __global__ void begins(
+    const int* __restrict__ widths, const unsigned char* __restrict__ runs, const Counts* __restrict__ blocks,
+    int slices, long long* __restrict__ start, long long* __restrict__ column_start, Found* found
+) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    __shared__ Counts before;
+    Counts part = {0, 0};
+    for (unsigned b = threadIdx.x; b < blockIdx.x; b += blockDim.x) {
+        part.width += blocks[b].width;
+        part.columns += blocks[b].columns;
+    }
+    part = counted_to(part);
+    if (threadIdx.x == blockDim.x - 1) before = part;
+    __syncthreads();
+    const Counts own = s < slices ? counts_of(widths, runs, s) : Counts{0, 0};
+    const Counts to = counted_to(own);
     if (s >= slices) return;
-    const int lower = widths[s * KINDS + LOWER], middle = widths[s * KINDS + UPPER];
-    const int width = lower + middle + widths[s * KINDS + COARSE];
-    upper[s] = lower;
-    coarse[s] = lower + middle;
-    values[s] = static_cast<long long>(width) * SLICE;
-    columns[s] = runs[s] ? width : width * SLICE;
+    const long long width = before.width + to.width, columns = before.columns + to.columns;
+    start[s] = (width - own.width) * SLICE;
+    column_start[s] = columns - own.columns;
+    if (s == slices - 1) {
+        start[slices] = width * SLICE;
+        column_start[slices] = columns;
+        found->values = width;
+        found->columns = columns;
+    }
 }
 
 // What the matrix passes know of a slice, in the order in which a pass visits the slices.
 extern "C" __global__ void pack_entries(
-    const int* __restrict__ order, const long long* __restrict__ start, const long long* __restrict__ column_start,
+    const long long* __restrict__ order, const long long* __restrict__ start, const long long* __restrict__ column_start,
     const int* __restrict__ upper, const int* __restrict__ coarse, int slices, Entries* entries
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= slices) return;
-    const int s = order == nullptr ? i : order[i];
+    const int s = order == nullptr ? i : static_cast<int>(order[i]);
     const unsigned width = static_cast<unsigned>((start[s + 1] - start[s]) / SLICE);
     const unsigned run = column_start[s + 1] - column_start[s] == width;
     const unsigned shape = upper[s] | coarse[s] << 10 | width << 20 | run << 30;
@@ -296,26 +366,32 @@ extern "C" __global__ void rows_to_visit(
     target[i] = number < 0 ? -1 : position[number];
 }
 
-// For each color, the most entry columns that a slice of it has before its upper part begins, and from there on: blocks (y) of
-// each color (x). begins (colors + 1): storage slices, the guard being slice 0. `most` was zero. 20 bytes a slice.
-extern "C" __global__ void color_columns(
+// Each thread takes the n-th slice of every color. most (colors + 1, 2), which was zero: the most entry columns that a slice
+// of a color has before its upper part begins, and from there on; and the most that one thread finds in one of these halves
+// and in both. begins (colors + 1): storage slices, the guard being slice 0. 20 bytes a slice.
+extern "C" __global__ void slice_widths(
     const long long* __restrict__ begins, const long long* __restrict__ start, const int* __restrict__ upper, int colors,
     int* __restrict__ most
 ) {
-    __shared__ int shared[2];
-    if (threadIdx.x < 2) shared[threadIdx.x] = 0;
-    __syncthreads();
-    const int color = blockIdx.x, first = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
-    int lower_columns = 0, upper_columns = 0;
-    for (long long s = begins[color] - 1 + first; s < begins[color + 1] - 1; s += step) {
-        const int lower = upper[s], width = static_cast<int>((start[s + 1] - start[s]) / SLICE);
-        lower_columns = max(lower_columns, lower);
-        upper_columns = max(upper_columns, width - lower);
+    const long long n = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+    int lower = 0, rest = 0;
+    for (int c = 0; c <= colors; ++c) {
+        int found[2] = {max(lower, rest), lower + rest};   // behind the last color
+        if (c < colors) {
+            const long long s = begins[c] - 1 + n;
+            const bool there = s < begins[c + 1] - 1;
+            found[0] = there ? upper[s] : 0;
+            found[1] = there ? static_cast<int>((start[s + 1] - start[s]) / SLICE) - found[0] : 0;
+            lower += found[0];
+            rest += found[1];
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int largest = __reduce_max_sync(ALL_LANES, found[half]);
+            // Most find as much there already: without looking all of them would wait here.
+            if (lane_number() == 0 && most[2 * c + half] < largest) atomicMax(most + 2 * c + half, largest);
+        }
     }
-    atomicMax(shared, lower_columns);
-    atomicMax(shared + 1, upper_columns);
-    __syncthreads();
-    if (threadIdx.x < 2) atomicMax(most + threadIdx.x * colors + color, shared[threadIdx.x]);
 }
 
 // position and row from the rows sorted by color; shift[c] leads from the place of a row of color c in the sorted list

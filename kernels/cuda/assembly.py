@@ -15,10 +15,14 @@ from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
 from dsolver.kernels.cuda.tables import table
+from dsolver.kernels.cuda.widths import widths_of
 from dsolver.kernels.layout import SLICE, Array, Layout, Matrix, Slices
 
+FILE = "assembly.cu"
 KINDS = 3
 THREADS = 256
+SCANNED = 1024
+"""Threads of a block that adds up slices' lengths, as assembly.cu says too."""
 ANY = "float64"
 """The value type with which kernels are compiled that read and write none."""
 
@@ -37,7 +41,7 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     row = cupy.full(size, -1, dtype=np.int32)
     shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
     if rows:
-        kernel("assembly.cu", "storage_order", ANY)(
+        kernel(FILE, "storage_order", ANY)(
             *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
         )
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
@@ -49,7 +53,7 @@ def plain_layout(shape: tuple[int, int, int]) -> Layout:
     color_slices = _color_slices(np.array([rows]))
     size = int(color_slices[-1] + 1) * SLICE
     position, row = cupy.empty(rows, dtype=np.int32), cupy.empty(size, dtype=np.int32)
-    kernel("assembly.cu", "plain_order", ANY)(*_threads(size), (np.int32(rows), np.int32(size), position, row))
+    kernel(FILE, "plain_order", ANY)(*_threads(size), (np.int32(rows), np.int32(size), position, row))
     color = cupy.zeros(rows, dtype=np.int32)
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
 
@@ -73,7 +77,7 @@ def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape:
     row = cupy.full(size, -1, dtype=np.int32)
     if rows:
         sizes = (np.int32(n) for n in (*shape, kinds, count))
-        kernel("assembly.cu", "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
+        kernel(FILE, "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
 
 
@@ -96,14 +100,11 @@ def matrix(
     """
     stencil = _table_arguments(rows.columns, rows.values) if isinstance(rows, Entries) else _stencil_arguments(rows)
     coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
-    stored = where.row[SLICE:-SLICE]
     diagonal = cupy.ones(where.size, dtype)
-    bad = cupy.full(1, where.size, dtype=np.int32)
-    of_rows = _rows_arguments(where, stored, coarse)
-    shape = _measure("measure_local", dtype, stencil, of_rows, np.int32(runs), diagonal, bad)
-    if (first_bad := int(bad[0])) < where.size:
-        raise ZeroDivisionError(f"row {int(where.row[first_bad])} of a chunk has no diagonal entry")
-    local = _slices("fill_local", dtype, stencil, of_rows, shape)
+    of_rows = _rows_arguments(where, where.row[SLICE:-SLICE], coarse)
+    local, bad = _slices("local", dtype, stencil, of_rows, diagonal, runs=runs)
+    if bad:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
     return with_launches(Matrix(layout=where, diagonal=diagonal, local=local))
 
 
@@ -125,11 +126,9 @@ def product(where: Layout, columns: Layout, entries: Entries, dtype: np.dtype[An
     stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
     if count:
         arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
-        kernel("assembly.cu", "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
+        kernel(FILE, "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
     candidates = _table_arguments(entries.columns, entries.values)
-    of_rows = _rows_arguments(columns, stored, np.uintp(0))
-    shape = _measure("measure_rectangle", dtype, candidates, of_rows, np.int32(1))
-    slices = _slices("fill_rectangle", dtype, candidates, of_rows, shape)
+    slices, _ = _slices("rectangle", dtype, candidates, _rows_arguments(columns, stored, np.uintp(0)))
     return CudaProduct(slices=slices, target=target, in_order=_packed(slices))
 
 
@@ -139,13 +138,12 @@ def _halo_part(where: Layout, columns: Layout, stencil: tuple[Any, ...], dtype: 
     reads_halo = cupy.zeros(where.size, dtype=np.uint8)
     if count := len(stored):
         arguments = (*stencil, stored, np.int32(count), np.int32(columns.rows), reads_halo)
-        kernel("assembly.cu", "find_boundary", ANY)(*_threads(count), arguments)
+        kernel(FILE, "find_boundary", ANY)(*_threads(count), arguments)
     boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
     if not len(boundary):
         return _no_halo(dtype)
     of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), np.uintp(0), where.color)
-    shape = _measure("measure_halo", dtype, stencil, of_boundary, np.int32(1))
-    slices = _slices("fill_halo", dtype, stencil, of_boundary, shape)
+    slices, _ = _slices("halo", dtype, stencil, of_boundary)
     return CudaHaloMatrix(
         boundary=boundary,
         slices=slices,
@@ -160,15 +158,16 @@ def _no_halo(dtype: np.dtype[Any]) -> CudaHaloMatrix:
         boundary=cupy.empty(0, dtype=np.int32),
         slices=_nothing(dtype),
         by_boundary=cupy.empty((0, 4), dtype=np.uint32),
-        partials=cupy.zeros(0),
+        partials=cupy.empty(0),
     )
 
 
 def with_launches(a: Matrix) -> CudaMatrix:
     """The matrix with what its launches need."""
     by_color = _packed(a.local)
-    forward, backward = sweeps(a.layout, by_color, a.local)
-    by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable").astype(np.int32)
+    widths = widths_of(a.layout, a.local)
+    forward, backward = sweeps(a.layout, by_color, a.local, widths)
+    by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable")
     result = CudaMatrix(
         **vars(a),
         by_color=by_color,
@@ -177,7 +176,7 @@ def with_launches(a: Matrix) -> CudaMatrix:
         forward=forward.sweep(),
         backward=backward.sweep(every=False),
         half=backward,
-        flow=flow.plan(a.layout, a.local),
+        flow=flow.plan(a.layout, a.local.values.dtype, widths),
     )
     cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
     return result
@@ -190,7 +189,7 @@ def _packed(s: Slices, order: Array | None = None) -> Array:
     if count:
         listed = np.uintp(0) if order is None else order
         arguments = (listed, s.start, s.column_start, s.upper, s.coarse, np.int32(count), out)
-        kernel("assembly.cu", "pack_entries", ANY)(*_threads(count), arguments)
+        kernel(FILE, "pack_entries", ANY)(*_threads(count), arguments)
     return out
 
 
@@ -238,39 +237,39 @@ def _rows_arguments(columns: Layout, wanted: Array, coarse: Any, color: Array | 
     return wanted, np.int32(len(wanted) // SLICE), np.int32(columns.rows), color, columns.position, coarse
 
 
-def _measure(
-    name: str, dtype: np.dtype[Any], stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any
-) -> tuple[Array, Array]:
-    """widths and runs of the slices."""
-    count = int(of_rows[1])
-    widths, runs = cupy.empty((count, KINDS), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
-    if count:
-        kernel("assembly.cu", name, dtype.name)(*warps(count), (*stencil, *of_rows, widths, runs, *more))
-    return widths, runs
-
-
 def _slices(
-    name: str, dtype: np.dtype[Any], stencil: tuple[Any, ...], of_rows: tuple[Any, ...], shape: tuple[Array, Array]
-) -> Slices:
-    """The filled slices."""
-    widths, runs = shape
-    count = len(runs)
+    part: str, dtype: np.dtype[Any], stencil: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any, runs: bool = True
+) -> tuple[Slices, int]:
+    """The filled slices of a part of a matrix, and how far from a vector's end a row is without diagonal; 0 for none.
+
+    Args:
+        part: "local", "halo" or "rectangle".
+        dtype: of the values.
+        stencil: where entries come from.
+        of_rows: which rows.
+        more: what else is measured.
+        runs: whether slices may be runs.
+    """
+    count = int(of_rows[1])
+    if not count:
+        return _nothing(dtype), 0
+    widths, is_run = cupy.empty((count, KINDS), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
+    found = cupy.zeros(3, dtype=np.int64)
+    head, counted = (*stencil, *of_rows), (widths, is_run)
+    kernel(FILE, f"measure_{part}", dtype.name)(*warps(count), (*head, *counted, np.int32(runs), found, *more))
     upper, coarse = cupy.empty((2, count), dtype=np.int32)
-    start, column_start = starts = cupy.zeros((2, count + 1), dtype=np.int64)
-    if count:
-        lengths = cupy.empty((2, count), dtype=np.int64)
-        kernel("assembly.cu", "shapes", ANY)(*_threads(count), (widths, runs, np.int32(count), upper, coarse, *lengths))
-        for begins, each in zip(starts, lengths, strict=True):
-            cupy.cumsum(each, out=begins[1:])
-    totals = starts[:, -1].get()
-    if int(totals[1]) >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
+    start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
+    scanned = (-(-count // SCANNED),), (SCANNED,)
+    blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
+    kernel(FILE, "shapes", ANY)(*scanned, (*counted, np.int32(count), upper, coarse, blocks))
+    kernel(FILE, "begins", ANY)(*scanned, (*counted, blocks, np.int32(count), start, column_start, found))
+    length, values_of_lane, bad = (int(number) for number in found.get())
+    if length >= 2**32:  # `Entries` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
-    values = cupy.empty(int(totals[0]), dtype)
-    columns = cupy.empty(int(totals[1]), dtype=np.int32)
-    if count:
-        arguments = (*stencil, *of_rows, widths, runs, start, column_start, values, columns)
-        kernel("assembly.cu", name, dtype.name)(*warps(count), arguments)
-    return Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
+    values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
+    kernel(FILE, f"fill_{part}", dtype.name)(*warps(count), (*head, *counted, start, column_start, values, columns))
+    made = Slices(start=start, upper=upper, coarse=coarse, column_start=column_start, values=values, columns=columns)
+    return made, bad
 
 
 def _nothing(dtype: np.dtype[Any]) -> Slices:

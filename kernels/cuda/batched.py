@@ -14,6 +14,7 @@ from dsolver.kernels.cuda.launching import follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import Sweep, color_launch, sweeps, warps
 from dsolver.kernels.cuda.stencil import CudaStencil
+from dsolver.kernels.cuda.widths import widths_of
 from dsolver.kernels.layout import SLICE, Array, DenseInverse, Route, Transfer
 
 THREADS = 256
@@ -168,7 +169,7 @@ class CudaBatched(Batched):
         """The half sweeps in slabs for so many columns."""
 
         def make() -> tuple[Sweep, Sweep]:
-            forward, backward = sweeps(a.layout, a.by_color, a.local, columns=self.width)
+            forward, backward = sweeps(a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width)
             return forward.sweep(), backward.sweep(every=every)
 
         return self._kept(a, f"sweeps of {'all' if every else 'some'}", make)

@@ -13,7 +13,9 @@ from dsolver.kernels.cuda.choice import chosen
 from dsolver.kernels.cuda.launching import can_cooperate, follow
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import device_property
-from dsolver.kernels.layout import SLICE, Array, Layout, Slices
+from dsolver.kernels.cuda.tables import table
+from dsolver.kernels.cuda.widths import Widths
+from dsolver.kernels.layout import SLICE, Array, Layout
 
 MOST_WARPS = 8
 """Warps of a block, as flow.cu says too: as many of them need the registers."""
@@ -81,36 +83,30 @@ class Flow:
         follow(function, self.grid, self.block, (*arguments, *tail), self.shared, cooperative=True)
 
 
-def plan(layout: Layout, local: Slices) -> Flow | None:
+def plan(layout: Layout, dtype: np.dtype[Any], widths: Widths) -> Flow | None:
     """The launch of a level; None where it is not chosen or does not fit: many or wide slices, many colors."""
-    if not chosen(int(local.values.itemsize)).flow:
+    if not chosen(dtype.itemsize).flow:
         return None
     ranges = [(int(a) - 1, int(b) - int(a)) for a, b in pairwise(layout.color_slices) if a < b]
     processors = device_property("multiProcessorCount")
     most = max((count for _, count in ranges), default=0)
     if not can_cooperate() or not 2 <= len(ranges) <= MOST_STEPS or most > MOST_WARPS * processors:
         return None
-    width = (local.start[1:] - local.start[:-1]) // SLICE
-    halves = cupy.stack([local.upper.astype(np.int64), width - local.upper]).get()
-    if halves.max(initial=0) > MOST_COLUMNS:
+    if max(widths.lower.max(), widths.rest.max()) > MOST_COLUMNS:
         return None
-    columns = np.zeros((2, most), dtype=np.int64)  # of each warp, forward and backward
-    for first, count in ranges:
-        columns[:, :count] += halves[:, first : first + count]
     warps = -(-most // processors)
-    itemsize = int(local.values.itemsize)
     barriers = 2 * len(ranges) * 8
-    limit = (device_property("sharedMemPerBlockOptin") // warps - barriers - 16) // (SLICE * itemsize + 4)
-    room = min(int(columns.sum(axis=0).max()), limit)
-    if columns.max() > room:
+    limit = (device_property("sharedMemPerBlockOptin") // warps - barriers - 16) // (SLICE * dtype.itemsize + 4)
+    room = min(widths.both, limit)
+    if widths.half > room:
         return None
-    shared = warps * (room * SLICE * itemsize + -(-room * 4 // 16) * 16 + barriers)
+    shared = warps * (room * SLICE * dtype.itemsize + -(-room * 4 // 16) * 16 + barriers)
     return Flow(
-        plan=cupy.asarray(np.array(ranges, dtype=np.int32)),
+        plan=table(np.array(ranges, dtype=np.int32)),
         room=room,
         grid=(-(-most // warps),),
         block=(warps * SLICE,),
         shared=shared,
         size=layout.size,
-        dtype=local.values.dtype,
+        dtype=dtype,
     )

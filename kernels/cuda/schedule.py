@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
@@ -25,6 +25,9 @@ from dsolver.kernels.cuda.choice import chosen
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.layout import SLICE, Array, Layout, Slices
 
+if TYPE_CHECKING:
+    from dsolver.kernels.cuda.widths import Widths
+
 WARPS_TO_FILL = 16
 """Below this many warps a multiprocessor, blocks become narrower: a small level must reach every one of them first."""
 NARROW = "_narrow"
@@ -32,8 +35,6 @@ NARROW = "_narrow"
 NARROW_COLUMNS, NARROW_SLICES = 2, 4
 """Entry columns that their slices have at most, and slices of a warp, as sweeps.cu says too."""
 CHAINS = 2
-COLOR_THREADS, COLOR_BLOCKS = 256, 64
-"""Of a block that looks at a color's slices, and such blocks of a color at most."""
 MOST_COLUMNS = 2
 """Vectors that count when a sweep of several is cut: slabs for the x of eight take 1.2 times as long, in launches."""
 MOST_COLORS = 64
@@ -167,16 +168,21 @@ class Half:
         return _in_slabs(colors, self.cuts[kept], self.itemsize, back=self.back)
 
 
-def sweeps(layout: Layout, entries: Array, local: Slices, *, columns: int = 1) -> tuple[Half, Half]:
+def sweeps(layout: Layout, entries: Array, local: Slices, widths: Widths, *, columns: int = 1) -> tuple[Half, Half]:
     """The forward and the backward half sweep over the colors that have rows.
 
     Args:
         layout: the rows.
         entries: the slices in storage order, as `Entries` of slices.cuh.
         local: the slices.
+        widths: theirs.
         columns: vectors that are swept at once.
     """
-    forward, backward = _colors(layout, local)
+    ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
+    forward, backward = (
+        [Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges]
+        for half in (widths.lower, widths.rest)
+    )
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize, columns)
 
@@ -184,21 +190,7 @@ def sweeps(layout: Layout, entries: Array, local: Slices, *, columns: int = 1) -
         cuts = None if slabs == 1 else _cuts(layout, colors, slabs, entries, local, back=back)
         return Half(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
 
-    return half(forward, back=False), half(backward, back=True)
-
-
-def _colors(layout: Layout, local: Slices) -> tuple[list[Color], list[Color]]:
-    """The colors that have rows, in the order of the forward and of the backward half sweep."""
-    colors = layout.colors
-    most = cupy.zeros((2, colors), dtype=np.int32)
-    begins = cupy.asarray(np.asarray(layout.color_slices, dtype=np.int64))
-    arguments = (begins, local.start, local.upper, np.int32(colors), most)
-    # One launch for all: natural order has thousands of colors.
-    blocks = min(COLOR_BLOCKS, max(1, len(local.upper) // (colors * COLOR_THREADS)))
-    kernel("assembly.cu", "color_columns", local.values.dtype.name)((colors, blocks), (COLOR_THREADS,), arguments)
-    ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
-    halves = [[Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges] for half in most.get()]
-    return halves[0], halves[1][::-1]
+    return half(forward, back=False), half(backward[::-1], back=True)
 
 
 def _plain(colors: Sequence[Color], itemsize: int) -> Sweep:

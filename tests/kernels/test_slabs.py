@@ -89,9 +89,6 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         def run(grid: tuple[int], block: tuple[int], arguments: tuple[Any, ...]) -> None:
             arrays = [a for a in arguments if isinstance(a, np.ndarray)]
             sizes = [int(a) for a in arguments if not isinstance(a, np.ndarray)]
-            if name == "color_columns":
-                count_columns(*arrays)
-                return
             pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
             numbers = (ctypes.c_int * len(sizes))(*sizes)
             host.launch(name.encode(), *grid, *block, pointers, len(arrays), numbers, len(sizes))
@@ -142,19 +139,19 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def count_columns(begins: I64, start: I64, upper: I64, most: I64) -> None:
-    """What color_columns finds: most lower and most other entry columns of a slice of each color."""
-    width = (start[1:] - start[:-1]) // SLICE
-    for color, (first, last) in enumerate(pairwise((begins - 1).tolist())):
-        for half, count in zip(most, (upper, width - upper), strict=True):
-            half[color] = count[first:last].max(initial=0)
+def widths_of(case: Case) -> Any:
+    """Most lower and most other entry columns of a slice of each color, in place of those that a launch finds."""
+    local, ranges = case.matrix.local, list(pairwise((case.matrix.layout.color_slices - 1).tolist()))
+    width = (local.start[1:] - local.start[:-1]) // SLICE
+    lower, rest = ([half[a:b].max(initial=0) for a, b in ranges] for half in (local.upper, width - local.upper))
+    return SimpleNamespace(lower=lower, rest=rest)
 
 
 def half_sweeps(schedule: ModuleType, case: Case, slabs: int) -> tuple[Any, Any]:
     """The halves of a sweep, cut into so many slabs."""
     entries = packed(case.matrix.local).reshape(-1, 4)
     vars(schedule)["slabs_of"] = lambda *_: slabs
-    found: tuple[Any, Any] = schedule.sweeps(case.matrix.layout, entries, case.matrix.local)
+    found: tuple[Any, Any] = schedule.sweeps(case.matrix.layout, entries, case.matrix.local, widths_of(case))
     return found
 
 

@@ -1,0 +1,43 @@
+"""How wide the slices of a matrix are, which its launches depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cuda.loader import kernel
+from dsolver.kernels.cuda.tables import table
+from dsolver.kernels.layout import Layout, Slices
+
+THREADS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Widths:
+    """Most entry columns of a matrix' slices.
+
+    Attributes:
+        lower: int32 (colors,), of each color before the upper part.
+        rest: int32 (colors,), likewise from there on.
+        half: of one half of all slices of a warp that takes the n-th one of every color.
+        both: of both halves likewise.
+    """
+
+    lower: npt.NDArray[np.int32]
+    rest: npt.NDArray[np.int32]
+    half: int
+    both: int
+
+
+def widths_of(layout: Layout, local: Slices) -> Widths:
+    """Those of a matrix: one launch for all colors, of which natural order has thousands, and one wait."""
+    colors, begins = layout.colors, np.asarray(layout.color_slices, dtype=np.int64)
+    longest = int(np.diff(begins).max(initial=0))
+    most = cupy.zeros((colors + 1, 2), dtype=np.int32)
+    arguments = (table(begins), local.start, local.upper, np.int32(colors), most)
+    kernel("assembly.cu", "slice_widths", "float64")((max(1, -(-longest // THREADS)),), (THREADS,), arguments)
+    found = most.get()
+    return Widths(lower=found[:-1, 0], rest=found[:-1, 1], half=int(found[-1, 0]), both=int(found[-1, 1]))

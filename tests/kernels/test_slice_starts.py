@@ -1,0 +1,86 @@
+"""Where slices begin and how wide they are, as assembly.cu finds it: its text on the host against NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsolver.kernels.layout import SLICE
+from tests.on_host import FIBERS, compiled, without_assembly
+
+HOST = (
+    FIBERS
+    + """
+#define fma std::fma
+#include "assembly.cu"
+static const int* widths;
+static const unsigned char* runs;
+static int slices, upper[1 << 12], coarse[1 << 12];
+static Counts sums[1 << 12];
+static long long *start, *column_start;
+static Found* found;
+static void call_shapes() { shapes(widths, runs, slices, upper, coarse, sums); }
+static void call_begins() { begins(widths, runs, sums, slices, start, column_start, found); }
+extern "C" void starts(
+    const int* w, const unsigned char* r, int n, int wide, long long* s, long long* c, Found* f, int* u, int* t
+) {
+    widths = w; runs = r; slices = n; start = s; column_start = c; found = f;
+    run(call_shapes, (n + wide - 1) / wide, wide);
+    run(call_begins, (n + wide - 1) / wide, wide);
+    std::memcpy(u, upper, 4 * n);
+    std::memcpy(t, coarse, 4 * n);
+}
+static const long long* colors_begin;
+static const int* lower;
+static int colors, *most;
+static void call_slice_widths() { slice_widths(colors_begin, start, lower, colors, most); }
+extern "C" void find_widths(const long long* b, long long* s, const int* u, int n, int blocks, int wide, int* m) {
+    colors_begin = b; start = s; lower = u; colors = n; most = m;
+    run(call_slice_widths, blocks, wide);
+}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    options, sources = ("-O1", "-ffp-contract=off"), ("assembly.cu", "slices.cuh")
+    return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources, edited=without_assembly)
+
+
+def addresses(*arrays: Any) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+
+
+@pytest.mark.parametrize("count", [1, 31, 64, 65, 1000])
+def test_slices_begin_where_those_before_them_end(host: ctypes.CDLL, count: int) -> None:
+    rng = np.random.default_rng(count)
+    widths, runs = rng.integers(0, 9, (count, 3), dtype=np.int32), rng.integers(0, 2, count, dtype=np.uint8)
+    start, column_start, found = (np.full(n, -1) for n in (count + 1, count + 1, 3))
+    upper, coarse = np.empty((2, count), dtype=np.int32)
+    host.starts(*addresses(widths, runs), count, 64, *addresses(start, column_start, found, upper, coarse))
+    width = widths.sum(axis=1, dtype=np.int64)
+    columns = np.where(runs, width, SLICE * width)
+    assert (start == SLICE * np.cumsum([0, *width])).all()
+    assert (column_start == np.cumsum([0, *columns])).all()
+    assert found.tolist() == [columns.sum(), width.sum(), -1]
+    assert (upper == widths[:, 0]).all()
+    assert (coarse == widths[:, 0] + widths[:, 1]).all()
+
+
+def test_widths_are_the_largest(host: ctypes.CDLL) -> None:
+    rng, counts = np.random.default_rng(0), (70, 1, 0, 130)
+    lower, rest = rng.integers(0, 27, (2, sum(counts)), dtype=np.int32)
+    start, begins = SLICE * np.cumsum([0, *(lower + rest)]), 1 + np.cumsum([0, *counts])
+    most = np.zeros((len(counts) + 1, 2), dtype=np.int32)
+    host.find_widths(*addresses(begins, start, lower), len(counts), 3, 64, *addresses(most))
+    by_color = [slice(a - 1, b - 1) for a, b in pairwise(begins)]
+    assert most[:-1].tolist() == [[lower[s].max(initial=0), rest[s].max(initial=0)] for s in by_color]
+    warps = np.zeros((2, max(counts)), dtype=np.int64)
+    for s, count in zip(by_color, counts, strict=True):
+        warps[:, :count] += lower[s], rest[s]
+    assert most[-1].tolist() == [warps.max(), warps.sum(axis=0).max()]
