@@ -25,7 +25,6 @@ from dsolver.kernels.cpu.team import Team
 from dsolver.kernels.layout import Layout
 from dsolver.partition import Offsets, Partition
 from dsolver.roughness import ending, jumping, turning
-from dsolver.totals import totals
 
 BLOCKY: Final = 0.25
 """Part of the pairs of neighbors between which couplings jump, from where on the lattice says little of a level. Random
@@ -144,7 +143,7 @@ def count_of(engine: Engine, made: PerChunk) -> int:
         engine: in float64, as counts are.
         made: what was made, on that engine or a view of it.
     """
-    (count,) = totals(engine, engine.per_chunk(_count, made))
+    (count,) = engine.totals(engine.per_chunk(_count, made))
     return int(count)
 
 

@@ -24,7 +24,6 @@ from dsolver.nullspace import CONSISTENT, Excess, NullSpace, dots
 from dsolver.partition import Triple
 from dsolver.regions import GROUNDED, LABELS, SOLID, rows
 from dsolver.rules import CellRule, Patch
-from dsolver.totals import totals
 
 LEAST: Final = 1e-8
 """What the diagonal of a region however large is raised by where a preconditioner is made: see `Raise`."""
@@ -257,7 +256,7 @@ class ClosedRegions:
         self._cells = self.sums("cells")
         self._volumes = self.sums("volumes")
         counted = engine.per_chunk(_counted, self._members, self._cells)
-        self.count, self.alone = (int(number) for number in totals(engine, counted.at(0), counted.at(1)))
+        self.count, self.alone = (int(number) for number in engine.totals(counted.at(0), counted.at(1)))
 
     @property
     def factors(self) -> PerChunk | None:

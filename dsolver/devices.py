@@ -109,15 +109,15 @@ def free_memory_of(client: Client | None, workers: Sequence[str], *, reclaim: bo
 
 
 @cache
-def _properties(ask: Callable[[int], Any], number: int) -> Any:
-    """Of a device: they never change, and to ask takes 2 ms."""
-    return ask(number)
+def _properties(ask: Callable[..., Any], *about: int) -> Any:
+    """Of a device: they never change, and to ask takes 0.3 to 2 ms."""
+    return ask(*about)
 
 
 def _bandwidth(runtime: Any, device: int) -> float:
     try:
-        kilohertz = runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryClockRate, device)
-        bits = runtime.deviceGetAttribute(runtime.cudaDevAttrGlobalMemoryBusWidth, device)
+        kilohertz = _properties(runtime.deviceGetAttribute, runtime.cudaDevAttrMemoryClockRate, device)
+        bits = _properties(runtime.deviceGetAttribute, runtime.cudaDevAttrGlobalMemoryBusWidth, device)
     except (AttributeError, runtime.CUDARuntimeError):
         return 0.0
     return 2.0 * 1e3 * int(kilohertz) * int(bits) / 8  # two transfers a clock

@@ -199,16 +199,18 @@ def planned(
     size = np.dtype(precond_dtype).itemsize
     each = memory.of_workers(hierarchy, recipe, ranks, cuda=device == "cuda", dtype_bytes=size, together=together)
     grid = hierarchy.problem.grid
-    iterations = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol)
-    busiest = Counter(ranks).most_common(1)[0][1]
-    moved = traffic.of_iteration(hierarchy, recipe, dtype_bytes=size) * busiest / len(partition)
+    iterations, seconds = iterations_for(recipe, grid, len(hierarchy.problem.offsets), rtol), None
+    if bandwidth is not None:
+        busiest = Counter(ranks).most_common(1)[0][1]
+        moved = traffic.of_iteration(hierarchy, recipe, dtype_bytes=size) * busiest / len(partition)
+        seconds = iterations * moved / bandwidth
     return Estimate(
         chunks=partition.counts,
         device=device,
         workers=each,
         available=tuple(available[: len(each)]),
         iterations=iterations,
-        seconds=None if bandwidth is None else iterations * moved / bandwidth,
+        seconds=seconds,
     )
 
 

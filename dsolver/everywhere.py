@@ -11,7 +11,6 @@ from dsolver.grids import others_of, to_hosts
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY
 from dsolver.kernels.layout import HaloLayout
-from dsolver.totals import totals
 
 
 @final
@@ -95,7 +94,7 @@ class Everywhere:
 
     def read(self, made: PerChunk, count: int) -> tuple[float, ...]:
         """So many numbers that owners have made, each an array (1,) of a tuple."""
-        return totals(self._alone, *(made.at(place) for place in range(count)))
+        return self._alone.totals(*(made.at(place) for place in range(count)))
 
 
 def field_of(engine: Engine, values: PerChunk) -> Field:

@@ -12,7 +12,6 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.coarsening import leanings
 from dsolver.partition import Offsets
-from dsolver.totals import totals
 
 RATIO: Final = 10.0
 """Between the couplings of a point to its two neighbors along an axis, from where on coefficients jump there."""
@@ -37,7 +36,7 @@ def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
         weights: float64 (K rows,) of every chunk, offset after offset.
     """
     counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
-    found, among = totals(engine, counts.at(0), counts.at(1))
+    found, among = engine.totals(counts.at(0), counts.at(1))
     return found / among if among else 0.0
 
 
@@ -47,7 +46,7 @@ def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
     At two of n in lines of n points. Arguments as for `jumping`.
     """
     counts = engine.per_chunk(MakeCounts(offsets=offsets), weights)
-    inner, ends = totals(engine, counts.at(1), counts.at(2))
+    inner, ends = engine.totals(counts.at(1), counts.at(2))
     return ends / (inner + ends) if ends else 0.0
 
 
@@ -64,10 +63,10 @@ def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequenc
             mean, at least. There is a result for each.
     """
     made = engine.per_chunk(MakeLeanings(offsets=offsets), weights)
-    found = totals(engine, *(made.at(number) for number in range(6)))
+    found = engine.totals(*(made.at(number) for number in range(6)))
     means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
     counts = engine.per_chunk(MakeTurns(offsets=offsets, means=means, ratios=tuple(ratios)), weights)
-    rows, *turned = totals(engine, *(counts.at(number) for number in range(len(ratios) + 1)))
+    rows, *turned = engine.totals(*(counts.at(number) for number in range(len(ratios) + 1)))
     return [number / rows for number in turned]
 
 

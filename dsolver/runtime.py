@@ -74,22 +74,27 @@ class Runtime:
         """Where a system is solved and what it moves: what `dsolver.monitor.events.Feed.start` tells of it.
 
         The copy bandwidth is measured where it is not known, so no device should work meanwhile. Where nobody listens
-        it is not.
+        it is not, nor are bytes counted.
         """
         partition = spec.hierarchy.partitions[0]
-        size = np.dtype(spec.precond_dtype).itemsize
         owners = owners_of(partition, self.workers) or ("",) * len(partition)
         ranks = list(dict.fromkeys(owners))
+        workers = [worker for worker in ranks if worker]
+        moved, copies = None, None
+        if self.client is not None or listened():
+            size = np.dtype(spec.precond_dtype).itemsize
+            moved = traffic.of_iteration(spec.hierarchy, spec.preconditioner, dtype_bytes=size)
+            copies = self._bandwidth(workers)
         return {
             "grid": partition.grid,
             "chunks": partition.counts,
             "engine": self.engine,
             "device": self.device,
             "kernels": self.kernels,
-            "workers": [worker for worker in ranks if worker],
+            "workers": workers,
             "owners": [ranks.index(owner) for owner in owners],
-            "iteration_bytes": traffic.of_iteration(spec.hierarchy, spec.preconditioner, dtype_bytes=size),
-            "copy_bandwidth": self._bandwidth([worker for worker in ranks if worker]),
+            "iteration_bytes": moved,
+            "copy_bandwidth": copies,
         }
 
     def _bandwidth(self, workers: Sequence[str]) -> float | None:
@@ -97,8 +102,6 @@ class Runtime:
         try:
             if self.client is not None:
                 return bandwidth.of_workers(self.client, workers, self.device)
-            if not listened():
-                return None
             return devices.copy_bandwidth() if self.device == "cuda" else bandwidth.of_cpu(usable_cpus())
         except (DsolverError, OSError, MemoryError) as error:  # a solve does not depend on it
             logger.info("the copy bandwidth is not known: %s", error)

@@ -10,7 +10,6 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grids import by_offset
 from dsolver.kernels.backend import Backend
 from dsolver.partition import Offsets, Partition, Triple
-from dsolver.totals import totals
 
 STRONG: Final = 0.5
 """An axis is coarsened when its couplings are at least this part of the strongest axis'."""
@@ -29,7 +28,7 @@ def factors_of(engine: Engine, partition: Partition, offsets: Offsets, weights: 
         weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
     """
     sums = engine.per_chunk(MakeCouplings(offsets=offsets), weights)
-    found = totals(engine, *(sums.at(axis) for axis in range(3)))
+    found = engine.totals(*(sums.at(axis) for axis in range(3)))
     strongest = max((s for s, n in zip(found, partition.grid, strict=True) if n > 1), default=0.0)
     weak = STRONG * strongest if strongest > 0.0 else -math.inf
     x, y, z = (2 if n > 1 and not s < weak else 1 for s, n in zip(found, partition.grid, strict=True))

@@ -14,7 +14,6 @@ from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.kernels.star import COARSE_LAYERS, LAYERS, LEAST, Around, has_way_down, star_transfer
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
-from dsolver.totals import totals
 
 WEIGHTS = (13, 14, 16, 22)
 """Of `OFFSETS`: the diagonal, and the entries of a symmetric star above it along x, y and z."""
@@ -40,7 +39,7 @@ def star_of(engine: Engine, partition: Partition, below: Coarse, stencil: PerChu
     if below.factors != (2, 2, 2) or not fits(partition):
         return None
     told = engine.per_chunk(TellNumbers(partition=partition), stencil)
-    numbers = totals(engine, *(told.at(place) for place in range(len(WEIGHTS) + 6)))
+    numbers = engine.totals(*(told.at(place) for place in range(len(WEIGHTS) + 6)))
     by_axis = dict(zip(WEIGHTS, numbers, strict=False))
     found = ConstantStencil(
         shape=partition.grid,
@@ -49,7 +48,7 @@ def star_of(engine: Engine, partition: Partition, below: Coarse, stencil: PerChu
         wraps=partition.periodic,
         lo=(0, 0, 0),
     )
-    alike = totals(engine, engine.per_chunk(Alike(partition=partition, star=found), stencil))
+    alike = engine.totals(engine.per_chunk(Alike(partition=partition, star=found), stencil))
     return found if alike == (float(len(partition)),) and has_way_down(found) else None
 
 

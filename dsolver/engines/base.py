@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.monitor.spans import Span
 from dsolver.partition import Partition, Triple
@@ -161,6 +162,21 @@ class Engine(ABC):
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars. Waits for them."""
 
+    def totals(self, *numbers: PerChunk) -> tuple[float, ...]:
+        """The sum of each over all chunks, the same bits on every rank: how ranks agree on what only owners can see.
+
+        Not for a view of another value type, which would read their bits as that on a GPU.
+
+        Args:
+            numbers: float64 (1,) of every chunk.
+        """
+        ones, parts = self.per_chunk(_one), self.parts()
+        scalars = [self.scalar(0.0) for _ in numbers]
+        for number, scalar in zip(numbers, scalars, strict=True):
+            self.run(DOT, number, ones, parts)
+            self.total(parts, scalar)
+        return self.read(*scalars)
+
     @abstractmethod
     def repeat(
         self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
@@ -248,3 +264,8 @@ class BatchedEngine(Engine):
     @abstractmethod
     def column_of(self, x: Scalar, number: int) -> Scalar:
         """A column of a scalar, likewise."""
+
+
+def _one(backend: Backend, _: int) -> Any:
+    """float64 (1,)."""
+    return backend.xp.ones(1)
