@@ -139,7 +139,7 @@ class Robin(Condition):
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         # Face value eliminated: (u_face - u) / resistance = value - alpha u_face.
-        alpha = values["alpha"]
+        alpha = xp.asarray(values["alpha"])
         share = area / (1.0 + xp.where(alpha > 0.0, alpha * resistance, 0.0))
         return alpha * share, values["value"] * share
 

@@ -168,15 +168,15 @@ class Diffusion(CellRule):
         solid = self.solid(patch)
         return on_diagonal, on_right if solid is None else xp.where(solid[end], 0.0, on_right)
 
-    def _face_values(self, xp: Any, box: Box, axis: int, side: int, value: Any) -> Array:
-        """A condition's number at each cell of a face: broadcasts to (nz, ny, nx) with one cell along the axis."""
+    def _face_values(self, xp: Any, box: Box, axis: int, side: int, value: Any) -> Array | float:
+        """A condition's number at each cell of a face: one, or an array (nz, ny, nx) with one cell along the axis."""
         if callable(value):
             x = list(self.centers(xp, box))
             x[axis] = xp.full((1, 1, 1), side * float(self.sizes[axis].sum()))
             shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
             return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
         if isinstance(value, float):
-            return xp.full((1, 1, 1), value)
+            return value
         part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
         return xp.expand_dims(xp.asarray(part.T), 2 - axis)
 
@@ -215,6 +215,6 @@ class Diffusion(CellRule):
 
 
 def _check(patch: Patch, name: str, must: str, good: Array, solid: Array | None = None) -> None:
-    bad = int((~good if solid is None else ~good & ~solid).sum())
+    bad = good.size - int(good.sum()) if solid is None else int((~good & ~solid).sum())
     if bad:
         raise InputError(f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}")

@@ -156,6 +156,8 @@ def _weights(rows: StencilRows) -> list[float] | None:
     """The value of each offset's entries wherever there are such entries; None if there is more than one."""
     if rows.weights.ndim == 1:
         return [float(w) for w in rows.weights]
+    if _vary(rows):
+        return None
     nx, ny, nz = rows.shape
     around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
     out = []
@@ -170,6 +172,21 @@ def _weights(rows: StencilRows) -> list[float] | None:
             return None
         out.append(float(first))
     return out
+
+
+def _vary(rows: StencilRows) -> bool:
+    """Whether the entries of one offset differ at three points of the box.
+
+    Coefficients that vary are as a rule seen to do so here. To look at all entries takes a dozen passes, and waits.
+    """
+    nx, ny, _ = rows.shape
+    for offset, values in zip(rows.offsets, rows.weights, strict=True):
+        inside = [range(max(0, -step), n - max(0, step)) for step, n in zip(offset, rows.shape, strict=True)]
+        if any(offset) and all(inside):
+            points = ([along[at] for along in inside] for at in (0, -1))
+            middle = [along[len(along) // 2] for along in inside]
+            return len({float(values[i + nx * (j + ny * k)]) for i, j, k in (middle, *points)}) > 1
+    return False
 
 
 def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
