@@ -24,7 +24,7 @@ import cupy
 import numpy as np
 
 import dsolver
-from dsolver import hierarchy, problems
+from dsolver import problems
 from dsolver.engines.resident import ResidentEngine
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.cuda.backend import CudaBackend
@@ -40,6 +40,9 @@ STEPS = 20
 PARTS = {
     CudaBackend: (
         "layout",
+        "star",
+        "framed",
+        "numbers",
         "matrix",
         "halo_matrix",
         "interpolation",
@@ -49,7 +52,6 @@ PARTS = {
         "product",
         "halo_product",
     ),
-    hierarchy: ("surrounded", "numbered"),
 }
 """What set-up is timed by; these call one another nowhere."""
 
