@@ -62,7 +62,7 @@ def level_rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[]
     h = backend.zeros(2 * backend.guard)  # no neighbors
     return {
         "star_down": (lambda: backend.star_down(t, r, h, rc), 1 + 1.5 / 8),
-        "star_up": (lambda: backend.star_up(t, r, h, xc, h, x), 2 + 1 / 8),
+        "star_up": (lambda: backend.star_up(t, r, h, xc, x), 2 + 1 / 8),
     }
 
 

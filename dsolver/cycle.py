@@ -38,7 +38,8 @@ class MultigridCycle:
     """V(1,1): a forward Gauss-Seidel sweep before, a backward one after the coarse correction, so M is symmetric.
 
     Coarse matrices are PᵀAP with interpolation that follows the coefficients (docs/theory.md). Sweeps are local to a
-    chunk and see its neighbors as they were before; the coarsest level is solved.
+    chunk and see its neighbors as they were before, but for those of a level that stores nothing; the coarsest level is
+    solved.
 
     Args:
         levels: of `dsolver.hierarchy.build`.
@@ -170,7 +171,7 @@ class _StarStep:
         self._below = _Below(level, below, reach(below.partition, COARSE_LAYERS))
         self.rc, self.xc = self._below.rc, self._below.xc
         self._halo = _halo(engine, descent.at("halo"), level.partition, reach(level.partition, LAYERS))
-        self._solution_halo = self._below.halo if self._below.neighbors else self._halo  # without neighbors, any
+        self._received = descent.at("received")
 
     def descend(self, r: Field, _: Field) -> None:
         """rc = R (r - A x) with x = (D + L)⁻¹ r, which is not kept."""
@@ -182,7 +183,9 @@ class _StarStep:
     def ascend(self, r: Field, x: Field) -> None:
         """The backward sweep from that x and P xc."""
         xc = self._below.solution()
-        self._engine.run(STAR_UP, self._transfer, r, self._halo, xc, self._solution_halo, x)
+        if self._below.neighbors:
+            self._engine.run(MOVE, self._received, self._below.halo, xc)
+        self._engine.run(STAR_UP, self._transfer, r, self._halo, xc, x)
 
 
 @final

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, final
+
+import numpy as np
 
 from dsolver.constant import coarse_weights
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grids import Coarse, colored, halo_layout, in_lattice_order, own_number
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.layout import HaloLayout, Layout
+from dsolver.kernels.layout import HaloLayout, Layout, Route
 from dsolver.kernels.star import COARSE_LAYERS, LAYERS, LEAST, Around, has_way_down, star_transfer
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
@@ -103,10 +105,12 @@ class StarDescent:
     Attributes:
         weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset.
         coarse: the storage order of the restricted residual: the coarser level's; lattice order where that is gathered.
-        lattice: the lattice order of what is prolonged: the chunk's coarse points; where they are gathered, all.
+        lattice: where the chunk's coarse points are in what is prolonged, which is in lattice order with room for the
+            layers around them; where they are gathered, all points.
         transfer: both products, with the sweeps, in the backend's form.
         halo: what is exchanged of the right-hand side.
         solution_halo: what is exchanged of the coarser level's solution; nothing where it is gathered.
+        received: from there to the layers around the chunk's coarse points.
     """
 
     weights: Any
@@ -115,6 +119,7 @@ class StarDescent:
     transfer: Any
     halo: HaloLayout
     solution_halo: HaloLayout
+    received: Route
 
 
 @final
@@ -148,13 +153,43 @@ class MakeStarDescent:
         descent = StarDescent(
             weights=coarse_weights(backend, self.star, box),
             coarse=target,
-            lattice=in_lattice_order(backend, corrected.shape),
+            lattice=with_layers(backend, corrected),
             transfer=backend.constant_transfer(star_transfer(self.star, fine, corrected, target)),
             halo=halo_layout(backend, layout, self.partition, number, offsets[0]),
             solution_halo=halo_layout(backend, target, below, own_number(below, number), offsets[1]),
+            received=received(backend, corrected),
         )
         backend.synchronize()
         return (descent,)
+
+
+def with_layers(backend: Backend, chunk: Around) -> Layout:
+    """Where a chunk's points are in a vector in lattice order that has room for the layers around it."""
+    if not chunk.pieces:
+        return in_lattice_order(backend, chunk.shape)
+    whole = in_lattice_order(backend, chunk.extended)
+    position = places(backend, chunk, (0, 0, 0))
+    rows = len(position)
+    row = backend.xp.full(whole.size, -1, dtype=np.int32)
+    row[position] = backend.xp.arange(rows, dtype=np.int32)
+    return replace(whole, rows=rows, position=position, row=row, color=whole.color[:rows], shape=chunk.shape)
+
+
+def places(backend: Backend, chunk: Around, direction: Triple) -> Any:
+    """int32, where the points of a chunk, or of the layers in a direction, are in such a vector."""
+    nx, ny, nz = chunk.extended
+    numbers = backend.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)
+    return backend.guard + numbers[chunk.where(direction)].reshape(-1)
+
+
+def received(backend: Backend, chunk: Around) -> Route:
+    """From a chunk's halo vector to such a vector."""
+    xp, targets, sources = backend.xp, [], []
+    for direction, first in chunk.pieces:
+        targets.append(places(backend, chunk, direction))
+        sources.append(first + xp.arange(len(targets[-1]), dtype=np.int32))
+    nothing = xp.zeros(0, dtype=np.int32)
+    return backend.route(xp.concatenate([nothing, *sources]), xp.concatenate([nothing, *targets]))
 
 
 def reach(partition: Partition, layers: tuple[int, int]) -> Offsets:

@@ -105,9 +105,10 @@ MOVE = _kernel("move", reads="route x", updates="y")
 STAR_DOWN = _kernel("star_down", reads="T r h", writes="rc")
 """rc = R (r - A x) with x = (D + L)⁻¹ r, for a 7-point constant stencil (T is a `StarTransfer`). A, L and R are those
 of the whole grid: with neighbors, h is r in the layers around the chunk that this reaches."""
-STAR_UP = _kernel("star_up", reads="T r h xc hc", writes="x")
-"""One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, likewise; xc in lattice order, hc its neighbors' values.
-With `STAR_DOWN` a level of a V-cycle that stores nothing but r and needs no neighbor's x."""
+STAR_UP = _kernel("star_up", reads="T r h xc", writes="x")
+"""One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, likewise; xc in lattice order, with its values in the
+layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle that stores nothing but r and needs no
+neighbor's x."""
 DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
 """x = A⁻¹ r by a stored inverse of the whole matrix (a `DenseInverse`)."""
 

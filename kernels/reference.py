@@ -285,8 +285,8 @@ class NumpyBackend(Backend):
             np.add.at(out, coarse, weights * residual[fine])
         rc[t.coarse.position] = out.reshape(-1)
 
-    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, hc: Real, x: Real) -> None:
-        a, r, xc = t.extended, t.fine.joined(r, h, 0), t.corrected.joined(xc, hc, 0)
+    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, x: Real) -> None:
+        a, r = t.extended, t.fine.joined(r, h, 0)
         y, w = np.empty_like(r), np.empty_like(r)
         self.forward(a, r, y)
         for fine, coarse, weights in _interpolation(t, t.corrected, r.dtype):

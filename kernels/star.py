@@ -127,7 +127,7 @@ class StarTransfer:
     Attributes:
         stencil: the star on the whole of the grid.
         fine: the chunk.
-        corrected: the chunk of the coarser level whose solution comes back: that of its points, or the whole level.
+        corrected: what there is of the coarser level's solution: the chunk's points and the layers around them, or all.
         coarse: storage order of the restricted residual at the chunk's coarse points.
         table: float64 (4, 4, 4, 3, 4): by a point's kinds along z, y, x and the one axis along which it is not between
             coarse points, the weights of the corners: 0 or 1 along the first other axis, plus 2 along the second.

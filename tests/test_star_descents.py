@@ -14,7 +14,7 @@ from dsolver.kernels import Backend, load
 from dsolver.kernels.star import COARSE_LAYERS, LAYERS, Around, star_transfer
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 from dsolver.partition import Box, Cut, Partition, Triple
-from dsolver.star_descents import around, fits, reach
+from dsolver.star_descents import around, fits, reach, received, with_layers
 
 F64 = npt.NDArray[np.float64]
 STAR = {(0, 0, 0): 6.5, (1, 0, 0): -1.0, (0, 1, 0): -1.25, (0, 0, 1): -0.75}
@@ -127,11 +127,14 @@ class Passes:
             restricted = backend.zeros(layout.size)
             backend.kernel("star_down")(transfer, own, around_it, restricted)
             rc[coarse.box.slices] = backend.to_host(backend.unload(layout, restricted))
-            solution = vector(backend, part(xc, below[place].box))
+            lattice = with_layers(backend, corrected)
+            solution = backend.zeros(lattice.size)
+            solution[lattice.position] = backend.asarray(part(xc, below[place].box).ravel(order="F"))
+            around_coarse = halo(backend, below, place, COARSE_LAYERS, xc)
+            backend.kernel("move")(received(backend, corrected), around_coarse, solution)
             x = backend.zeros(len(own))
             x[:] = 7.0  # what was there before must not matter
-            arguments = own, around_it, solution, halo(backend, below, place, COARSE_LAYERS, xc)
-            backend.kernel("star_up")(transfer, *arguments, x)
+            backend.kernel("star_up")(transfer, own, around_it, solution, x)
             fine = in_lattice_order(backend, chunk.box.shape)
             out[chunk.box.slices] = backend.to_host(backend.unload(fine, x))
         return rc, out

@@ -306,13 +306,13 @@ class CpuBackend(Backend):
         arguments = (*fine, *coarse, t.table.astype(self.dtype), t.coarse.position, y, rc)
         self.team.run(stencil.restrict, 0, t.restricted.shape[1] * t.restricted.shape[2], *arguments)
 
-    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, hc: Real, x: Real) -> None:
+    def star_up(self, t: StarTransfer, r: Real, h: Real, xc: Real, x: Real) -> None:
         a, r, c = t.extended, t.fine.joined(r, h, self.guard), t.corrected
         y, w = (np.zeros_like(r), np.zeros_like(r)) if t.fine.pieces else (x, np.zeros_like(r))
         self.forward(a, r, y)
         begin = tuple(first // 2 - below for first, below in zip(t.fine.first, c.first, strict=True))
         coarse = (c.extended, c.closed, begin)
-        arguments = (a.shape, t.kinds(), *coarse, t.table.astype(self.dtype), c.joined(xc, hc, self.guard), y)
+        arguments = (a.shape, t.kinds(), *coarse, t.table.astype(self.dtype), xc, y)
         self.team.run(stencil.prolong, 0, a.shape[1] * a.shape[2], *arguments)
         self.lower_residual(a, r, y, w)
         self.backward(a, w, y)

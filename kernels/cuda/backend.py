@@ -331,8 +331,8 @@ class CudaBackend(Backend):
     def star_down(self, t: CudaTransfer, r: Array, h: Array, rc: Array) -> None:
         self._stencils.star_down(t, r, h, rc)
 
-    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, hc: Array, x: Array) -> None:
-        self._stencils.star_up(t, r, h, xc, hc, x)
+    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, x: Array) -> None:
+        self._stencils.star_up(t, r, h, xc, x)
 
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):

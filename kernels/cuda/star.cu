@@ -24,74 +24,74 @@ constexpr int THREADS = LANES * LINES / PER_THREAD;
 // The interpolation at points between coarse ones along two axes, by their corners (0 or 1 along each of the two axes).
 struct Corners {
     real inside[3];      // away from the faces: one weight for all corners, by the axis that is not between
-    int nx, ny, nz;      // coarse points
+    int lo[3], n[3];     // the first coarse point that there is a value of, and how many there are along x, y, z
+    int closed;          // bits 0, 1, 2: they are all along an axis that wraps
 };
 constexpr int OF_CLASS = 12;   // weights of a class of `table`: three axes of four corners
 
 struct Pair { real at[2]; };
 
-// A chunk's place in a grid: `Around` in dsolver/kernels/star.py.
-struct Around {
-    int lo[3], n[3];   // its first point, its points along x, y, z
-    int first[27];     // where the neighbors' values begin in the halo vector, by direction, x fastest
+// A vector on a grid: a chunk's values and those of its neighbors in the layers around it.
+struct Vector {
+    int lo[3], n[3];       // the chunk's first point and its points along x, y, z: `Around` in dsolver/kernels/star.py
+    int grid[3], wraps;    // all points
+    int first[27];         // where the neighbors' values begin in the halo vector, by direction, x fastest
+    long long apart;       // how far items of the halo vector are apart
+    const real* values;
+    const real* halo;
 };
+constexpr int LOW = 2, HIGH = 3;   // layers below and above
 
-// A vector on a grid: a chunk's values, and BESIDE neighbors those of LOW layers below and HIGH layers above it. Points are
-// told by their places in the grid.
-template <bool BESIDE, int LOW, int HIGH> struct Part {
-    const Around& chunk;
-    const real* const values;
-    const real* const halo;
-    const long long apart;   // items of the halo vector
-    const int n[3];          // points of the grid
-    const int wraps;
+// The value at a point of the grid that is of the chunk or of the layers; what is beyond them nobody needs.
+__device__ __forceinline__ real value_at(const Vector& v, int i, int j, int k) {
+    int at[3] = {i, j, k}, extent[3], direction = 0;
+#pragma unroll
+    for (int axis = 2; axis >= 0; --axis) {
+        const int points = v.n[axis], whole = v.grid[axis];
+        at[axis] -= v.lo[axis];
+        if ((v.wraps >> axis & 1) && points < whole)
+            at[axis] += at[axis] < -LOW ? whole : at[axis] >= whole - LOW ? -whole : 0;
+        if (at[axis] < -LOW || at[axis] >= points + HIGH) return 0;
+        const int side = at[axis] < 0 ? 0 : at[axis] < points ? 1 : 2;
+        direction = 3 * direction + side;
+        extent[axis] = side == 0 ? LOW : side == 1 ? points : HIGH;
+        at[axis] += side == 0 ? LOW : side == 1 ? 0 : -points;
+    }
+    const long long place = (static_cast<long long>(at[2]) * extent[1] + at[1]) * extent[0] + at[0];
+    return direction == 13 ? v.values[place] : v.halo[v.apart * (v.first[direction] + place)];
+}
 
-    __device__ __forceinline__ int first(int axis) const { return BESIDE ? chunk.lo[axis] : 0; }
-    __device__ __forceinline__ int size(int axis) const { return BESIDE ? chunk.n[axis] : n[axis]; }
+// Two points that follow each other along x. Seldom: a call keeps its registers and its instructions out of the way.
+__device__ __noinline__ Pair pair_beside(const Vector& v, int i, int j, int k) {
+    return {value_at(v, i, j, k), i + 1 < v.grid[0] ? value_at(v, i + 1, j, k) : real(0)};
+}
+
+// A vector as kernels see it that run on a whole grid or BESIDE neighbors. Points are told by their places in the grid.
+template <bool BESIDE> struct Part {
+    const Vector& v;
+
+    __device__ __forceinline__ int first(int axis) const { return BESIDE ? v.lo[axis] : 0; }
+    __device__ __forceinline__ int size(int axis) const { return BESIDE ? v.n[axis] : v.grid[axis]; }
     __device__ __forceinline__ int last(int axis) const { return first(axis) + size(axis); }
 
     // Whether some of the places from `begin` to `end` are those of a neighbor.
     __device__ __forceinline__ bool leaves(int axis, int begin, int end) const {
-        if (!BESIDE || size(axis) == n[axis]) return false;
-        const bool around = wraps >> axis & 1;
-        return (begin < first(axis) && (around || first(axis) > 0)) || (end > last(axis) && (around || last(axis) < n[axis]));
+        if (!BESIDE || size(axis) == v.grid[axis]) return false;
+        const bool around = v.wraps >> axis & 1;
+        return (begin < first(axis) && (around || first(axis) > 0)) ||
+               (end > last(axis) && (around || last(axis) < v.grid[axis]));
     }
 
     // A point of the chunk.
     __device__ __forceinline__ const real* own(int i, int j, int k) const {
-        return values + (static_cast<long long>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
-    }
-
-    // The index in the chunk of a point of the grid that may be in the layers around it.
-    __device__ __forceinline__ int local(int i, int axis) const {
-        i -= first(axis);
-        if (!(wraps >> axis & 1) || size(axis) == n[axis]) return i;
-        return i < -LOW ? i + n[axis] : i >= n[axis] - LOW ? i - n[axis] : i;
-    }
-
-    // The value at a point of the chunk or of the layers; what is beyond them nobody needs.
-    __device__ __forceinline__ real any(int i, int j, int k) const {
-        int at[3] = {local(i, 0), local(j, 1), local(k, 2)}, extent[3], direction = 0;
-#pragma unroll
-        for (int axis = 2; axis >= 0; --axis) {
-            const int points = size(axis);
-            if (at[axis] < -LOW || at[axis] >= points + HIGH) return 0;
-            const int side = at[axis] < 0 ? 0 : at[axis] < points ? 1 : 2;
-            direction = 3 * direction + side;
-            extent[axis] = side == 0 ? LOW : side == 1 ? points : HIGH;
-            at[axis] += side == 0 ? LOW : side == 1 ? 0 : -points;
-        }
-        const long long place = (static_cast<long long>(at[2]) * extent[1] + at[1]) * extent[0] + at[0];
-        return direction == 13 ? values[place] : halo[apart * (chunk.first[direction] + place)];
+        return v.values + (static_cast<long long>(k - first(2)) * size(1) + j - first(1)) * size(0) + i - first(0);
     }
 };
-template <bool BESIDE> using Fine = Part<BESIDE, 2, 3>;
-template <bool BESIDE> using Coarse = Part<BESIDE, 2, 1>;
 
 // The block's tile and this thread's pairs.
 template <bool BESIDE> struct Tile {
     const Stencil& a;
-    const Fine<BESIDE>& r;
+    const Part<BESIDE> r;
     real* const ring;
     int p, t0;                 // of the tile: pair, first line
     int q, j0;                 // of the box
@@ -100,15 +100,14 @@ template <bool BESIDE> struct Tile {
     bool leaves;               // whether lines or pairs of the tile are a neighbor's
 
     __device__ __forceinline__ Tile(
-        const Stencil& stencil, const Fine<BESIDE>& part, real* memory, int left, int pairs, int below, int lines
+        const Stencil& stencil, const Vector& vector, real* memory, int left, int pairs, int below, int lines
     )
-        : a(stencil), r(part), ring(memory) {
+        : a(stencil), r{vector}, ring(memory) {
         p = threadIdx.x % LANES;
         t0 = threadIdx.x / LANES * PER_THREAD;
         q = static_cast<int>(blockIdx.x) * pairs + p - left + r.first(0) / 2;
         j0 = static_cast<int>(blockIdx.y) * lines + t0 - below + r.first(1);
-        // The corner below the first point is looked at, too.
-        leaves = r.leaves(0, 2 * (q - p) - 1, 2 * (q - p + LANES)) || r.leaves(1, j0 - t0 - 1, j0 - t0 + LINES);
+        leaves = r.leaves(0, 2 * (q - p), 2 * (q - p + LANES)) || r.leaves(1, j0 - t0, j0 - t0 + LINES);
         x = inside(2 * q, a.nx, a.wraps & 1);
 #pragma unroll
         for (int l = 0; l < PER_THREAD; ++l) y[l] = inside(j0 + l, a.ny, a.wraps & 2);
@@ -131,8 +130,7 @@ template <bool BESIDE> struct Tile {
 
     __device__ __forceinline__ Pair load(int l, int z) const {
         if (x < 0 || y[l] < 0 || z < 0) return {0, 0};
-        if (BESIDE && (leaves || z < r.first(2) || z >= r.last(2)))
-            return {r.any(x, y[l], z), x + 1 < a.nx ? r.any(x + 1, y[l], z) : real(0)};
+        if (BESIDE && (leaves || z < r.first(2) || z >= r.last(2))) return pair_beside(r.v, x, y[l], z);
         const real* from = r.own(x, y[l], z);
         if (r.size(0) % 2 == 0) {
             const Values<2> both = *reinterpret_cast<const Values<2>*>(from);
@@ -203,11 +201,12 @@ __device__ __forceinline__ real restricted(
 // rc = R (r - A x) with x = (D + L)^-1 r: 8 bytes a row, and 8 + 4 a coarse row.
 template <bool BESIDE>
 __device__ __forceinline__ void down(
-    const Stencil& a, const Corners& c, const real* table, const Fine<BESIDE>& r, const int* position, real* rc, int planes
+    const Stencil& a, const Corners& c, const real* table, const Vector& vector, const int* position, real* rc, int planes
 ) {
     extern __shared__ __align__(16) char memory[];
     constexpr int PAIRS = LANES - 3, ROWS = (LINES - 5) / 2 * 2;
-    const Tile<BESIDE> tile(a, r, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    const Tile<BESIDE> tile(a, vector, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    const Part<BESIDE>& r = tile.r;
     // The chunk's coarse points: where they begin, and where they end.
     const int I0 = r.first(0) / 2, J0 = r.first(1) / 2, K0 = r.first(2) / 2;
     const int I1 = r.last(0) / 2, J1 = r.last(1) / 2, K1 = r.last(2) / 2;
@@ -279,29 +278,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down(
     const int* position, real* rc, int planes
 ) {
     FOLLOW_LAST()
-    const Around none = {};
-    down<false>(a, c, table, {none, r, nullptr, 0, {a.nx, a.ny, a.nz}, a.wraps}, position, rc, planes);
+    down<false>(a, c, table, {{}, {}, {a.nx, a.ny, a.nz}, a.wraps, {}, 0, r, nullptr}, position, rc, planes);
 }
 
-// The same beside neighbors, with r in the layers around the chunk.
+// The same beside neighbors.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) star_down_beside(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
-    const __grid_constant__ Around fine, const real* r, const real* h, long long apart, const int* position, real* rc,
-    int planes
+    const __grid_constant__ Vector r, const int* position, real* rc, int planes
 ) {
     FOLLOW_LAST()
-    down<true>(a, c, table, {fine, r, h, apart, {a.nx, a.ny, a.nz}, a.wraps}, position, rc, planes);
+    down<true>(a, c, table, r, position, rc, planes);
 }
 
-// The interpolation of xc at a red point: of a coarse point itself, or of four around it, all of the chunk unless `leaves`.
-template <bool BESIDE>
+// The interpolation of xc at a red point: of a coarse point itself, or of four around it. Beyond what there is are zeros.
 __device__ __forceinline__ real interpolated(
-    const Stencil& a, const Corners& c, const real* table, const Coarse<BESIDE>& xc, bool leaves, int i, int j, int k
+    const Stencil& a, const Corners& c, const real* table, const real* xc, int i, int j, int k
 ) {
     const auto value = [&](int I, int J, int K) {
-        I = inside(I, c.nx, a.wraps & 1), J = inside(J, c.ny, a.wraps & 2), K = inside(K, c.nz, a.wraps & 4);
-        if (I < 0 || J < 0 || K < 0) return real(0);
-        return BESIDE && leaves ? xc.any(I, J, K) : __ldg(xc.own(I, J, K));
+        const int x = inside(I - c.lo[0], c.n[0], c.closed & 1), y = inside(J - c.lo[1], c.n[1], c.closed & 2);
+        const int z = inside(K - c.lo[2], c.n[2], c.closed & 4);
+        return x < 0 || y < 0 || z < 0 ? real(0) : __ldg(xc + (static_cast<long long>(z) * c.n[1] + y) * c.n[0] + x);
     };
     const int I = i >> 1, J = j >> 1, K = k >> 1;   // of an even point, the upper corner
     if (i & j & k & 1) return value(I, J, K);
@@ -325,12 +321,12 @@ __device__ __forceinline__ real interpolated(
 // A backward sweep from x = (D + L)^-1 r + P xc: 16 bytes a row, and 8 a coarse row.
 template <bool BESIDE>
 __device__ __forceinline__ void up(
-    const Stencil& a, const Corners& c, const real* table, const Fine<BESIDE>& r, const Coarse<BESIDE>& xc, real* x,
-    int planes
+    const Stencil& a, const Corners& c, const real* table, const Vector& vector, const real* xc, real* x, int planes
 ) {
     extern __shared__ __align__(16) char memory[];
     constexpr int PAIRS = LANES - 2, ROWS = LINES - 4, KEPT = 5;
-    const Tile<BESIDE> tile(a, r, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    const Tile<BESIDE> tile(a, vector, reinterpret_cast<real*>(memory), 1, PAIRS, 2, ROWS);
+    const Part<BESIDE>& r = tile.r;
     const int first = r.first(2) + blockIdx.z * planes, last = min(first + planes, r.last(2));
     const bool owns = tile.p >= 1 && tile.p <= PAIRS && 2 * tile.q < r.last(0) && tile.t0 >= 2 && tile.t0 < 2 + ROWS;
     Pair next[PER_THREAD];
@@ -345,20 +341,18 @@ __device__ __forceinline__ void up(
 #pragma unroll
         for (int l = 0; l < PER_THREAD; ++l) {
             const int which = tile.red(l, k);
-            const real value = which ? next[l].at[1] : next[l].at[0];
+            const real own = which ? next[l].at[1] : next[l].at[0];
             real start = 0;
             if (tile.holds(l, which, z)) {
-                const int i = tile.x + which;
-                const bool leaves = tile.leaves || z <= r.first(2) || z >= r.last(2);
-                start = fma(
-                    value, inverse_at(a, i, tile.y[l], z), interpolated(a, c, table, xc, leaves, i, tile.y[l], z)
-                );
+                const int i = 2 * tile.q + which, j = tile.j0 + l;   // across an axis that wraps, outside
+                const real inverse = inverse_at(a, tile.x + which, tile.y[l], z);
+                start = fma(own, inverse, interpolated(a, c, table, xc, i, j, k));
             }
             tile.at(k, 0, tile.t0 + l, tile.p) = start;
             tile.at(k, 1, tile.t0 + l, tile.p) = which ? next[l].at[0] : next[l].at[1];
 #pragma unroll
             for (int n = 0; n + 1 < KEPT; ++n) red[l][n] = red[l][n + 1];
-            red[l][KEPT - 1] = value;
+            red[l][KEPT - 1] = own;
         }
     };
     for (int k = first - 2; k <= first; ++k) {
@@ -400,18 +394,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up(
     const real* xc, real* x, int planes
 ) {
     FOLLOW_LAST()
-    const Around none = {};
-    const Fine<false> fine = {none, r, nullptr, 0, {a.nx, a.ny, a.nz}, a.wraps};
-    up<false>(a, c, table, fine, {none, xc, nullptr, 0, {c.nx, c.ny, c.nz}, a.wraps}, x, planes);
+    up<false>(a, c, table, {{}, {}, {a.nx, a.ny, a.nz}, a.wraps, {}, 0, r, nullptr}, xc, x, planes);
 }
 
-// The same beside neighbors, with r and xc in the layers around the chunk and around its coarse points.
+// The same beside neighbors.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) star_up_beside(
     const __grid_constant__ Stencil a, const __grid_constant__ Corners c, const real* table,
-    const __grid_constant__ Around fine, const __grid_constant__ Around coarse, const real* r, const real* h,
-    long long apart, const real* xc, const real* hc, long long apart_coarse, real* x, int planes
+    const __grid_constant__ Vector r, const real* xc, real* x, int planes
 ) {
     FOLLOW_LAST()
-    const Fine<true> own = {fine, r, h, apart, {a.nx, a.ny, a.nz}, a.wraps};
-    up<true>(a, c, table, own, {coarse, xc, hc, apart_coarse, {c.nx, c.ny, c.nz}, a.wraps}, x, planes);
+    up<true>(a, c, table, r, xc, x, planes);
 }

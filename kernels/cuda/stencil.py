@@ -90,14 +90,14 @@ class CudaTransfer:
     Attributes:
         transfer: its numbers.
         arguments: `Stencil`, `Corners` and the weights of corners, as in star.cu.
-        around: `Around` of the chunk and of the coarser level's, where it has neighbors or that is larger, else None.
+        around: `Vector` of r in star.cu without its addresses; None where there are no neighbors.
         down: grid and planes of a block going down.
         up: the same going up.
     """
 
     transfer: StarTransfer
     arguments: tuple[Any, Any, Any]
-    around: tuple[Any, Any] | None
+    around: Any | None
     down: tuple[Triple, Any]
     up: tuple[Triple, Any]
 
@@ -211,9 +211,11 @@ class StencilKernels:
         """A transfer's launches on the current device."""
         for name in _KERNELS["star.cu"]:
             self._kernels[name].max_dynamic_shared_size_bytes = self._star_bytes
-        corners = np.zeros(1, np.dtype([("inside", self._dtype, 3), ("shape", np.int32, 3)], align=True))
+        fields: list[Any] = [("inside", self._dtype, 3), ("lo", np.int32, 3), ("n", np.int32, 3), ("closed", np.int32)]
+        corners = np.zeros(1, np.dtype(fields, align=True))
         corners["inside"] = t.table[1, 1, 1, :, 0]
-        corners["shape"] = t.corrected.grid
+        corners["lo"], corners["n"] = t.corrected.first, t.corrected.extended
+        corners["closed"] = sum(closed << axis for axis, closed in enumerate(t.corrected.closed))
         (cx, cy, cz), (nx, ny, nz) = t.restricted.shape, t.fine.shape
         processors = 2 * cupy.cuda.Device().attributes["MultiProcessorCount"]
         across, along = -(-cx // (STAR_LANES - 3)), -(-cy // ((STAR_LINES - 5) // 2))
@@ -224,7 +226,7 @@ class StencilKernels:
         return CudaTransfer(
             transfer=t,
             arguments=(_argument(t.stencil, self._dtype), corners, cupy.asarray(t.table.astype(self._dtype))),
-            around=(_around(t.fine), _around(t.corrected)) if t.fine.shape != t.fine.grid else None,
+            around=_vector(t.fine) if t.fine.pieces else None,
             down=down,
             up=((across, along, -(-nz // planes)), np.int32(planes)),
         )
@@ -236,20 +238,16 @@ class StencilKernels:
     def star_down(self, t: CudaTransfer, r: Array, h: Array, rc: Array) -> None:
         """rc = R (r - A x) with x = (D + L)^-1 r; h: r of the neighbors."""
         grid, planes = t.down
-        arguments: tuple[Any, ...] = (*t.arguments, r[SLICE:])
-        if t.around:
-            arguments = (*t.arguments, t.around[0], r[SLICE:], *_halo(h))
-        arguments = (*arguments, t.transfer.coarse.position, rc, planes)
-        follow(self._kernels["star_down" + _beside(t)], grid, (STAR_THREADS,), arguments, self._star_bytes)
+        arguments = (*t.arguments, _beside(t, r, h), t.transfer.coarse.position, rc, planes)
+        name = "star_down" if t.around is None else "star_down_beside"
+        follow(self._kernels[name], grid, (STAR_THREADS,), arguments, self._star_bytes)
 
-    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, hc: Array, x: Array) -> None:
-        """One backward sweep from x = (D + L)^-1 r + P xc; h, hc: r and xc of the neighbors."""
+    def star_up(self, t: CudaTransfer, r: Array, h: Array, xc: Array, x: Array) -> None:
+        """One backward sweep from x = (D + L)^-1 r + P xc; h: r of the neighbors."""
         grid, planes = t.up
-        arguments: tuple[Any, ...] = (*t.arguments, r[SLICE:], xc[SLICE:])
-        if t.around:
-            arguments = (*t.arguments, *t.around, r[SLICE:], *_halo(h), xc[SLICE:], *_halo(hc))
-        arguments = (*arguments, x[SLICE:], planes)
-        follow(self._kernels["star_up" + _beside(t)], grid, (STAR_THREADS,), arguments, self._star_bytes)
+        arguments = (*t.arguments, _beside(t, r, h), xc[SLICE:], x[SLICE:], planes)
+        name = "star_up" if t.around is None else "star_up_beside"
+        follow(self._kernels[name], grid, (STAR_THREADS,), arguments, self._star_bytes)
 
     def forward(self, a: CudaStencil, r: Array, x: Array) -> None:
         """x = (D + L)^-1 r."""
@@ -341,20 +339,22 @@ def _part(stencil: ConstantStencil, classes: tuple[int, ...], *, upper: bool) ->
     return out
 
 
-def _beside(t: CudaTransfer) -> str:
-    """The end of the kernels' names."""
-    return "_beside" if t.around else ""
-
-
-def _halo(h: Array) -> tuple[Array, Any]:
-    """A halo vector and how far its items are apart."""
-    return h, np.int64(h.strides[0] // h.itemsize)
-
-
-def _around(chunk: Around) -> Any:
-    """`Around` in star.cu: a structure of one item."""
-    out = np.zeros(1, [("lo", np.int32, 3), ("n", np.int32, 3), ("first", np.int32, 27)])
-    out["lo"], out["n"] = chunk.lo, chunk.shape
+def _vector(chunk: Around) -> Any:
+    """`Vector` in star.cu, a structure of one item, without its addresses."""
+    fields: list[Any] = [("lo", np.int32, 3), ("n", np.int32, 3), ("grid", np.int32, 3), ("wraps", np.int32)]
+    fields += [("first", np.int32, 27), ("apart", np.int64), ("values", np.uint64), ("halo", np.uint64)]
+    out = np.zeros(1, np.dtype(fields, align=True))
+    out["lo"], out["n"], out["grid"] = chunk.lo, chunk.shape, chunk.grid
+    out["wraps"] = sum(wraps << axis for axis, wraps in enumerate(chunk.wraps))
     for (x, y, z), first in chunk.pieces:
         out["first"][0, x + 1 + 3 * (y + 1) + 9 * (z + 1)] = first
+    return out
+
+
+def _beside(t: CudaTransfer, r: Array, h: Array) -> Any:
+    """r as the kernels take it: with its halo, whose items may lie apart, where there are neighbors."""
+    if t.around is None:
+        return r[SLICE:]
+    out = t.around.copy()
+    out["values"], out["halo"], out["apart"] = r[SLICE:].data.ptr, h.data.ptr, h.strides[0] // h.itemsize
     return out
