@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 import numba
 from numba import njit
 
+logger = logging.getLogger(__name__)
 config: Any = numba.config  # its attributes are made when it is imported
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,19 +21,38 @@ def compiled(**options: Any) -> Callable[[F], F]:
     """njit(nogil=True, cache=True, **options), with the cache outside of the package.
 
     numba would put it beside the source. What it leaves there an uninstallation does not remove, and a folder
-    `site-packages/dsolver` without `__init__.py` hides an editable installation. NUMBA_CACHE_DIR is obeyed.
+    `site-packages/dsolver` without `__init__.py` hides an editable installation. NUMBA_CACHE_DIR is obeyed. Where no
+    folder can be written, as for a container's user without a home, every process compiles anew, and says so.
     """
 
     def decorate(function: F) -> F:
         before = config.CACHE_DIR
         config.CACHE_DIR = before or _cache()  # read while the function is decorated, and then no more
         try:
-            made: F = njit(nogil=True, cache=True, **options)(function)
+            return _kept(function, **options)
         finally:
             config.CACHE_DIR = before
-        return made
 
     return decorate
+
+
+def _kept(function: F, **options: Any) -> F:
+    try:
+        kept: F = njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # numba's, which has found no folder
+        _tell(config.CACHE_DIR)
+        passing: F = njit(nogil=True, **options)(function)
+        return passing
+    return kept
+
+
+@functools.cache
+def _tell(folder: str) -> None:
+    logger.warning(
+        "kernels are compiled anew in every process, which takes up to half a minute, for %s cannot be written: name "
+        "a folder in NUMBA_CACHE_DIR",
+        folder or "a folder for caches",
+    )
 
 
 def _cache() -> str:

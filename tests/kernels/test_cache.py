@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from dsolver.kernels.cpu.compiled import compiled
+
 PROGRAM = """
 from dsolver.kernels.cpu import sweeps
 print(sweeps.spmv._cache.cache_path)
@@ -22,6 +26,19 @@ def cache(**environment: str) -> Path:
 def test_it_is_outside_of_the_package(tmp_path: Path) -> None:
     """Where an uninstallation would leave it, and with it a folder that hides an editable installation."""
     assert cache(XDG_CACHE_HOME=str(tmp_path)).is_relative_to(tmp_path / "dsolver")
+
+
+def test_without_a_folder_that_can_be_written_kernels_are_compiled_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
+
+    def twice(x: float) -> float:
+        return 2.0 * x
+
+    made = [compiled()(twice), compiled()(twice)]
+    assert made[0](3.0) == 6.0
+    assert [record.getMessage().count("NUMBA_CACHE_DIR") for record in caplog.records] == [1]
 
 
 def test_numbas_own_setting_is_obeyed(tmp_path: Path) -> None:
