@@ -46,9 +46,11 @@ _ADVICE: Final = {
     ),
     Status.STAGNATED: (
         "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system: "
-        "loosen rtol, or raise atol. If it is large, coefficients or cells may differ by more orders of magnitude than "
-        "float64 has digits, or a tiny sigma be all that fixes a constant: leave out what is that small. Else check "
-        "that the matrix is symmetric positive definite."
+        "loosen rtol, or raise atol. If it is large, use M='mg' if it was off: without, residuals may stay for "
+        "hundreds of iterations where coefficients are rough. Coefficients or cells may also differ by more orders of "
+        "magnitude than float64 has digits, or a tiny sigma be all that fixes a constant: leave out what is so small. "
+        "Else check that the matrix, and M if it is yours, is symmetric positive definite: incomplete LU factors are "
+        "not."
     ),
     Status.DIVERGED: (
         "The residual grew without bound: check that the matrix, and M if it is yours, is symmetric positive definite "
