@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import dask
@@ -21,8 +24,8 @@ from distributed.utils import get_mp_context
 def fork_server() -> str:
     """The way in which worker processes begin: forks of one that has imported what they need, as in Dask's own tests.
 
-    Each would otherwise spend two seconds of a core on it. Those of `dask worker`, of examples and of the pages in
-    docs/ begin as users' do.
+    Each would otherwise spend two seconds of a core on it. Those of examples and of the pages in docs/ begin as users'
+    do.
     """
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         get_mp_context()  # it sets a list of its own, once
@@ -34,6 +37,33 @@ def fork_server() -> str:
 def forked() -> AbstractContextManager[Any]:
     """Also worker processes that begin in it without `cluster`, as a command's own, are forked."""
     return dask.config.set({"distributed.worker.multiprocessing-method": fork_server()})
+
+
+@contextmanager
+def process_of(command: str, *arguments: str) -> Iterator[BaseProcess]:
+    """A command of Dask's, the name of its module, as a forked process that ends with this. It says nothing."""
+    fork_server()
+    process = multiprocessing.get_context("forkserver").Process(
+        target=_run, args=(command, arguments, dict(os.environ)), daemon=True
+    )
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def _run(command: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    os.environ |= environment
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    importlib.import_module(command).main(arguments)
+
+
+def ended(process: BaseProcess, seconds: float) -> bool:
+    """Whether it ends by itself within some seconds."""
+    process.join(seconds)
+    return process.exitcode is not None
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from dsolver.engines import gang, ranks, scattering
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.iteration import State
 from tests.belongings import nothing_left
-from tests.clusters import breakable
+from tests.clusters import breakable, ended, process_of
 
 GRID = (16, 16, 16)
 BOUND = 30.0
@@ -56,22 +57,16 @@ def truth() -> Any:
 
 
 @contextmanager
-def scheduler_and_workers(folder: Path, count: int) -> Iterator[tuple[Client, list[subprocess.Popen[bytes]]]]:
+def scheduler_and_workers(folder: Path, count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
     """A scheduler in a process of its own, the first of those that are returned, and workers without nannies."""
     where = folder / "scheduler.json"
-    common = [sys.executable, "-m"]
+    common = ["--no-dashboard", "--scheduler-file", str(where)]
     commands = [
-        [*common, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"],
-        *[[*common, "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]] * count,
+        ["distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", *common],
+        *[["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", *common]] * count,
     ]
     with ExitStack() as stack:
-        processes = []
-        for command in commands:
-            process = stack.enter_context(
-                subprocess.Popen([*command, "--scheduler-file", str(where)], stderr=subprocess.DEVNULL)
-            )
-            stack.callback(process.kill)
-            processes.append(process)
+        processes = [stack.enter_context(process_of(*command)) for command in commands]
         until = time.monotonic() + 60.0
         while not where.exists():
             assert time.monotonic() < until
@@ -79,6 +74,11 @@ def scheduler_and_workers(folder: Path, count: int) -> Iterator[tuple[Client, li
         client = stack.enter_context(Client(scheduler_file=str(where), timeout=60))
         client.wait_for_workers(count, timeout=60)
         yield client, processes
+
+
+def send(process: BaseProcess, kind: int) -> None:
+    assert process.pid is not None
+    os.kill(process.pid, kind)
 
 
 class Watch:
@@ -242,7 +242,7 @@ def test_a_scheduler_that_is_killed_is_one_error_and_the_workers_end(
         told(request, silence)
         assert silence < BOUND
         for process in processes:
-            process.wait(BOUND)
+            assert ended(process, BOUND)
 
 
 @pytest.mark.timeout(400)
@@ -255,16 +255,16 @@ def test_a_scheduler_that_hangs_is_waited_for_once(
         monkeypatch.setattr(module, "ANSWER", 10.0)
     with scheduler_and_workers(tmp_path, 2) as (client, processes), dsolver.Solver(PROBLEM, client=client) as solver:
         scheduler, *workers = processes
-        watch = Watch(3, lambda: scheduler.send_signal(signal.SIGSTOP))
+        watch = Watch(3, lambda: send(scheduler, signal.SIGSTOP))
         if not running:
-            watch.strike(lambda: scheduler.send_signal(signal.SIGSTOP))
+            watch.strike(lambda: send(scheduler, signal.SIGSTOP))
         with pytest.raises(ClusterError, match="does not answer any more"):
             solver.solve(B, callback=watch if running else None)
         assert watch.silence() < 2.5 * 10.0
-        scheduler.send_signal(signal.SIGCONT)
+        send(scheduler, signal.SIGCONT)
         for worker in workers:
             worker.terminate()
-            worker.wait(BOUND)
+            assert ended(worker, BOUND)
 
 
 def broken(client: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future as LocalFuture
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import dask.array as da
@@ -35,7 +36,7 @@ from dsolver.levels import Hierarchy
 from dsolver.ordering import Order
 from dsolver.programs import Solve, SolveSpec
 from dsolver.runtime import connect
-from tests.clusters import cluster
+from tests.clusters import cluster, ended, process_of
 
 Triple = tuple[int, int, int]
 SOON = 30.0
@@ -117,16 +118,11 @@ def two() -> Iterator[Client]:
 
 
 @contextmanager
-def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[subprocess.Popen[bytes]]]]:
+def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
     with ExitStack() as stack:
         made = stack.enter_context(LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0"))
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", made.scheduler_address]
-        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
-        started = [
-            stack.enter_context(subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL)) for _ in range(count)
-        ]
-        for process in started:
-            stack.callback(process.kill)
+        command = ["distributed.cli.dask_worker", made.scheduler_address, "--no-nanny", "--nthreads", "1"]
+        started = [stack.enter_context(process_of(*command, "--no-dashboard")) for _ in range(count)]
         client = stack.enter_context(Client(made))
         client.wait_for_workers(count, timeout=60)
         yield client, started
@@ -281,7 +277,7 @@ def test_a_worker_without_nanny_that_is_killed() -> None:
         assert len(client.nthreads()) == 2
         for process in processes:
             process.terminate()  # a worker that ends on its own must not hang in a rank's thread
-            process.wait(20)
+            assert ended(process, 20)
 
 
 def kill_during_a_superstep(client: Client, chunk: int) -> None:
