@@ -88,6 +88,16 @@ __device__ __forceinline__ real run_rest(
     return sum;
 }
 
+// `count` entry columns of a run, FLIGHT at a time, added in order; their bases lie in lanes from .. of `base`.
+template <int FLIGHT, typename Value>
+__device__ __forceinline__ real run_in_flights(
+    real sum, const Value* values, int base, int from, int count, const real* x, int lane
+) {
+    for (; count >= FLIGHT; count -= FLIGHT, from += FLIGHT, values += FLIGHT * SLICE)
+        sum = run_columns<FLIGHT>(sum, values, base, from, x, lane);
+    return run_rest<(FLIGHT > 4 ? 4 : 2)>(sum, values, base, from, count, x, lane);
+}
+
 template <int COUNT, typename Value>
 __device__ __forceinline__ real explicit_columns(
     real sum, const Value* values, const int* columns, const real* x

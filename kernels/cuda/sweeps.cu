@@ -64,6 +64,27 @@ KERNEL(12) spmv_dot_compact(
     multiply<true>(entries, values, columns, diagonal, x, y, partials, count);
 }
 
+// What a half sweep requests of its entries before it waits, and their product after it. Of floats, all entries
+// (slices.cuh). Of doubles the bases alone, and FLIGHT entry columns at a time, in each kernel as many as were best: with
+// four columns in registers from before the wait, and four at a time, a V-cycle of 256^3 took 3 % longer.
+__device__ __forceinline__ Ahead request_half(const Slice& slice, int first, int last, int lane) {
+    if constexpr (STAGING) return request(slice, first, last, lane);
+    Ahead ahead;
+    ahead.base = slice.run && lane < last - first ? __ldg(slice.columns + first + lane) : 0;
+    return ahead;
+}
+
+// `finish` gets the product, in each branch by itself: behind both of them it was 0.5 % slower.
+template <int FLIGHT, typename Finish>
+__device__ __forceinline__ void half_product(
+    const Slice& slice, const Ahead& ahead, int first, int last, const real* x, int lane, const Finish& finish
+) {
+    if constexpr (STAGING) finish(products(slice, ahead, first, last, x, lane));
+    else if (slice.run && last - first <= SLICE)
+        finish(run_in_flights<FLIGHT>(0, slice.values + first * SLICE, ahead.base, 0, last - first, x, lane));
+    else finish(add_products(0, slice, first, last, x, lane));
+}
+
 // x = (r - L x)/d: the forward sweep from zero reads the lower half only: 13 entries (106) + d, r, x (24), and without
 // slabs the earlier colors' x again in each launch (28).
 KERNEL(10) forward_from_zero(
@@ -72,11 +93,10 @@ KERNEL(10) forward_from_zero(
 ) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
-    const Ahead ahead = request(slice, 0, slice.upper, lane);
+    const Ahead ahead = request_half(slice, 0, slice.upper, lane);
     wait_for_last_launch();
     const real right = __ldcs(r + p);
-    const real sum = products(slice, ahead, 0, slice.upper, x, lane);
-    x[p] = quotient(right - sum, d);
+    half_product<5>(slice, ahead, 0, slice.upper, x, lane, [&](real sum) { x[p] = quotient(right - sum, d); });
 }
 
 // x = w - (U x)/d: the backward sweep reads the upper half only: 13 entries (106) + d, w, x (24). w may be x.
@@ -85,11 +105,11 @@ KERNEL(10) backward(
 ) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
-    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
     const real old = w[p];
-    const real sum = products(slice, ahead, slice.upper, slice.width, x, lane);
-    x[p] = old - quotient(sum, d);
+    half_product<6>(
+        slice, ahead, slice.upper, slice.width, x, lane, [&](real sum) { x[p] = old - quotient(sum, d); });
 }
 
 // e = (U x)/d, x -= e: the backward sweep that keeps what it subtracts: 106 + d, x twice, e (32).
@@ -100,12 +120,41 @@ KERNEL(10) backward_keep(
 ) {
     OWN_SLICE(int)
     const real d = __ldcs(diagonal + p);
-    const Ahead ahead = request(slice, slice.upper, slice.width, lane);
+    const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
     const real old = x[p];
-    const real change = quotient(products(slice, ahead, slice.upper, slice.width, x, lane), d);
-    __stcs(e + p, change);
-    x[p] = old - change;
+    half_product<4>(slice, ahead, slice.upper, slice.width, x, lane, [&](real sum) {
+        const real change = quotient(sum, d);
+        __stcs(e + p, change);
+        x[p] = old - change;
+    });
+}
+
+// The products of the forward sweep after a correction: of the lower part with x, and of the tail with c. Of doubles, the
+// bases of both arrive in one load, and the tail, which waits for no color, comes first.
+struct Corrected {
+    real lower, tail;
+};
+
+__device__ __forceinline__ Corrected corrected_products(const Slice& slice, const real* x, const real* c, int lane) {
+    if constexpr (STAGING) {
+        const Ahead ahead = request(slice, 0, slice.upper, lane);
+        const Ahead behind = request(slice, slice.coarse, slice.width, lane, ahead.count);
+        wait_for_last_launch();
+        const real lower = products(slice, ahead, 0, slice.upper, x, lane);
+        return {lower, products(slice, behind, slice.coarse, slice.width, c, lane)};
+    }
+    const int tail = slice.width - slice.coarse;
+    const bool together = slice.run && slice.upper + tail <= SLICE;
+    const int column = lane < slice.upper ? lane : slice.coarse + lane - slice.upper;
+    const int base = together && column < slice.width ? __ldg(slice.columns + column) : 0;
+    wait_for_last_launch();
+    if (together) {
+        const real of_tail = run_in_flights<4>(0, slice.values + slice.coarse * SLICE, base, slice.upper, tail, c, lane);
+        return {run_in_flights<6>(0, slice.values, base, 0, slice.upper, x, lane), of_tail};
+    }
+    const real lower = add_products(0, slice, 0, slice.upper, x, lane);
+    return {lower, add_products(0, slice, slice.coarse, slice.width, c, lane)};
 }
 
 // w = (r - L x)/d, x = w - e - (U c)/d: the forward sweep after the coarse correction c, which is zero but at coarse
@@ -116,18 +165,12 @@ KERNEL(10) forward_corrected(
     real* __restrict__ w, RANGE
 ) {
     OWN_SLICE(int)
-    const Ahead ahead = request(slice, 0, slice.upper, lane);
-    Ahead behind;
-    if constexpr (STAGING) behind = request(slice, slice.coarse, slice.width, lane, ahead.count);
-    wait_for_last_launch();
-    const real sum = products(slice, ahead, 0, slice.upper, x, lane);
-    real tail;
-    if constexpr (STAGING) tail = products(slice, behind, slice.coarse, slice.width, c, lane);
-    else tail = add_products(0, slice, slice.coarse, slice.width, c, lane);
-    const real right = __ldcs(r + p), d = __ldcs(diagonal + p), kept = __ldcs(e + p);
-    const real fresh = quotient(right - sum, d);
+    const Corrected sum = corrected_products(slice, x, c, lane);
+    const real right = __ldcs(r + p), d = __ldcs(diagonal + p);
+    const real kept = slice.upper < slice.width ? __ldcs(e + p) : real(0);   // (U x)/d: nothing at coarse points
+    const real fresh = quotient(right - sum.lower, d);
     __stcs(w + p, fresh);
-    x[p] = fresh - kept - quotient(tail, d);
+    x[p] = fresh - kept - quotient(sum.tail, d);
 }
 
 // Narrow colors: of the parity class that is swept first or second, rows have 0 or 2 lower entries, and 2 upper ones
