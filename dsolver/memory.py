@@ -37,6 +37,8 @@ SLICE_BYTES: Final = 2 * F64 + 2 * I32
 """Of `Slices`, for each slice: where its values and columns start, and two counts."""
 CUDA_SLICE_BYTES: Final = 2 * 16 + F64
 """What launches add: the slice's place in two orders and room for a partial sum."""
+MIXED_BYTES: Final = 2 * 16
+"""Of each slice of a level that is swept in mixed launches (`kernels/cuda/mixed.py`): its place in two more orders."""
 HALO_MIX: Final = 1.15
 """Entries of a slice of boundary rows, as its longest row has them, over those of a row in the middle of a face."""
 SINGULAR_BLOCK_BYTES: Final = 32
@@ -177,6 +179,9 @@ def of_chunk(
     if isinstance(recipe, Hpcg):
         small = [level.size for level in levels if cuda and level.rows <= TOLD_ROWS]
         shared += TOLD * value * sum(small)
+        if cuda and value != F64:
+            large = (level.size if level.rows > TOLD_ROWS else 0 for level in levels)
+            matrices = [matrix + MIXED_BYTES * size // SLICE for matrix, size in zip(matrices, large, strict=True)]
         words += [value * slots for level in levels[:-1] for slots in (level.slots, level.slots // 4)]
         vectors += sum(value * (3 * fine.size + 2 * fine.boundary + 2 * coarse.size) for fine, coarse in steps)
         halos += sum(level.halo + level.halo // 4 for level in levels[:-1])

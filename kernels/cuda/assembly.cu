@@ -491,3 +491,28 @@ extern "C" __global__ void settle_slabs(
     while (k > 0 && begins[k] > item) --k;
     slab[first + step * item] = k;
 }
+
+// Where each slice of a half sweep belongs in the order of its mixed launches (mixed.py), as the key of a sort. Launch
+// chains * i + k has slab k of color i, and of its colors TURN slices each in turn, so that all of them come to the end of
+// their slab together. colors (count, 2): where the walk begins, and its first item; cuts (count, slabs + 1). 8 bytes a slice.
+constexpr int TURN = 32, PLACES = 1 << 20;   // keys have 11 bits for the launch
+
+extern "C" __global__ void mixed_order(
+    const int* __restrict__ colors, const int* __restrict__ cuts, int count, int slabs, int chains, int step, int items,
+    int* __restrict__ key, int* __restrict__ slice
+) {
+    const int item = blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= items) return;
+    int i = count - 1;
+    while (colors[2 * i + 1] > item) --i;
+    const int at = item - colors[2 * i + 1];
+    const int* const cut = cuts + i * (slabs + 1);
+    int low = 0, high = slabs;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        (cut[middle] <= at ? low : high) = middle;
+    }
+    const long long behind = (at - cut[low]) / TURN * TURN;
+    key[item] = (chains * i + low) * PLACES + static_cast<int>(behind * PLACES / (cut[low + 1] - cut[low]));
+    slice[item] = colors[2 * i] + step * at;
+}

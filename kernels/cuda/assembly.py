@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.backend import Entries, StencilRows
-from dsolver.kernels.cuda import flow
+from dsolver.kernels.cuda import flow, mixed
 from dsolver.kernels.cuda.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.loader import kernel
 from dsolver.kernels.cuda.schedule import sweeps, warps
@@ -99,13 +99,14 @@ def matrix(
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
     """
     stencil = _table_arguments(rows.columns, rows.values) if isinstance(rows, Entries) else _stencil_arguments(rows)
-    coarse = np.uintp(0) if coarse is None else cupy.asarray(coarse).view(np.uint8)
+    smoothed = coarse is not None
+    coarse = cupy.asarray(coarse).view(np.uint8) if smoothed else np.uintp(0)
     diagonal = cupy.ones(where.size, dtype)
     of_rows = _rows_arguments(where, where.row[SLICE:-SLICE], coarse)
     local, bad = _slices("local", dtype, stencil, of_rows, diagonal, runs=runs)
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
-    return with_launches(Matrix(layout=where, diagonal=diagonal, local=local))
+    return with_launches(Matrix(layout=where, diagonal=diagonal, local=local), smoothed=smoothed)
 
 
 def halo_matrix(where: Layout, rows: StencilRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
@@ -162,19 +163,26 @@ def _no_halo(dtype: np.dtype[Any]) -> CudaHaloMatrix:
     )
 
 
-def with_launches(a: Matrix) -> CudaMatrix:
-    """The matrix with what its launches need."""
+def with_launches(a: Matrix, *, smoothed: bool = True) -> CudaMatrix:
+    """The matrix with what its launches need.
+
+    Args:
+        a: the matrix.
+        smoothed: whether it has a pre- and a post-smoother.
+    """
     by_color = _packed(a.local)
     widths = widths_of(a.layout, a.local)
     forward, backward = sweeps(a.layout, by_color, a.local, widths)
+    planned = mixed.plan(a.layout, by_color, a.local, (forward, backward)) if smoothed else None
+    forth, back = planned or (forward.sweep(), backward.sweep(every=False))
     by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable")
     result = CudaMatrix(
         **vars(a),
         by_color=by_color,
         by_plane=_packed(a.local, by_plane),
         partials=cupy.zeros(len(a.local.upper)),
-        forward=forward.sweep(),
-        backward=backward.sweep(every=False),
+        forward=forth,
+        backward=back,
         half=backward,
         flow=flow.plan(a.layout, a.local.values.dtype, widths),
     )

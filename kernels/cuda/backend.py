@@ -424,7 +424,8 @@ class CudaBackend(Backend):
 
     def _half_sweep(self, name: str, sweep: Sweep, a: CudaMatrix, *arguments: Any) -> None:
         functions = self._sweeps.get(name) or self._cycle[name], self._narrow.get(name)
-        self.launch_sweep(functions, sweep, (*a.color_arguments, *arguments))
+        slices = a.by_color if sweep.entries is None else sweep.entries
+        self.launch_sweep(functions, sweep, (slices, a.local.values, a.local.columns, *arguments))
 
     def launch_sweep(self, functions: tuple[Any, Any | None], sweep: Sweep, head: tuple[Any, ...]) -> None:
         """The launches of a half sweep; head: their first arguments; functions: also one for narrow slices, or None."""

@@ -26,6 +26,11 @@ entries are then on their way before the launch before is over: a float32 V-cycl
 slab on an H200, and 0.346 with two."""
 
 
+MIXED_SHARES = {8: 0.0, 4: 0.47}
+"""Of L2, for x that mixed launches still need, by bytes of a value. Of floats, both smoothers of 256³ took 4 to 5 %
+less with mixed launches on an H200; of doubles the pre-smoother took as long and the post-smoother 1.5 % longer."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """How passes over a matrix are launched.
@@ -36,6 +41,8 @@ class Choice:
         slab_share: share of L2 that x of one slab takes where x of a level does not fit there.
         cached_slabs: slabs of a large level whose x does fit.
         flow: whether the half sweeps of a small level are one launch.
+        mixed_share: share of L2 that x takes between the first and the last color of a slab where launches have slices
+            of all colors (mixed.py); 0 where they have one color.
     """
 
     warps: int
@@ -43,20 +50,21 @@ class Choice:
     slab_share: float = 0.27
     cached_slabs: int = 2
     flow: bool = True
+    mixed_share: float = 0.0
 
     def __post_init__(self) -> None:
-        for field, kind in zip(fields(self), (int, bool, float, int, bool), strict=True):
+        for field, kind in zip(fields(self), (int, bool, float, int, bool, float), strict=True):
             if type(getattr(self, field.name)) is not kind:
                 raise ValueError(f"{field.name} is no {kind.__name__}: {getattr(self, field.name)!r}")
         if self.warps not in (1, 2, 4, 8):
             raise ValueError(f"there are no kernels for {self}")
-        if not 0.0 < self.slab_share <= 4.0 or not 1 <= self.cached_slabs <= 64:
+        if not (0.0 < self.slab_share <= 4.0 and 1 <= self.cached_slabs <= 64 and 0.0 <= self.mixed_share <= 4.0):
             raise ValueError(f"no sweep can be cut like {self}")
 
 
 def default(itemsize: int) -> Choice:
     """What is taken without measurements, for values of so many bytes."""
-    return Choice(warps=MOST_WARPS[itemsize], cached_slabs=CACHED_SLABS[itemsize])
+    return Choice(warps=MOST_WARPS[itemsize], cached_slabs=CACHED_SLABS[itemsize], mixed_share=MIXED_SHARES[itemsize])
 
 
 def chosen(itemsize: int) -> Choice:

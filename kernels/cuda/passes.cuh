@@ -23,6 +23,17 @@
     const Index p = (s + 1) * SLICE + lane;                                \
     const Slice slice = slice_of(load_entries(entries + s), values, columns, lane);
 
+// The same where `entries` of floats need not be in storage order (mixed.py).
+#define OWN_ITEM(Index)                                                    \
+    next_may_start();                                                      \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const int item = first + step * number;                                \
+    const Entries found = load_entries(entries + item);                    \
+    const Index p = ((STAGING ? found.slice : item) + 1) * SLICE + lane;   \
+    const Slice slice = slice_of(found, values, columns, lane);
+
 // The slice of this warp in the order of `entries`, likewise.
 #define LISTED_SLICE(Index)                                                \
     next_may_start();                                                      \

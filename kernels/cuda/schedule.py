@@ -34,6 +34,8 @@ NARROW = "_narrow"
 """The end of the names of kernels for narrow slices."""
 NARROW_COLUMNS, NARROW_SLICES = 2, 4
 """Entry columns that their slices have at most, and slices of a warp, as sweeps.cu says too."""
+NARROW_TO_FILL = 8
+"""Below this many such warps a multiprocessor, a slice a warp is faster: by 3 % of a float64 pre-smoother of 128³."""
 CHAINS = 2
 MOST_COLUMNS = 2
 """Vectors that count when a sweep of several is cut: slabs for the x of eight take 1.2 times as long, in launches."""
@@ -69,9 +71,15 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """The launches of a half sweep, in an order in which they may also run one after the other."""
+    """The launches of a half sweep, in an order in which they may also run one after the other.
+
+    Attributes:
+        units: the launches.
+        entries: uint32 (slices, 4), the slices in their order, as `Entries` of slices.cuh; None for storage order.
+    """
 
     units: tuple[Unit, ...]
+    entries: Array | None = None
 
     @property
     def chains(self) -> int:
@@ -98,7 +106,8 @@ def color_launch(first: int, last: int, itemsize: int, *, reverse: bool, slices:
 def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> Unit:
     """A launch over some slices of a color."""
     launch = color_launch(*span, itemsize, reverse=reverse)
-    if color.columns > NARROW_COLUMNS or not chosen(itemsize).narrow:
+    enough = NARROW_TO_FILL * NARROW_SLICES * device_property("multiProcessorCount")
+    if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not chosen(itemsize).narrow:
         return Unit(launch=launch)
     return Unit(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
 
@@ -187,7 +196,7 @@ def sweeps(layout: Layout, entries: Array, local: Slices, widths: Widths, *, col
     slabs = slabs_of(layout, itemsize, columns)
 
     def half(colors: Sequence[Color], *, back: bool) -> Half:
-        cuts = None if slabs == 1 else _cuts(layout, colors, slabs, entries, local, back=back)
+        cuts = None if slabs == 1 else cuts_of(layout, colors, slabs, entries, local, back=back)
         return Half(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
 
     return half(forward, back=False), half(backward[::-1], back=True)
@@ -223,7 +232,7 @@ def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: in
     return Sweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
 
 
-def _cuts(
+def cuts_of(
     layout: Layout, colors: Sequence[Color], slabs: int, entries: Array, local: Slices, *, back: bool
 ) -> npt.NDArray[np.int64]:
     """Where each slab begins in the walk through each color's slices: int64 (colors, slabs + 1).

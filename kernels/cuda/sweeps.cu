@@ -91,7 +91,7 @@ KERNEL(10) forward_from_zero(
     MATRIX, const real* __restrict__ diagonal, const real* __restrict__ r,
     real* x, RANGE
 ) {
-    OWN_SLICE(int)
+    OWN_ITEM(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, 0, slice.upper, lane);
     wait_for_last_launch();
@@ -103,7 +103,7 @@ KERNEL(10) forward_from_zero(
 KERNEL(10) backward(
     MATRIX, const real* __restrict__ diagonal, const real* w, real* x, RANGE
 ) {
-    OWN_SLICE(int)
+    OWN_ITEM(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -118,7 +118,7 @@ KERNEL(10) backward_keep(
     MATRIX, const real* __restrict__ diagonal, real* x, real* __restrict__ e,
     RANGE
 ) {
-    OWN_SLICE(int)
+    OWN_ITEM(int)
     const real d = __ldcs(diagonal + p);
     const Ahead ahead = request_half(slice, slice.upper, slice.width, lane);
     wait_for_last_launch();
@@ -164,7 +164,7 @@ KERNEL(10) forward_corrected(
     const real* __restrict__ r, const real* __restrict__ c, const real* __restrict__ e, real* x,
     real* __restrict__ w, RANGE
 ) {
-    OWN_SLICE(int)
+    OWN_ITEM(int)
     const Corrected sum = corrected_products(slice, x, c, lane);
     const real right = __ldcs(r + p), d = __ldcs(diagonal + p);
     const real kept = slice.upper < slice.width ? __ldcs(e + p) : real(0);   // (U x)/d: nothing at coarse points

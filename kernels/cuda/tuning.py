@@ -19,6 +19,7 @@ import numpy as np
 from dsolver.kernels.backend import StencilRows
 from dsolver.kernels.cuda import assembly, choice, probe
 from dsolver.kernels.cuda.choice import Choice
+from dsolver.kernels.cuda.mixed import MIXED_BYTES
 from dsolver.kernels.cuda.schedule import device_property
 from dsolver.kernels.layout import Layout, Matrix
 
@@ -52,10 +53,12 @@ class Trial:
 def questions(itemsize: int) -> tuple[tuple[str, str, tuple[Any, ...]], ...]:
     """(kind of cube, attribute of a choice, candidates), in the order in which they are asked."""
     most = choice.MOST_WARPS[itemsize]
+    mixed = (0.0, 0.35, 0.47, 0.6) if itemsize == MIXED_BYTES else (0.0,)
     return (
         ("large", "warps", tuple(w for w in (8, 4, 2, 1) if w <= most)),
         ("large", "narrow", (True, False)),
         ("large", "slab_share", (0.18, 0.22, 0.27, 0.36, 0.54)),
+        ("large", "mixed_share", mixed),
         ("medium", "cached_slabs", (1, 2, 4)),
         ("small", "flow", (True, False)),
     )

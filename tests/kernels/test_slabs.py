@@ -41,17 +41,21 @@ static void call_lattice_slabs() { lattice_slabs(P(int, 0), P(int, 1), N(0), N(1
 static void call_reached_slabs() {
     reached_slabs(P(const Entries, 0), P(const real, 1), P(int, 2), P(int, 3), P(int, 4), N(0), N(1), N(2), N(3), N(4));
 }
+static void call_mixed_order() {
+    mixed_order(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3), N(4), P(int, 2), P(int, 3));
+}
 static void call_settle_slabs() { settle_slabs(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3)); }
 extern "C" void launch(const char* name, int blocks, int wide, void** pointers, int count, int* sizes, int more) {
     for (int i = 0; i < count; ++i) given[i] = pointers[i];
     for (int i = 0; i < more; ++i) numbers[i] = sizes[i];
 #define IF(kernel) if (!std::strcmp(name, #kernel)) return run(call_##kernel, blocks, wide);
-    IF(lattice_slabs) IF(reached_slabs) IF(settle_slabs)
+    IF(lattice_slabs) IF(reached_slabs) IF(settle_slabs) IF(mixed_order)
     __builtin_abort();
 }
 """
 )
 GRID = (37, 9, 14)
+SLICE_NUMBER = 2  # of `Entries` in slices.cuh
 ORDER = (7, 5, 6, 1, 2, 3, 4, 0)
 
 
@@ -95,16 +99,33 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
         return run
 
-    fake: Any = SimpleNamespace(empty=empty, zeros=empty, full=np.full, asarray=np.asarray, asnumpy=np.asarray)
+    as_numpy = dict.fromkeys(("asarray", "asnumpy"), np.asarray)
+    fake: Any = SimpleNamespace(empty=empty, zeros=empty, full=np.full, argsort=np.argsort, **as_numpy)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    path = str(resources.files("dsolver.kernels") / "cuda" / "schedule.py")
-    spec = importlib.util.spec_from_file_location("schedule_on_host", path)
+    module = loaded("schedule", monkeypatch)
+    vars(module).update(kernel=kernel, device_property=lambda _: 4, chosen=choice.default)
+    return module
+
+
+@pytest.fixture
+def mixed(schedule: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """mixed.py on that schedule."""
+    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.schedule", schedule)
+    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.tables", SimpleNamespace(table=np.ascontiguousarray))
+    module = loaded("mixed", monkeypatch)
+    vars(module).update(kernel=schedule.kernel)
+    return module
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Another copy of a module of dsolver.kernels.cuda."""
+    path = str(resources.files("dsolver.kernels") / "cuda" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"{name}_on_host", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
-    vars(module).update(kernel=kernel, device_property=lambda _: 4, chosen=choice.default)
     return module
 
 
@@ -171,6 +192,8 @@ def follows(case: Case, sweep: Any, *, back: bool) -> bool:
         ran.append(known)
         start, step, count = map(int, unit.launch[2])
         slices = start + step * np.arange(count)
+        if sweep.entries is not None:
+            slices = sweep.entries[slices, SLICE_NUMBER]
         assert (unit_of[slices] < 0).all()
         unit_of[slices] = number
     own, other = (case.matrix.layout.position[rows] // SLICE - 1 for rows in (case.rows, case.columns))
@@ -195,12 +218,46 @@ def test_no_launch_runs_before_what_it_reads(schedule: ModuleType, name: str, sl
 def test_cuts_at_the_same_place_of_the_lattice_would_be_too_early(schedule: ModuleType) -> None:
     """Rows read the plane behind them: without a shift from color to color a slab would read one after it."""
     case = CASES["27 points"]()
-    cuts = schedule._cuts
+    cuts = schedule.cuts_of
 
     def unshifted(_: Any, colors: Any, slabs: int, *__: Any, **___: Any) -> I64:
         lengths = np.array([color.last - color.first for color in colors])
         return lengths[:, None] * np.arange(slabs + 1) // slabs
 
     for made, fine in ((cuts, True), (unshifted, False)):
-        vars(schedule)["_cuts"] = made
+        vars(schedule)["cuts_of"] = made
         assert follows(case, half_sweeps(schedule, case, 5)[0].sweep(), back=False) is fine
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("slabs", [1, 7, 30])
+def test_no_mixed_launch_runs_before_what_it_reads(
+    schedule: ModuleType, mixed: ModuleType, name: str, slabs: int
+) -> None:
+    case = CASES[name]()
+    entries = packed(case.matrix.local).reshape(-1, 4)
+    vars(mixed)["slabs_of"] = lambda *_: slabs
+    halves = half_sweeps(schedule, case, 1)
+    forward, backward = mixed.plan(case.matrix.layout, entries, case.matrix.local, halves)
+    assert follows(case, forward, back=False)
+    assert follows(case, backward, back=True)
+    assert len(forward.units) <= 2 * 7 + slabs
+    assert forward.chains == (1 if slabs == 1 else 2)
+    assert len(forward.entries) == len(entries)
+
+
+def test_colors_take_turns_in_a_mixed_launch(schedule: ModuleType, mixed: ModuleType) -> None:
+    case = CASES["27 points"]()
+    entries = packed(case.matrix.local).reshape(-1, 4)
+    vars(mixed)["slabs_of"] = lambda *_: 4
+    forward, _ = mixed.plan(case.matrix.layout, entries, case.matrix.local, half_sweeps(schedule, case, 1))
+    starts = case.matrix.layout.color_slices - 1
+    assert max(len(set(colors_of(unit, forward, starts))) for unit in forward.units) > 1
+
+
+def colors_of(unit: Any, sweep: Any, starts: I64) -> list[int]:
+    """The color of each slice of a launch; starts: the first slice of each color."""
+    start, _, count = map(int, unit.launch[2])
+    numbers = sweep.entries[start : start + count, SLICE_NUMBER].astype(np.int64)
+    found: list[int] = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
+    return found

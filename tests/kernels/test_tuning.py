@@ -50,6 +50,8 @@ def test_a_choice_for_other_kernels_is_none(model: Model, monkeypatch: pytest.Mo
         {"slab_share": 0.0},
         {"slab_share": float("nan")},
         {"slab_share": 1},
+        {"mixed_share": -0.1},
+        {"mixed_share": float("nan")},
         {"cached_slabs": 0},
         {"cached_slabs": 10**9},
         {"flow": 1},

@@ -50,12 +50,33 @@ def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("slabs", [1, 3, 20])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_mixed_launches_change_no_bit(
+    case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool
+) -> None:
+    from dsolver.kernels.cuda import choice, mixed
+
+    b = box(case, "cuda float32")
+    local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
+    itemsize = b.backend.dtype.itemsize
+    with choice.using(itemsize, replace(choice.default(itemsize), flow=False)):
+        expected = smoothed(b, with_slices(b, local))
+        monkeypatch.setattr(mixed, "slabs_of", lambda *_: slabs)
+        matrix = with_slices(b, local)
+    assert matrix.forward.entries is not None
+    for _ in range(3):
+        assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("explicit", [False, True])
-def test_no_choice_changes_a_bit(case: Case, dtype: str, *, explicit: bool) -> None:
+def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
     """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
-    from dsolver.kernels.cuda import choice, tuning
+    from dsolver.kernels.cuda import choice, schedule, tuning
 
+    monkeypatch.setattr(schedule, "NARROW_TO_FILL", 0)  # boxes are small
     b = box(case, f"cuda {dtype}")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
