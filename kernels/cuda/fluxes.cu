@@ -1,5 +1,5 @@
 // Rows of finite volumes in one launch (dsolver/kernels/fluxes.py has the text): 56 bytes a cell written, κ read once from
-// memory. As 48 operations of an array library they moved 3.5 KB a cell.
+// memory.
 
 // One axis: κ of the cells and a layer around them, or null for one number; what stands in place of the fluxes at both
 // ends, null where rows go on; 2 where two cells meet on both sides, else 1.
