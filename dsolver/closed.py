@@ -43,6 +43,8 @@ class Members:
         groups: which region they are of; its keys are the labels.
         begun: float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0.
         beyond: int (shared regions,), those with a cell that is coupled to one in another chunk.
+        others: float64 (1,), cells of regions that are not closed.
+        inside: float64 (1,), couplings within the chunk.
     """
 
     cells: Any
@@ -50,6 +52,8 @@ class Members:
     groups: Groups
     begun: Any
     beyond: Any
+    others: Any
+    inside: Any
 
 
 @final
@@ -66,9 +70,10 @@ class MakeMembers:
         order, groups = grouped(xp, labels[found])
         places = found[order]
         first = places[groups.starts]
-        across = xp.zeros(patch.shape, dtype=np.bool_)
+        across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
         for axis in range(3):
             linked = self.rule.linked(patch, axis)
+            inside += linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))].sum()
             for side in (0, 1):
                 across[layer(axis, side)] |= linked[layer(axis, side)]
         shared = xp.zeros(len(groups.keys), dtype=np.bool_)
@@ -80,6 +85,8 @@ class MakeMembers:
             groups=groups,
             begun=(rows(patch).reshape(-1)[first] + 1.0 == groups.keys).astype(np.float64),
             beyond=xp.flatnonzero(shared),
+            others=xp.full(1, 1.0) * (labels <= GROUNDED).sum(),
+            inside=inside,
         )
 
 
@@ -243,6 +250,8 @@ class ClosedRegions:
     Attributes:
         count: how many there are.
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
+        whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
+            then no diagonal need be raised. See `dsolver.gridlevels.fixed`.
     """
 
     def __init__(self, engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> None:
@@ -256,7 +265,9 @@ class ClosedRegions:
         self._cells = self.sums("cells")
         self._volumes = self.sums("volumes")
         counted = engine.per_chunk(_counted, self._members, self._cells)
-        self.count, self.alone = (int(number) for number in engine.totals(counted.at(0), counted.at(1)))
+        told = counted.at(0), counted.at(1), self._members.at("others"), self._members.at("inside")
+        self.count, self.alone, others, inside = (int(number) for number in engine.totals(*told))
+        self.whole = (self.count, self.alone, others) == (1, 0, 0) and inside > 0
 
     @property
     def factors(self) -> PerChunk | None:

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from dsolver.grids import colored, halo_layout, own_number, stencil_rows
 from dsolver.kernels.backend import Backend
+from dsolver.kernels.coarsening import NEGLIGIBLE
 from dsolver.kernels.layout import HaloLayout, Layout
 from dsolver.kernels.stencil import ConstantStencil
 from dsolver.partition import Offsets, Partition
@@ -123,9 +124,14 @@ def fixed(matrix: Any) -> Any:
     instead, or the same taken from all rows, those with couplings 10⁶ times smaller would make a large solution of it,
     and conjugate gradients would end far from what float64 can reach.
 
+    Rows without couplings, of cells that are left out, have no part in that.
+
     Args:
         matrix: float64 (n, n), of NumPy or CuPy.
     """
     diagonal = matrix.diagonal()
+    coupled = abs(matrix).sum(axis=1) - abs(diagonal) > NEGLIGIBLE * abs(diagonal)
+    if bool(coupled.any()):
+        diagonal = diagonal * coupled
     root = diagonal / diagonal.sum() ** 0.5
     return matrix + root[:, None] * root

@@ -83,7 +83,8 @@ class Rows:
         weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
         constant: whether it is one.
         masked: whether cells are left out.
-        singular: whether the vector of ones on all rows is in the null space.
+        singular: whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not
+            left out.
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
             of regions of rows; None for ones.
     """

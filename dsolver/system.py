@@ -67,6 +67,20 @@ class Ones:
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class Unmasked:
+    """Ones at the cells that are not left out and zeros elsewhere."""
+
+    rule: CellRule
+
+    def __call__(self, backend: Backend, _: int, patch: Patch) -> Any:
+        """A block (nx, ny, nz)."""
+        solid = self.rule.solid(patch)
+        ones = backend.xp.ones(patch.shape)
+        return (ones if solid is None else ones * ~solid).T
+
+
+@final
 class System:
     """A problem on an engine.
 
@@ -107,7 +121,10 @@ class System:
             coefficients.prepare()
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
                 found = ClosedRegions(self._engine, coefficients, rule, labelled(self._engine, coefficients, rule))
-                self._closed = found if found.count else None
+                if found.whole:
+                    self._ones = coefficients.per_chunk(Unmasked(rule=rule))
+                elif found.count:
+                    self._closed = found
                 return
             singular = singular is not False and not is_grounded(self._engine, coefficients, rule)
         if singular:
@@ -138,7 +155,7 @@ class System:
 
     @property
     def singular(self) -> bool:
-        """Whether constants on the whole grid solve A x = 0; known once it is prepared."""
+        """Whether constants on all cells that are not left out solve A x = 0; known once it is prepared."""
         return self._ones is not None or isinstance(self._null_space, Constants)
 
     @property
