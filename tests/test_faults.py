@@ -46,7 +46,8 @@ GRAPH_IS_SLOW = ["resident", pytest.param("graph", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(autouse=True)
-def leak_check() -> Iterator[None]:
+def leak_check(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    tmp_path_factory.getbasetemp()  # is made, if it is not there yet, where temporary files are
     with nothing_left():
         yield
 
