@@ -22,10 +22,7 @@ logger = logging.getLogger(__name__)
 
 _TO_HOST: Final = 2  # cudaMemcpyDeviceToHost
 _POLL: Final = 50e-6  # seconds between looks at a running stream
-_SPIN: Final = (
-    1e-3  # seconds without a pause between them: set-up reads a count when it is nearly there, and a pause is
-)
-# twice as long as asked for
+_SPIN: Final = 1e-3  # seconds without a pause between them: set-up reads a count when it is nearly there
 _CHECK: Final = 0.2  # seconds between looks at the other ranks
 
 
