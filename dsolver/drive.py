@@ -21,6 +21,11 @@ REACH: Final = 2.0**-53
 rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 PATIENCE: Final = 200
 """Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
+SLOWER: Final = 10
+"""Times as many are allowed a solve whose preconditioner, if it has one, does not see the whole grid. With log-normal κ
+on 24³ cells plain conjugate gradients stay at 1e-2 ‖b‖ for 243 iterations on end, and converge after 2838."""
+NEAR: Final = 2.0**-26
+"""Part of ‖b‖ down to which that holds: below √ε a residual that stays is taken for what rounding leaves."""
 FALL: Final = 1e-9
 """How much smaller, as a part of itself, the smallest residual must have become to count: where rounding alone is left
 of a recursion, each iteration may take some units in the last place off, for ever."""
@@ -60,6 +65,7 @@ class Drive:
         doubt: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with.
         heard: whether it pauses after each iteration, since whoever follows may want to stop there.
         singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
+        slow: whether M does not see the whole grid; see `SLOWER`.
 
     Attributes:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
@@ -77,11 +83,13 @@ class Drive:
         doubt: int | None = None,
         heard: bool = False,
         singular: bool = False,
+        slow: bool = False,
     ) -> None:
         self._limit = limit
         self._maxiter = maxiter
         self._patience = patience if doubt is None else min(patience, doubt)
         self._later = patience
+        self._far = NEAR * b_norm if slow else math.inf
         self._heard = heard
         self._singular = singular
         self._best, self._best_at = math.inf, 0
@@ -222,7 +230,8 @@ class Drive:
             status = self._verdict(norm, curvature) or (Status.STOPPED if stop else None)
             if status is not None:
                 return status
-        return Status.STAGNATED if len(self.residuals) - 1 - self._best_at >= self._patience else None
+        allowed = self._patience * (SLOWER if self._best > self._far else 1)
+        return Status.STAGNATED if len(self.residuals) - 1 - self._best_at >= allowed else None
 
     def _verdict(self, norm: float, curvature: float) -> Status | None:
         iteration = len(self.residuals) - 1

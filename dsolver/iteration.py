@@ -88,6 +88,7 @@ class Follower:
         watch: who is told, too, and wants iterations measured.
         closely: whether each leg is one superstep, for those who save iterates.
         singular: see `Drive`.
+        slow: see `Drive`.
 
     Attributes:
         residuals: the history, as far as it was told.
@@ -107,6 +108,7 @@ class Follower:
         closely: bool = False,
         singular: bool = False,
         doubt: int | None = None,
+        slow: bool = False,
     ) -> None:
         self._job = job
         self._callback = callback
@@ -122,6 +124,7 @@ class Follower:
             heard=callback is not None,
             singular=singular,
             doubt=doubt,
+            slow=slow,
         )
         self._told = 0
         self.residuals: list[float] = []

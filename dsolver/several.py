@@ -19,7 +19,7 @@ from dsolver.options import Options
 from dsolver.partition import Triple
 from dsolver.session import Session
 from dsolver.solution import Solution, Status
-from dsolver.solving import DOUBTFUL, doubt, doubt_of, loaded, patience, solution_of, solved, spoiled
+from dsolver.solving import DOUBTFUL, doubt, doubt_of, is_slow, loaded, patience, solution_of, solved, spoiled
 
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
@@ -151,6 +151,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]
             patience=patience(session.problem.grid),
             singular=load.excess.closed > 0,
             doubt=doubt_of(session),
+            slow=is_slow(session),
         )
         for number, load in enumerate(together)
     }

@@ -117,6 +117,11 @@ def patience(grid: Triple) -> int:
     return max(PATIENCE, sum(grid))
 
 
+def is_slow(session: Session) -> bool:
+    """Whether the preconditioner does not see the whole grid, so that the residual may stay for long."""
+    return session.recipe.levels == 1 and not session.recipe.galerkin
+
+
 def doubt_of(session: Session) -> int | None:
     """Iterations without progress after which multigrid in float32 is given up; None for what is not given up."""
     return DOUBT if session.spec.lowered and session.recipe.galerkin else None
@@ -160,6 +165,7 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         closely=options.checkpoint is not None,
         singular=load.excess.closed > 0,
         doubt=doubt_of(session),
+        slow=is_slow(session),
     )
     session.solving = load.right
     try:

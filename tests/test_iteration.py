@@ -234,6 +234,15 @@ def test_another_preconditioner_is_taken_sooner_than_a_solve_is_given_up() -> No
     assert len(made.residuals) - sooner >= rules.PATIENCE
 
 
+@pytest.mark.parametrize(("slow", "norm", "ends"), [(True, 0.5, False), (True, 1e-9, True), (False, 0.5, True)])
+def test_without_multigrid_a_residual_may_stay_for_long_above_rounding(slow: bool, norm: float, ends: bool) -> None:
+    stays = 2 * rules.PATIENCE
+    truths = [1.0, *[norm] * (1 if ends else stays // rules.WATCH), *([] if ends else [1e-12])]
+    job = Script([*[(norm, 1.0)] * stays, (1e-12, 1.0)], truths)
+    status = Follower(Played(job), Tolerances(rtol=0.0, atol=1e-11), 1.0, slow=slow).run()
+    assert status is (Status.STAGNATED if ends else Status.CONVERGED)
+
+
 def test_a_residual_that_falls_by_rounding_alone_is_given_up() -> None:
     falling = [0.5 * (1.0 - 1e-13 * k) for k in range(5000)]
     status, made, _ = drive(falling, [1.0, 0.5], maxiter=5000)
