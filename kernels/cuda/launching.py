@@ -55,6 +55,17 @@ class _Room(threading.local):
         self.config = _Config(attributes=self.attributes)
         self.address = ctypes.addressof(self.config)
 
+    def hold(self, parts: list[bytes]) -> None:
+        """Put a kernel's arguments here; raises ValueError where they are more than there is room for."""
+        raw = b"".join(parts)
+        if len(parts) > _ARGUMENTS or len(raw) > _BYTES:
+            raise ValueError(f"{len(parts)} arguments of {len(raw)} bytes are more than a launch can tell a kernel")
+        ctypes.memmove(self.values, raw, len(raw))
+        place = self.first
+        for number, part in enumerate(parts):
+            self.places[number] = place
+            place += len(part)
+
 
 _room: Final = _Room()
 
@@ -115,19 +126,16 @@ def follow(
         arguments: arrays, NumPy numbers or structures of them.
         shared: bytes of dynamic shared memory.
         cooperative: whether all blocks must run at once, for they wait for each other.
+
+    Raises:
+        ValueError: there are more arguments, or bytes of them, than there is room for.
     """
     early = _starts_early(cupy.cuda.runtime.getDevice())
     if not early and not cooperative:
         kernel(grid, block, arguments, shared_mem=shared)
         return
     room, config = _room, _room.config
-    parts = [_bytes(argument) for argument in arguments]
-    raw = b"".join(parts)
-    ctypes.memmove(room.values, raw, len(raw))
-    place = room.first
-    for number, part in enumerate(parts):
-        room.places[number] = place
-        place += len(part)
+    room.hold([_bytes(argument) for argument in arguments])
     count = 0
     for wanted, name in ((early, _EARLY_START), (cooperative, _COOPERATIVE)):
         if wanted:
