@@ -13,7 +13,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grids import Coarse, colored, halo_layout, in_lattice_order, own_number
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.layout import HaloLayout, Layout, Route
-from dsolver.kernels.star import COARSE_LAYERS, LAYERS, LEAST, Around, has_way_down, star_transfer
+from dsolver.kernels.star import COARSE_LAYERS, LAYERS, LEAST, THINNEST, Around, has_way_down, star_transfer
 from dsolver.kernels.stencil import OFFSETS, ConstantStencil
 from dsolver.partition import BOX_OFFSETS, Offsets, Partition, Triple
 
@@ -22,9 +22,11 @@ WEIGHTS = (13, 14, 16, 22)
 
 
 def fits(partition: Partition) -> bool:
-    """Whether a star's passes know such chunks: all begin at even points and are no thinner than layers reach."""
+    """Whether a star's passes know such chunks: all begin at even points, and none is thinner than layers reach."""
     odd = any(wraps and n % 2 for wraps, n in zip(partition.periodic, partition.grid, strict=True))
-    return not odd and all(
+    if odd or min(partition.grid) < THINNEST:
+        return False
+    return all(
         len(sizes) == 1 or (min(sizes) >= LEAST and not any(n % 2 for n in sizes[:-1])) for sizes in partition.sizes
     )
 

@@ -34,6 +34,8 @@ COARSE_LAYERS: Final = (2, 1)
 """Of the coarser level's solution: a red point two below a chunk lies between coarse ones on either side of it."""
 LEAST: Final = 4
 """Points of a chunk along an axis that is cut: neighbors have all layers, of r and of the coarser level."""
+THINNEST: Final = 3
+"""Points of a grid along an axis: with fewer, a point is of two `KINDS` at once."""
 
 
 @final
@@ -188,7 +190,7 @@ def has_way_down(stencil: ConstantStencil) -> bool:
     """Whether `star_transfer` knows the way to the next coarser level, where all axes are coarsened."""
     symmetric = stencil.weights == stencil.weights[::-1]
     faced = any(stencil.faces[2 * a] or stencil.faces[2 * a + 1] for a in range(3) if stencil.wraps[a])
-    return stencil.star and symmetric and not faced and not any(stencil.lo) and min(stencil.shape) >= 3
+    return stencil.star and symmetric and not faced and not any(stencil.lo) and min(stencil.shape) >= THINNEST
 
 
 def star_transfer(stencil: ConstantStencil, fine: Around, corrected: Around, coarse: Layout) -> StarTransfer:

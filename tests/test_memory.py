@@ -94,6 +94,7 @@ def set_up(problem: problems.Problem, chunks: Triple, dtype: str = "float64") ->
         (problems.poisson7((64, 64, 64)), (1, 1, 1)),
         (problems.poisson7((96, 32, 48)), (1, 1, 1)),
         (problems.poisson7((63, 65, 31)), (1, 1, 1)),
+        (problems.poisson7((192, 160, 1)), (1, 1, 1)),
         (problems.poisson7((128, 64, 64)), (2, 2, 1)),
         (problems.poisson7((126, 64, 64)), (2, 2, 1)),
         (problems.hpcg((64, 32, 48)), (1, 1, 1)),
