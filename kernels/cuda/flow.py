@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -24,6 +25,8 @@ MOST_STEPS = 16
 """Colors: a warp's lanes know a slice of each, and a barrier for both its halves."""
 VECTORS = 4
 """That are told: for each half sweep one in use and one that is being cleared."""
+_raising: Final = threading.Lock()
+"""Between two threads that both raise the shared memory of the kernel: the lower bound must not be the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +77,9 @@ class Flow:
             vectors: r, kept, tail, w, change and x of flow.cu; kept and tail, w and change may be None.
         """
         function = kernel("flow.cu", "flow", self.dtype.name)
-        if function.max_dynamic_shared_size_bytes < self.shared:
-            function.max_dynamic_shared_size_bytes = self.shared
+        with _raising:
+            if function.max_dynamic_shared_size_bytes < self.shared:
+                function.max_dynamic_shared_size_bytes = self.shared
         told, count = place
         arguments = (*head, *(np.uintp(0) if v is None else v for v in vectors), self.plan)
         numbers = np.int32(len(self.plan)), np.int32(self.room)
