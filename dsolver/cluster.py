@@ -6,7 +6,7 @@ import importlib
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -105,8 +105,13 @@ def open_client(options: ClusterOptions) -> Iterator[Client | None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Port .* is already in use")
             cluster = start_local(options.workers, options.device)
-        with cluster, cluster.get_client() as client:
-            yield client
+        with ExitStack() as closed, cluster, cluster.get_client() as client:
+            try:
+                yield client
+            except BaseException:
+                # The scheduler would tell of each call that is cut off as of an error of its own.
+                closed.enter_context(_silent("distributed.scheduler"))
+                raise
     else:
         yield None
 

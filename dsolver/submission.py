@@ -133,9 +133,26 @@ def fetch(client: Client, name: str, folder: Path) -> list[Path]:
         raise InputError(f"{folder} is not empty: choose another folder, so that nothing is overwritten")
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(output["files"])) as archive:
-        archive.extractall(folder, filter="data")
+        _extract(archive, folder)
     (folder / LOG).write_bytes(output["log"])
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _extract(archive: tarfile.TarFile, folder: Path) -> None:
+    """Write an archive's files into a folder and nowhere else.
+
+    Raises:
+        ClusterError: a member would come to lie elsewhere, or is no plain file or folder. Nothing was written.
+    """
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    # Python before 3.11.4, as in Debian 12: looked at here instead.
+    for member in archive.getmembers():
+        inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
+        if not inside or not (member.isfile() or member.isdir()):
+            raise ClusterError(f"the job's files have {member.name!r}, which would not stay in {folder}")
+    archive.extractall(folder)  # noqa: S202  # all of them stay
 
 
 # -- on the worker ----------------------------------------------------------------------------------------------------

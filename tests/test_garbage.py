@@ -58,6 +58,9 @@ class Recording:
             samples.append(tuple(float(scalar[0]) for scalar in watch))
         return samples
 
+    def read(self, scalars: Sequence[Any]) -> tuple[float, ...]:
+        return tuple(float(scalar[0]) for scalar in scalars)
+
     def forget(self) -> None:
         self.graphs.clear()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import ssl
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -113,6 +115,29 @@ def test_a_submitted_command_runs_without_its_client_and_its_files_come_back(add
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("old", [False, True])
+def test_files_of_a_job_stay_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, old: bool) -> None:
+    """Also where Python's own tarfile does not see to it: before 3.11.4."""
+    if old:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    elif not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filters for archives")
+    packed = {}
+    for name in ("in/side.txt", "../outside.txt"):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"text"))
+        packed[name] = io.BytesIO(stream.getvalue())
+    with tarfile.open(fileobj=packed["in/side.txt"]) as archive:
+        submission._extract(archive, tmp_path / "job")
+    assert (tmp_path / "job" / "in" / "side.txt").read_text() == "text"
+    with tarfile.open(fileobj=packed["../outside.txt"]) as archive, pytest.raises((ClusterError, tarfile.TarError)):
+        submission._extract(archive, tmp_path / "job")
+    assert not (tmp_path / "outside.txt").exists()
+
+
 def test_a_cancelled_job_leaves_no_process_and_no_rank(address: str) -> None:
     long = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--time", "600")
     name = good("submit", "--scheduler", address, "--", *long).strip()
