@@ -213,13 +213,14 @@ class Session:
 
     def begin(self, right: Container, guess: Guess, column: int | None = None) -> Begun:
         """Begin a solve: b is the right-hand side, x the first guess, and both are a column's of a batch, if any."""
+        zero = guess is None and not self._fresh  # a new program's x is
+        self._fresh = False  # at once: b may be refused after x has come
         if isinstance(guess, Container):
             self.job.load("x", guess.blocks())
-        zero = guess is None and not self._fresh  # a new program's x is
         told: Begun = self.job.load(
             "b", right.blocks(), "begin", "zero" if zero else guess if isinstance(guess, str) else None, column
         )
-        self._fresh, self._took = False, 0.0
+        self._took = 0.0
         return told
 
     def begin_again(self, guess: Guess) -> None:

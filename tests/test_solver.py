@@ -356,7 +356,10 @@ def test_an_update_that_workers_refuse_leaves_the_old_matrix(engine: Any, client
 def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, client: Client, b: F64) -> None:
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     with Solver(problem, client=client, engine=engine, device="cpu") as solver:
+        with pytest.raises(ZeroDivisionError):
+            solver.solve(failing(), x0=b)
         before = solver.solve(b, maxiter=2)
+        assert before.residuals[0] == before.b_norm  # the guess that has come is not left to it
         for wrong in ({"b": failing()}, {"b": b, "x0": failing()}, {"b": [b, failing()]}):
             with pytest.raises(ZeroDivisionError):
                 solver.solve(**wrong)

@@ -50,6 +50,7 @@ class ResidentEngine(EagerEngine):
     ) -> list[tuple[float, ...]]:
         if self._recorder is None:
             return super().repeat(step, times, watch, measured=measured)
+        self.transport.check()  # waits may all be too short to look
         if measured:
             self._recorder.instrument(step, self._told_to)
         samples = self._recorder.repeat(step, times, [self.array_of(scalar) for scalar in watch], measured=measured)
