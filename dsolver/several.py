@@ -19,7 +19,7 @@ from dsolver.options import Options
 from dsolver.partition import Triple
 from dsolver.session import Session
 from dsolver.solution import Solution, Status
-from dsolver.solving import DOUBTFUL, doubt, doubt_of, is_slow, loaded, patience, solution_of, solved, spoiled
+from dsolver.solving import DOUBTFUL, allowances, doubt, loaded, solution_of, solved, spoiled
 
 ALONE: Final = ("callback", "progress", "spans", "checkpoint", "resume")
 """Options that look into one solve."""
@@ -148,10 +148,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options) -> list[Solution]
             limit=tolerances.limit(load.b_norm),
             b_norm=load.b_norm,
             maxiter=tolerances.maxiter,
-            patience=patience(session.problem.grid),
-            singular=load.excess.closed > 0,
-            doubt=doubt_of(session),
-            slow=is_slow(session),
+            **allowances(session, load),
         )
         for number, load in enumerate(together)
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final, TypedDict, final
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from dsolver.monitor.watch import Watch
 from dsolver.notices import warn
 from dsolver.nullspace import Excess
 from dsolver.options import Options
-from dsolver.partition import Triple
 from dsolver.preconditioners import Function
 from dsolver.recovery import Keeper
 from dsolver.session import Session
@@ -108,23 +107,29 @@ def loaded(session: Session, b: Any, x0: Any, column: int | None = None) -> Load
     )
 
 
-def patience(grid: Triple) -> int:
-    """Iterations without progress that a solve is allowed.
+@final
+class Allowances(TypedDict):
+    """What a system and its right-hand side allow a `Drive`; see there."""
 
-    A value takes as many as there are points along the axes to cross the grid, and until it has the residual may stay
-    as it is.
+    patience: int
+    singular: bool
+    doubt: int | None
+    slow: bool
+
+
+def allowances(session: Session, load: Load) -> Allowances:
+    """Those of a solve.
+
+    A value takes as many iterations as there are points along the axes to cross the grid, and until it has the residual
+    may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
     """
-    return max(PATIENCE, sum(grid))
-
-
-def is_slow(session: Session) -> bool:
-    """Whether the preconditioner does not see the whole grid, so that the residual may stay for long."""
-    return session.recipe.levels == 1 and not session.recipe.galerkin
-
-
-def doubt_of(session: Session) -> int | None:
-    """Iterations without progress after which multigrid in float32 is given up; None for what is not given up."""
-    return DOUBT if session.spec.lowered and session.recipe.galerkin else None
+    recipe = session.recipe
+    return Allowances(
+        patience=max(PATIENCE, sum(session.problem.grid)),
+        singular=load.excess.closed > 0,
+        doubt=DOUBT if session.spec.lowered and recipe.galerkin else None,
+        slow=recipe.levels == 1 and not recipe.galerkin,
+    )
 
 
 def solution_of(
@@ -160,12 +165,9 @@ def _attempt(session: Session, b: Any, guess: Any, options: Options, keeper: Kee
         load.b_norm,
         options.callback,
         progress,
-        patience(session.problem.grid),
-        watch,
+        watch=watch,
         closely=options.checkpoint is not None,
-        singular=load.excess.closed > 0,
-        doubt=doubt_of(session),
-        slow=is_slow(session),
+        **allowances(session, load),
     )
     session.solving = load.right
     try:

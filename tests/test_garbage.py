@@ -55,7 +55,7 @@ class Recording:
         for _ in range(times):
             step()
             self.graphs[step] = object()
-            samples.append(tuple(float(scalar[0]) for scalar in watch))
+            samples.append(self.read(watch))
         return samples
 
     def read(self, scalars: Sequence[Any]) -> tuple[float, ...]:
