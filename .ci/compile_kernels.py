@@ -1,5 +1,7 @@
 """Compile every CUDA kernel with NVRTC for each supported architecture and value type, without a GPU or a driver.
 
+Sources that do not depend on the value type are compiled once for each architecture.
+
 No kernel may read early what the launch before it writes (early_loads.py).
 
 Usage: python .ci/compile_kernels.py [FOLDER]      (default: kernels/cuda)
@@ -22,6 +24,7 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 VALUE_TYPES = ("double", "float")
 OPTIONS = ("--std=c++17", "--ptxas-options=-v")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
+INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"', re.MULTILINE)
 REGISTERS = re.compile(r"Used (\d+) registers")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -48,10 +51,18 @@ def checked(answer: tuple[Any, ...]) -> Any:
 
 
 def include_options(path: Path) -> Iterator[str]:
-    """The source's own folder, and the toolkit's headers where wheels have brought some."""
-    yield f"--include-path={path.parent}"
+    """The folder of all sources, and the toolkit's headers where wheels have brought some."""
+    yield f"--include-path={next(folder for folder in path.parents if folder.name == 'cuda')}"
     for site in map(Path, sys.path):
         yield from (f"--include-path={folder}" for folder in sorted(site.glob("nvidia/cu*/include")))
+
+
+def value_types_of(path: Path, folder: Path) -> tuple[str, ...]:
+    """The value types that a source is compiled for: one if neither it nor its headers name any."""
+    texts = [path.read_text(encoding="utf-8")]
+    for text in texts:
+        texts += [(folder / name).read_text(encoding="utf-8") for name in INCLUDE.findall(text)]
+    return VALUE_TYPES if any("REAL" in text for text in texts) else VALUE_TYPES[:1]
 
 
 def log_of(program: Any) -> str:
@@ -118,7 +129,11 @@ def main(arguments: list[str]) -> int:
     if not paths:
         print(f"no *.cu file under {folder}")
         return 1
-    results = [report(*case) for case in product(paths, ARCHITECTURES, VALUE_TYPES)]
+    results = [
+        report(path, architecture, value_type)
+        for path, architecture in product(paths, ARCHITECTURES)
+        for value_type in value_types_of(path, folder)
+    ]
     print(f"{results.count(True)} of {len(results)} compilations succeeded")
     return 0 if all(results) else 1
 

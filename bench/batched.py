@@ -20,9 +20,10 @@ import numpy as np
 
 import dsolver
 from dsolver import problems
+from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
+from dsolver.grid.coloring import Order
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -74,8 +75,10 @@ def passes(arguments: argparse.Namespace) -> None:
 
     grid = tuple(arguments.grid)
     backend = load("cuda")
-    level = Hierarchy.plan(problems.hpcg(grid), (1, 1, 1), Order.parse("color8")).build(backend, 0)[0]
-    a, copy = level.matrix, copy_bandwidth()
+    level = MakeLevels(
+        problem=problems.hpcg(grid), partitions=partitions(Partition(grid)), order=Order.parse("color8")
+    )(backend, 0)[0]
+    a, copy = level.local, copy_bandwidth()
     stored = a.local.values.nbytes + a.local.columns.nbytes
     with cupy.cuda.Stream(non_blocking=True):
         for count in arguments.counts:

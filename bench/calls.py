@@ -23,10 +23,10 @@ from distributed.protocol.pickle import dumps
 
 import dsolver
 from dsolver import problems
-from dsolver.cluster import ClusterOptions, open_client
-from dsolver.engines.gang import GangJob
-from dsolver.engines.pulse import pulse
-from dsolver.runtime import connect
+from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.cluster.runtime import connect
+from dsolver.engines.dask.health import ping
+from dsolver.engines.spmd.client import SpmdProgram
 
 
 def median_ms(call: Callable[[], Any], times: int) -> float:
@@ -44,33 +44,33 @@ class Counted:
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
-        self._each = GangJob._each
+        self._each = SpmdProgram._each
 
     def __enter__(self) -> Self:
         counted = self
 
-        def each(job: GangJob, function: Callable[..., Any], *args: Any) -> Any:
+        def each(job: SpmdProgram[Any], function: Callable[..., Any], *args: Any) -> Any:
             began = time.perf_counter()
             try:
                 return counted._each(job, function, *args)
             finally:
                 counted.seconds.setdefault(function.__name__, []).append(time.perf_counter() - began)
 
-        GangJob._each = each  # type: ignore[method-assign]
+        SpmdProgram._each = each  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *_: object) -> None:
-        GangJob._each = self._each  # type: ignore[method-assign]
+        SpmdProgram._each = self._each  # type: ignore[method-assign]
 
 
 def of_nothing(client: Any, workers: tuple[str, ...], times: int) -> tuple[float, float]:
     """Milliseconds of a message to each worker, through the scheduler and straight."""
 
     async def through() -> None:
-        await asyncio.gather(*(client.run(pulse, workers=[worker]) for worker in workers))
+        await asyncio.gather(*(client.run(ping, workers=[worker]) for worker in workers))
 
     async def one(worker: str) -> None:
-        await client.rpc(worker).run(function=dumps(pulse), args=dumps(()), kwargs=dumps({}), wait=True)
+        await client.rpc(worker).run(function=dumps(ping), args=dumps(()), kwargs=dumps({}), wait=True)
 
     async def straight() -> None:
         await asyncio.gather(*map(one, workers))

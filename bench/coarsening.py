@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.coarsening import COARSE_OFFSETS, GHOST, Coarsening
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening
 
 STAR = tuple(o for o in COARSE_OFFSETS if sum(map(abs, o)) <= 1)
 SMALLEST = 8

@@ -4,10 +4,11 @@
     python bench/convergence.py --sizes 256 --rows poisson27 dirichlet --device cuda
     python bench/convergence.py --sizes 64 --chunks 1 1 1 --chunks 2 1 1 --chunks 2 2 2
     python bench/convergence.py --sizes 64 128 --x0 fmg --b smooth
+    python bench/convergence.py --sizes 256 1024 --planes --rtol 1e-8
 
 One row for each problem, size and cut: iterations for a rough right-hand side (uniform random) or a smooth one,
 the true residual, and seconds of set-up and solve. Coefficients are made on each chunk's owner. Sizes are
-edges of a cube; --odd adds one to each, so that no two levels have even extents.
+edges of a cube, or of a square; --odd adds one to each, so that no two levels have even extents.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 import numpy as np
 
 import dsolver
-from dsolver import Problem, algebraic, problems
+from dsolver import Problem, problems
+from dsolver.multigrid.algebraic import choice
 from dsolver.preconditioners import Multigrid
 
 BLOCK = 8
@@ -84,10 +86,29 @@ ROWS: dict[str, Callable[[int], Problem]] = {
 }
 
 
+def in_plane(kappa: Callable[..., Any]) -> Callable[..., Any]:
+    """Coefficients of a plane: those of a layer of cells in space."""
+    return lambda x, y: kappa(x, y, np.zeros_like(x))
+
+
+PLANES: dict[str, Callable[[int], Problem]] = {
+    "5 points": lambda n: problems.poisson5((n, n)),
+    "9 points": lambda n: problems.stencil((n, n), np.where(np.arange(9) == 4, 8.0, -1.0).reshape(3, 3)),
+    "neumann 2D": lambda n: problems.diffusion((n, n), bc="neumann"),
+    "1:100": lambda n: problems.diffusion((n, n), spacing=(1.0, 100.0)),
+    "blocks 2D": lambda n: problems.diffusion((n, n), in_plane(blocks)),
+    "lognormal 2D": lambda n: problems.diffusion((n, n), in_plane(lognormal)),
+    "pores 2D": lambda n: problems.diffusion(
+        (n, n), mask=in_plane(lambda *at: mixed(*(v.astype(int) for v in at)) < 0.3)
+    ),
+}
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--sizes", type=int, nargs="+", default=(64,))
-    options.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=tuple(ROWS))
+    options.add_argument("--rows", nargs="+", choices=(*ROWS, *PLANES))
+    options.add_argument("--planes", action="store_true", help="the rows in planes, by default those in space")
     options.add_argument("--chunks", type=int, nargs=3, action="append", help="a cut; may be given several times")
     options.add_argument("--odd", action="store_true", help="sizes n + 1")
     options.add_argument("--device", default="auto", choices=("auto", "cuda", "cpu"))
@@ -104,9 +125,9 @@ def main() -> None:
     )
     arguments = options.parse_args()
     if arguments.lattice:
-        algebraic.REACH.update(dict.fromkeys(algebraic.REACH, algebraic.Reach(ends=1.0, rows=0)))
+        choice.LIMITS.update(dict.fromkeys(choice.LIMITS, choice.Limits(ends=1.0, rows=0)))
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
-    for name in arguments.rows:
+    for name in arguments.rows or (PLANES if arguments.planes else ROWS):
         for size in arguments.sizes:
             for chunks in arguments.chunks or [(1, 1, 1)]:
                 print(row(name, size + arguments.odd, tuple(chunks), arguments), flush=True)
@@ -121,8 +142,8 @@ def smooth(n: int) -> Any:
 
 def row(name: str, n: int, chunks: tuple[int, int, int], arguments: argparse.Namespace) -> str:
     """A line of the table."""
-    problem = replace(ROWS[name](n), chunks=chunks)
-    b: Any = smooth(n) if arguments.b == "smooth" else np.random.default_rng(1).random(problem.grid) - 0.5
+    problem = replace((ROWS | PLANES)[name](n), chunks=chunks)
+    b: Any = smooth(n) if arguments.b == "smooth" else np.random.default_rng(1).random(problem.shape) - 0.5
     if problem.singular:
         b -= b.mean()
     warnings.simplefilter("ignore", dsolver.InconsistentWarning)

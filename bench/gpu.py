@@ -20,13 +20,16 @@ import cupy
 from timing import copy_bandwidth, in_graph, timed
 
 from dsolver import Solver, kernels, problems
-from dsolver.engines.eager import EagerEngine
-from dsolver.engines.resident import ResidentEngine
-from dsolver.kernels.cuda import assembly
-from dsolver.levels import Hierarchy, coarse_rows
-from dsolver.multigrid import VCycle
-from dsolver.ordering import Order
-from dsolver.programs import Solve, SolveSpec
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.benchmarks.hpcg.coarsening import coarse_rows
+from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
+from dsolver.benchmarks.hpcg.vcycle import VCycle
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.eager.resident import ResidentEngine
+from dsolver.grid.numbering import stencil_rows
+from dsolver.kernels.cuda.hpcg import matrix as hpcg
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 
 TOLERANCE = 1e-9
 
@@ -35,7 +38,7 @@ def tail_bytes(matrix: Any) -> int:
     """Bytes of the entries whose column is an upper coarse point."""
     s = matrix.local
     width = (s.start[1:] - s.start[:-1]) // 32
-    return int((width - s.coarse).sum()) * 32 * int(s.values.itemsize)
+    return int((width - matrix.coarse).sum()) * 32 * int(s.values.itemsize)
 
 
 def coarse_row_bytes(matrix: Any, transfer: Any) -> int:
@@ -46,12 +49,12 @@ def coarse_row_bytes(matrix: Any, transfer: Any) -> int:
 
 def vector_bytes(level: Any) -> int:
     """Bytes of a vector, without padding."""
-    return int(level.layout.rows) * int(level.matrix.diagonal.itemsize)
+    return int(level.layout.rows) * int(level.local.diagonal.itemsize)
 
 
 def level_bytes(level: Any) -> int:
     """Bytes that a V-cycle must move on one level: smoothers, residual and correction, or one SymGS."""
-    a, t, n8 = level.matrix, level.transfer, vector_bytes(level)
+    a, t, n8 = level.local, level.transfer, vector_bytes(level)
     entries = int(a.local.values.nbytes + a.local.columns.nbytes)
     if t is None:
         return entries + 6 * n8  # r, d, x forward; d, x, x backward
@@ -73,50 +76,52 @@ def iteration_bytes(a: Any, lowered: bool) -> int:
 def restrict_bytes(level: Any) -> int:
     """Lower entries of the coarse rows, e, the map and rc."""
     n8, rows = vector_bytes(level), int(level.layout.rows)
-    return coarse_row_bytes(level.matrix, level.transfer) + n8 + n8 // 8 + rows // 8 * 4
+    return coarse_row_bytes(level.local, level.transfer) + n8 + n8 // 8 + rows // 8 * 4
 
 
 def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callable[[], object], int]]:
     """Each kernel of one level: the call and the bytes that it must move."""
-    a, t, size, n8 = level.matrix, level.transfer, level.layout.size, vector_bytes(level)
+    a, t, size, n8 = level.local, level.transfer, level.layout.size, vector_bytes(level)
     r, x, e, c, w, y = (backend.zeros(size) for _ in range(6))
     r[level.layout.position] = cupy.random.default_rng(1).random(level.layout.rows)
     rc = backend.zeros(coarse.layout.size)
     dot, zero, tiny, one = backend.sums(1), backend.sums(1), cupy.full(1, 1e-300), cupy.ones(1)
     entries = a.local.values.nbytes + a.local.columns.nbytes
     return {
-        "spmv": (lambda: backend.spmv(a, r, y), entries + 3 * n8),
-        "spmv_dot": (lambda: backend.spmv_dot(a, r, y, dot), entries + 3 * n8),
-        "presmooth": (lambda: backend.presmooth(a, r, x, e), entries + 7 * n8),
-        "restrict": (lambda: backend.restrict(a, t, r, x, e, rc), restrict_bytes(level)),
-        "postsmooth": (lambda: backend.postsmooth(a, r, c, e, x, w), entries + tail_bytes(a) + 8 * n8 + n8 // 8),
-        "update_x_r": (lambda: backend.update_x_r(r, y, tiny, one, one, zero, one, x, w, dot), 6 * n8),
-        "dot": (lambda: backend.dot(r, x, dot), 2 * n8),
+        "spmv": (lambda: a.spmv(r, y), entries + 3 * n8),
+        "spmv_dot": (lambda: a.spmv_dot(r, y, dot), entries + 3 * n8),
+        "presmooth": (lambda: a.presmooth(r, x, e), entries + 7 * n8),
+        "restrict": (lambda: a.restrict(t, r, x, e, rc), restrict_bytes(level)),
+        "postsmooth": (lambda: a.postsmooth(r, c, e, x, w), entries + tail_bytes(a) + 8 * n8 + n8 // 8),
+        "update_x_r": (lambda: backend.vectors.update_x_r(r, y, tiny, one, one, zero, one, x, w, dot), 6 * n8),
+        "dot": (lambda: backend.vectors.dot(r, x, dot), 2 * n8),
     }
 
 
-def explicit_rows(backend: Any, hierarchy: Hierarchy, level: Any, coarse: Any) -> dict[str, Any]:
+def explicit_rows(backend: Any, spec: SolveSpec, level: Any, coarse: Any) -> dict[str, Any]:
     """SpMV and the pre-smoother with a column index for every entry, as a matrix without structure needs them."""
     points = cupy.zeros(level.layout.rows, dtype=bool)
     points[coarse_rows(cupy, level.layout.shape, coarse.layout.shape)] = True
-    rows = hierarchy.problem.rows(hierarchy.partitions[0], 0, cupy)
-    matrix = assembly.matrix(level.layout, rows, points, backend.dtype, runs=False)
-    found = kernel_rows(backend, replace(level, matrix=matrix), coarse)
+    rows = stencil_rows(backend, spec.partition, 0, spec.problem.offsets, spec.problem.values(cupy))
+    matrix = hpcg.matrix(level.layout, rows, points, backend.dtype, runs=False)
+    found = kernel_rows(backend, replace(level, local=matrix), coarse)
     return {f"{name}, explicit": found[name] for name in ("spmv", "presmooth")}
 
 
-def cycle_rows(result: dict[str, Any], hierarchy: Hierarchy, dtype: str, sizes: tuple[int, int], copy: float) -> None:
+def cycle_rows(
+    result: dict[str, Any], spec: SolveSpec, make: MakeLevels, dtype: str, sizes: tuple[int, int], copy: float
+) -> None:
     """The V-cycle and an iteration in one value type of the preconditioner."""
-    engine = ResidentEngine(hierarchy.partitions[0], "cuda")
+    engine = ResidentEngine(spec.partition, "cuda")
     with engine.scope():
-        solve = Solve(engine, SolveSpec(hierarchy=hierarchy, precond_dtype=dtype))
+        solve = Solve(engine, replace(spec, precond_dtype=dtype))
         solve.fill("b", 1.0)
-        solve.start()
+        solve.columns.start({0: 0.0})
         view = engine.lowered(dtype)
         steps: dict[str, tuple[Callable[[], object], int]] = {
-            "v-cycle": (cycle_of(view, hierarchy), sum(sizes)),
-            "its coarse": (cycle_of(view, replace(hierarchy, partitions=hierarchy.partitions[1:])), sizes[1]),
-            "iteration": (solve.cg.step, sum(sizes) + iteration_bytes(matrix_of(solve), dtype != "float64")),
+            "v-cycle": (cycle_of(view, make), sum(sizes)),
+            "its coarse": (cycle_of(view, replace(make, partitions=make.partitions[1:])), sizes[1]),
+            "iteration": (solve.method.step, sum(sizes) + iteration_bytes(matrix_of(solve), dtype != "float64")),
         }
         end = "" if dtype == "float64" else f", {dtype}"
         for name, (step, size) in steps.items():
@@ -131,7 +136,7 @@ def cycle_rows(result: dict[str, Any], hierarchy: Hierarchy, dtype: str, sizes: 
 
 def matrix_of(solve: Solve) -> Any:
     """The finest matrix that SpMV reads."""
-    matrix: Any = solve.operator._matrix
+    matrix: Any = solve.operator.local
     return matrix.items[0]
 
 
@@ -149,10 +154,10 @@ def time_to(tolerance: float, grid: Any, dtype: str) -> tuple[float, int]:
     return solution.timings["solve"], solution.iterations
 
 
-def cycle_of(engine: EagerEngine, hierarchy: Hierarchy) -> Callable[[], None]:
-    """The V-cycle of a hierarchy, on levels of its own."""
-    levels = engine.per_chunk(hierarchy.build)
-    cycle = VCycle(engine, [levels.at(depth) for depth in range(hierarchy.depth)])
+def cycle_of(engine: EagerEngine, make: MakeLevels) -> Callable[[], None]:
+    """The V-cycle on levels of its own."""
+    levels = engine.per_chunk(make)
+    cycle = VCycle(engine, [levels.at(depth) for depth in range(len(make.partitions))])
     r, x = (engine.field(levels.at(0, "layout")) for _ in range(2))
     engine.fill(levels.at(0, "layout"), 1.0, r)
     return lambda: cycle.apply(r, x)
@@ -172,13 +177,14 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     arguments = options.parse_args()
     grid = tuple(arguments.grid)
-    hierarchy = Hierarchy.plan(problems.hpcg(grid), (1, 1, 1), Order.parse(arguments.order))
+    spec = SolveSpec.plan(problems.hpcg(grid), (1, 1, 1), arguments.order, Hpcg())
+    make = MakeLevels(problem=spec.problem, partitions=partitions(spec.partition), order=spec.order)
     backend = kernels.load("cuda")
-    hierarchy.build(backend, 0)  # compile the kernels
+    make(backend, 0)  # compile the kernels
     cupy.get_default_memory_pool().free_all_blocks()
     backend.synchronize()
     began = time.perf_counter()
-    levels = hierarchy.build(backend, 0)
+    levels = make(backend, 0)
     backend.synchronize()
     setup = time.perf_counter() - began
     copy = copy_bandwidth()
@@ -188,16 +194,16 @@ def main() -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     for dtype in kernels.DTYPES:
         backend = kernels.load("cuda", dtype=dtype)
-        levels = hierarchy.build(backend, 0)
+        levels = make(backend, 0)
         end = "" if dtype == "float64" else f", {dtype}"
         with stream:
             for name, (work, size) in kernel_rows(backend, levels[0], levels[1]).items():
                 report(result, name + end, timed(in_graph(stream, work)), size, copy)
-            for name, (work, size) in explicit_rows(backend, hierarchy, levels[0], levels[1]).items():
+            for name, (work, size) in explicit_rows(backend, spec, levels[0], levels[1]).items():
                 report(result, name + end, timed(in_graph(stream, work)), size, copy)
         sizes = level_bytes(levels[0]), sum(level_bytes(level) for level in levels[1:])
         del levels, work
-        cycle_rows(result, hierarchy, dtype, sizes, copy)
+        cycle_rows(result, spec, make, dtype, sizes, copy)
     if arguments.order == "color8":
         for dtype in kernels.DTYPES:
             seconds, iterations = time_to(TOLERANCE, grid, dtype)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import argparse
 
-from dsolver import bandwidth, hpcg
-from dsolver.runtime import connect, usable_cpus
+from dsolver.benchmarks import hpcg
+from dsolver.cluster.runtime import connect, usable_cpus
+from dsolver.cost import bandwidth
 
 COPIED = 2**28  # bytes, all threads together: beyond any cache
 ROUNDS = 10

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 import numpy as np
 from distributed.security import Security
 
-from dsolver.engines.links import TOKEN_BYTES, Encryption
-from dsolver.engines.mesh import Mesh, sent
+from dsolver.engines.transport.connections import Connections, sent
+from dsolver.engines.transport.handshake import TOKEN_BYTES, Encryption
 
 SIZES = (8, 4 << 10, 32 << 10, 128 << 10, 1 << 20)
 
@@ -25,15 +25,15 @@ SIZES = (8, 4 << 10, 32 << 10, 128 << 10, 1 << 20)
 def encryption_of(security: Security) -> Encryption:
     """As a worker with these certificates speaks."""
     calling, answering = security.get_connection_args("worker"), security.get_listen_args("worker")
-    return Encryption(calling=calling["ssl_context"], answering=answering["ssl_context"])
+    return Encryption(client=calling["ssl_context"], server=answering["ssl_context"])
 
 
 def rank(number: int, security: Security | None, token: bytes, rounds: int, pipe: Connection) -> None:
     """Rank 0 asks and tells the seconds of a round, rank 1 answers."""
-    mesh = Mesh(number, "127.0.0.1", 60.0, None if security is None else encryption_of(security))
-    pipe.send(mesh.address)
+    connections = Connections(number, "127.0.0.1", 60.0, None if security is None else encryption_of(security))
+    pipe.send(connections.address)
     began = time.perf_counter()
-    mesh.connect(pipe.recv(), token)
+    connections.connect(pipe.recv(), token)
     found = {"connect": time.perf_counter() - began}
     for size in SIZES:
         data = memoryview(bytearray(size))
@@ -42,13 +42,13 @@ def rank(number: int, security: Security | None, token: bytes, rounds: int, pipe
             began = time.perf_counter()
             for turn in (0, 1):
                 if turn == number:
-                    sent([mesh.send(1 - number, [data])])
+                    sent([connections.send(1 - number, [data])])
                 else:
-                    mesh.receive(1 - number, [data])
+                    connections.receive(1 - number, [data])
             seconds.append(time.perf_counter() - began)
         found[f"{size} bytes"] = float(np.mean(np.sort(seconds)[: max(1, rounds // 10)]))
     pipe.send(found)
-    mesh.close()
+    connections.close()
 
 
 def measured(security: Security | None, rounds: int) -> dict[str, float]:

@@ -25,33 +25,22 @@ import numpy as np
 
 import dsolver
 from dsolver import problems
-from dsolver.engines.resident import ResidentEngine
+from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.kernels import DENSE_ROWS
-from dsolver.kernels.cuda.backend import CudaBackend
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
-from dsolver.preconditioners import Multigrid
-from dsolver.programs import Solve, SolveSpec
+from dsolver.kernels.cuda.lattice.setup import CudaLattice
+from dsolver.kernels.cuda.layouts import CudaLayouts
+from dsolver.kernels.cuda.sell.setup import CudaSell
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
 from convergence import ROWS
 
 STEPS = 20
-PARTS = {
-    CudaBackend: (
-        "layout",
-        "star",
-        "framed",
-        "numbers",
-        "matrix",
-        "halo_matrix",
-        "interpolation",
-        "galerkin",
-        "restriction",
-        "prolongation",
-        "product",
-        "halo_product",
-    ),
+PARTS: dict[Any, tuple[str, ...]] = {
+    CudaLayouts: ("colored",),
+    CudaLattice: ("star", "framed", "numbers", "interpolation", "galerkin", "restriction", "prolongation"),
+    CudaSell: ("matrix", "product", "halo_product"),
 }
 """What set-up is timed by; these call one another nowhere."""
 
@@ -159,29 +148,28 @@ def timed() -> Iterator[dict[str, float]]:
 
 def iteration(problem: Any, arguments: argparse.Namespace) -> None:
     """Replayed iterations and V-cycles, and the kernels of a measured iteration."""
-    plan = Hierarchy.plan(problem, (1, 1, 1), Order.parse("color8"), 1)
-    spec = SolveSpec(hierarchy=plan, preconditioner=Multigrid(), precond_dtype=arguments.precond_dtype)
-    engine = ResidentEngine(plan.partitions[0], "cuda")
+    spec = SolveSpec.plan(problem, (1, 1, 1), precond_dtype=arguments.precond_dtype)
+    engine = ResidentEngine(spec.partition, "cuda")
     with engine.scope():
         program = Solve(engine, spec)
-        program.load("b", {0: right_hand_side(problem.grid)})
-        program.start()
+        program.set_b({0: right_hand_side(problem.grid)})
+        program.columns.start({0: 0.0})
         cycle = program.preconditioner
         assert cycle is not None
-        r, z = program.cg.r, engine.field(program.layout)
+        r, z = program.method.r, engine.field(program.layout)
 
         def apply() -> None:
             cycle.apply(r, z)
 
         for name, run in (
-            ("iteration", lambda: program.advance(STEPS)),
+            ("iteration", lambda: program.columns.advance(STEPS)),
             ("V-cycle", lambda: engine.repeat(apply, STEPS, ())),
         ):
             run()
             began = time.perf_counter()
             run()
             print(f"{name}: {1e3 * (time.perf_counter() - began) / STEPS:.3f} ms")
-        program.advance(2, True)
+        program.columns.advance(2, True)
         sums: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for span in engine.spans():
             sums[-1 if span.level is None else span.level][span.name] += 1e3 * span.seconds

@@ -15,24 +15,23 @@ from pathlib import Path
 from statistics import median
 
 from dsolver import problems
-from dsolver.cluster import ClusterOptions, open_client
-from dsolver.engines.job import Job
-from dsolver.hpcg.program import Benchmark
-from dsolver.levels import Hierarchy
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.benchmarks.hpcg.program import Benchmark
+from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.cluster.runtime import connect
+from dsolver.engines.running import RunningProgram
+from dsolver.grid.cut import cut_for
 from dsolver.monitor.spans import Span, exposure, write_jsonl
 from dsolver.monitor.trace import write_trace
-from dsolver.ordering import BEST_CLASSES, Order
-from dsolver.placement import cut_for
-from dsolver.programs import SolveSpec
-from dsolver.runtime import connect
+from dsolver.program.spec import SolveSpec
 
 RUN = 50
 
 
-def timed(job: Job, measured: bool) -> float:
+def timed(job: RunningProgram[Benchmark], measured: bool) -> float:
     """Milliseconds of a run of iterations."""
     began = time.perf_counter()
-    job.call("advance", RUN, measured)
+    job.call(Benchmark.advance, RUN, measured)
     return 1e3 * (time.perf_counter() - began)
 
 
@@ -48,25 +47,24 @@ def main() -> None:
     crew = args.workers or 1
     chunks = cut_for(tuple(n * crew for n in args.local), crew, 8)
     grid = tuple(n * p for n, p in zip(args.local, chunks, strict=True))
-    hierarchy = Hierarchy.plan(problems.hpcg(grid), chunks, Order(BEST_CLASSES))
+    spec = SolveSpec.plan(problems.hpcg(grid), chunks, m=Hpcg())
     options = ClusterOptions(workers=args.workers, device=args.device)
     with open_client(options) as client:
         runtime = connect(client, device=args.device)
-        spec = SolveSpec(hierarchy=hierarchy)
-        with runtime.launch(Benchmark, spec, hierarchy.partitions[0]) as job:
-            job.call("set_rhs")
-            job.call("start", 1e-150)
-            job.call("advance", 2)
+        with runtime.launch(Benchmark, spec, spec.partition) as job:
+            job.call(Benchmark.set_rhs)
+            job.call(Benchmark.start, 1e-150)
+            job.call(Benchmark.advance, 2)
             spans: list[Span] = []
             plain, with_one, each = [], [], []
             began = time.perf_counter()
-            job.call("advance", 1, True)
+            job.call(Benchmark.advance, 1, True)
             job.spans()
             first = 1e3 * (time.perf_counter() - began)
             for _ in range(args.samples):
-                job.call("start", 1e-150)
+                job.call(Benchmark.start, 1e-150)
                 plain.append(timed(job, measured=False))
-                job.call("start", 1e-150)
+                job.call(Benchmark.start, 1e-150)
                 with_one.append(timed(job, measured=True))
                 each.append(job.spans())
     for number, sample in enumerate(each, start=1):

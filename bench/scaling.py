@@ -17,10 +17,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dsolver import hpcg
-from dsolver.cluster import ClusterOptions, open_client
-from dsolver.placement import cut_for
-from dsolver.runtime import connect
+from dsolver.benchmarks import hpcg
+from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.cluster.runtime import connect
+from dsolver.grid.cut import cut_for
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from timing import copy_bandwidth, timed
 
 from dsolver import kernels, problems
-from dsolver.kernels.star import alone, star_transfer
-from dsolver.kernels.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.lattice.star import alone, star_transfer
 
 
 def stencil_of(problem: problems.Problem) -> ConstantStencil:
@@ -40,12 +40,12 @@ def rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[], obje
     x[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
     dot = backend.sums(1)
     return {
-        "spmv": (lambda: backend.spmv(a, x, y), 2),
-        "spmv_dot": (lambda: backend.spmv_dot(a, x, y, dot), 2),
-        "forward": (lambda: backend.forward(a, x, y), 2),
-        "upper_residual": (lambda: backend.upper_residual(a, x, y), 2),
-        "lower_residual": (lambda: backend.lower_residual(a, x, y, z), 3),
-        "backward": (lambda: backend.backward(a, x, y), 2),
+        "spmv": (lambda: a.spmv(x, y), 2),
+        "spmv_dot": (lambda: a.spmv_dot(x, y, dot), 2),
+        "forward": (lambda: a.forward(x, y), 2),
+        "upper_residual": (lambda: a.upper_residual(x, y), 2),
+        "lower_residual": (lambda: a.lower_residual(x, y, z), 3),
+        "backward": (lambda: a.backward(x, y), 2),
     }
 
 
@@ -54,15 +54,15 @@ def level_rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[]
     nx, ny, nz = (n // 2 for n in layout.shape)
     k, j, i = (cupy.arange(n, dtype=np.int32) % 2 for n in (nz, ny, nx))
     color = (4 * k[:, None, None] + 2 * j[:, None] + i).reshape(-1)
-    coarse = backend.layout(color, 8, (nx, ny, nz))
-    lattice = backend.layout(cupy.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
-    t = backend.constant_transfer(star_transfer(a.stencil, alone(a.stencil.shape), alone((nx, ny, nz)), coarse))
+    coarse = backend.layouts.colored(color, 8, (nx, ny, nz))
+    lattice = backend.layouts.colored(cupy.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
+    t = backend.stencil.transfer(star_transfer(a.stencil, alone(a.stencil.shape), alone((nx, ny, nz)), coarse))
     r, x, rc, xc = (backend.zeros(where.size) for where in (layout, layout, coarse, lattice))
     r[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
     h = backend.zeros(2 * backend.guard)  # no neighbors
     return {
-        "star_down": (lambda: backend.star_down(t, r, h, rc), 1 + 1.5 / 8),
-        "star_up": (lambda: backend.star_up(t, r, h, xc, x), 2 + 1 / 8),
+        "star_down": (lambda: t.star_down(r, h, rc), 1 + 1.5 / 8),
+        "star_up": (lambda: t.star_up(r, h, xc, x), 2 + 1 / 8),
     }
 
 
@@ -79,11 +79,11 @@ def main() -> None:
     print(f"{cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, grid {grid}, {arguments.dtype}")
     print(f"copy {copy / 1e9:.0f} GB/s")
     result: dict[str, Any] = {"grid": grid, "dtype": arguments.dtype, "copy_gbs": copy / 1e9, "kernels": {}}
-    layout = backend.layout(cupy.zeros(points, dtype=np.int32), 1, grid)
+    layout = backend.layouts.colored(cupy.zeros(points, dtype=np.int32), 1, grid)
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         for problem in (problems.poisson7(grid), problems.poisson27(grid)):
-            a = backend.constant_matrix(stencil_of(problem))
+            a = backend.stencil.matrix(stencil_of(problem))
             every: dict[str, tuple[Callable[[], object], float]] = {**rows(backend, layout, a)}
             if a.stencil.star:
                 every |= level_rows(backend, layout, a)

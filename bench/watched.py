@@ -26,9 +26,9 @@ from bokeh.resources import INLINE
 from distributed import Client, get_task_stream, performance_report
 
 from dsolver import Solver, problems
-from dsolver.cluster import ClusterOptions, open_client
+from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.grid.cut import cut_for
 from dsolver.monitor.spans import WORK, write_jsonl
-from dsolver.placement import cut_for
 
 RTOL = 1e-10
 PAUSE = 0.2

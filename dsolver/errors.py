@@ -1,23 +1,31 @@
-"""The exception tree.
+"""Errors and warnings of this package.
 
 ::
 
     DsolverError
     ├── InputError (ValueError)        an argument cannot be right; nothing was started
     ├── DeviceError (RuntimeError)     a device or its software is missing
-    │   └── DeviceMemoryError          a GPU's memory will not suffice, or has run out
+    │   └── DeviceMemoryError          the memory of a GPU or a worker will not suffice, or has run out
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
     │   └── RankError                  a rank of a running solve failed; every rank has stopped
     │       └── WorkerLostError        because its worker died, left or hangs
+    ├── NotConvergedError (ArithmeticError)  a solve with gradients did not reach its tolerance
     └── OutputExistsError (FileExistsError)
 
-A solve that does not converge is no exception: see `dsolver.Status`.
+Any other solve that does not converge is no exception: see `dsolver.Status`.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
+from numbers import Real
+from types import FrameType
 from typing import Any, Final
+
+DISTRIBUTION: Final = "dsolver-hpc"
+"""The name to install this package by: `dsolver` on the Python Package Index is another project."""
 
 SHORT: Final = 100
 """Characters of an argument that a message repeats at most."""
@@ -36,7 +44,7 @@ class DeviceError(DsolverError, RuntimeError):
 
 
 class DeviceMemoryError(DeviceError):
-    """The memory of a GPU will not suffice for its part of the system; nothing was started. Or it ran out."""
+    """The memory of a GPU or a worker will not suffice for its part; nothing was started. Or it ran out on the way."""
 
 
 class ClusterError(DsolverError, RuntimeError):
@@ -51,8 +59,17 @@ class WorkerLostError(RankError):
     """A worker with a rank of a running solve died, left or hangs. Every other rank has stopped."""
 
 
+class NotConvergedError(DsolverError, ArithmeticError):
+    """A solve that is differentiated, or the solve of its gradient, did not reach its tolerance."""
+
+
 class OutputExistsError(DsolverError, FileExistsError):
     """The output is there already and was not to be overwritten."""
+
+
+def installing(extra: str) -> str:
+    """The command that installs what an extra of this package names, for messages."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def check_computed(name: str, value: object) -> None:
@@ -76,6 +93,16 @@ def float_of(number: Any) -> float:
         return math.inf
 
 
+def check_tolerance(name: str, value: Any) -> None:
+    """Refuse what is no tolerance.
+
+    Raises:
+        InputError: it is no finite number >= 0.
+    """
+    if not (isinstance(value, Real) and 0.0 <= float_of(value) < math.inf):
+        raise InputError(f"{name} must be a finite number >= 0, not {in_a_line(value)}")
+
+
 def in_a_line(value: object) -> str:
     """An argument as a message of one line names it: as it would be typed where that is short, else by its type."""
     try:
@@ -87,3 +114,15 @@ def in_a_line(value: object) -> str:
 
 class InconsistentWarning(UserWarning):
     """A system that fixes its solution only up to a constant was given a right-hand side that has no solution."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn as of the line that called dsolver, however deep in it the reason was found."""
+    level, frame = 2, inspect.currentframe()
+    while frame is not None and _ours(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level - 1)
+
+
+def _ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "dsolver"

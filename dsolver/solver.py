@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Self, Unpack, final, overload
 
-from dsolver.admission import check_guess, check_shapes
-from dsolver.containers import stacked
 from dsolver.errors import InputError
-from dsolver.options import Options, Setup, SetupArguments, SolveArguments
+from dsolver.multigrid.summary import Hierarchy
+from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
 from dsolver.problems.cells import changed
 from dsolver.problems.problem import check_problem
-from dsolver.session import Session
-from dsolver.several import are_several, pairs_of, solved_all
-from dsolver.signatures import spelled_out
+from dsolver.session.arguments import (
+    are_several,
+    check_guess,
+    check_shapes,
+    columns,
+    pairs_of,
+    problem_of,
+    together,
+)
+from dsolver.session.operator import PreconditionerOperator
+from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
+from dsolver.session.run import solve_all
+from dsolver.session.session import Session
 from dsolver.solution import Solution, Solutions
-from dsolver.solving import solved
 
 
 @final
@@ -27,7 +35,7 @@ class Solver:
     open Solver keeps its workers: other solves there wait until it is closed.
 
     Args:
-        problem: the system; see `dsolver.problems`.
+        problem: the system: see `dsolver.problems`; or a sparse matrix, as in `dsolver.solve`.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
@@ -35,7 +43,8 @@ class Solver:
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
     """
 
-    def __init__(self, problem: Problem, **arguments: Unpack[SetupArguments]) -> None:
+    def __init__(self, problem: Problem | Any, **arguments: Unpack[SetupArguments]) -> None:
+        problem = problem_of(problem)
         self._session = Session(problem, Setup(**arguments))
 
     @property
@@ -45,12 +54,39 @@ class Solver:
 
     @property
     def closed_regions(self) -> int:
-        """How many regions have a constant of their own that no boundary and no σ fixes; the whole grid may be one.
+        """Number of regions with a constant of their own, which no boundary and no σ fixes; the whole grid may be one.
 
         Raises:
             InputError: this Solver is closed, or solving.
         """
         return self._session.closed_regions
+
+    @property
+    def preconditioner(self) -> Preconditioner:
+        """M as an object of `dsolver.preconditioners`; with M="auto" what was chosen.
+
+        Raises:
+            InputError: this Solver is closed, or solving.
+        """
+        return self._session.chosen
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of algebraic multigrid, which "amg" has and "auto" may take, in numbers; to be printed.
+
+        Raises:
+            InputError: M has none, or this Solver is closed or solving.
+        """
+        return self._session.hierarchy
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """In which format the rows of each chunk of a matrix are stored, and why; empty for grids.
+
+        Raises:
+            InputError: this Solver is closed, or solving.
+        """
+        return self._session.formats
 
     def __repr__(self) -> str:
         return repr(self._session)
@@ -63,17 +99,17 @@ class Solver:
     def solve(self, b: Any, *, x0: Any = ..., **arguments: Unpack[SolveArguments]) -> Solution: ...
     @spelled_out(Options)
     def solve(self, b: Any, *, x0: Any = None, **arguments: Unpack[SolveArguments]) -> Solution | Solutions:
-        """Solve A x = b by preconditioned conjugate gradients.
+        """Solve A x = b by the preconditioned method.
 
         Args:
-            b: right-hand side, shape ``problem.grid``, real: a NumPy, CuPy, Dask or xarray array. Several of them are a
-                list of such, or one array of shape (m, nx, ny, nz). Up to `dsolver.batch.AT_ONCE` at a time are
-                solved together, so that the matrix is read once for all of them; each has the iterations and the bits
-                that it would have alone, and its timings are those of all. With a function for M, the graph engine or
-                one of the arguments from callback to resume they are solved one after the other; `Solution.notes`
-                then says why.
-            x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is "mg": it
-                takes about as long as an iteration and saves one or two.
+            b: right-hand side, shape ``problem.shape``, real: a NumPy, CuPy, Dask or xarray array. Several of them are
+                a list of such, or one array with an axis more in front, (m, nx, ny, nz). Some at a time, up to
+                `dsolver.program.columns.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
+                each has the iterations and the bits that it would have alone, and its timings are those of all. With a
+                function for M, the graph engine or one of the arguments from callback to resume they are solved one
+                after the other, and so they are by other methods than "cg"; `Solution.notes` then says why.
+            x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b, where M is multigrid:
+                it takes about as long as an iteration and saves one or two.
 
         Returns:
             The solution, or `Solutions` of several. Its status, judged on the true residual, tells whether it
@@ -84,15 +120,15 @@ class Solver:
             ClusterError: the cluster failed during the solve.
         """
         options = Options(**arguments)
-        if not are_several(b):
-            self._check(b, x0)
-            return solved(self._session, b, x0, options)
-        pairs = pairs_of(b, x0, self.problem.grid)
+        given, b, x0 = b, columns(self.problem, b), columns(self.problem, x0)
+        several = are_several(self.problem, b)
+        pairs = pairs_of(self.problem, b, x0) if several else [(b, x0)]
         for values, guess in pairs:
             self._check(values, guess)
-        solutions = solved_all(self._session, pairs, options)
-        x = [solution.x for solution in solutions]
-        return Solutions(solutions, x if isinstance(b, list | tuple) else stacked(x, b))
+        solutions = solve_all(self._session, pairs, options)
+        if not several:
+            return solutions[0]
+        return Solutions(solutions, together([solution.x for solution in solutions], given))
 
     def iterate(self) -> Any:
         """The newest iterate of the solve that is running, like its b: for callbacks.
@@ -102,14 +138,23 @@ class Solver:
         """
         return self._session.iterate()
 
-    def update(self, problem: Problem | None = None, *, kappa: Any = None, sigma: Any = None) -> None:
+    def aspreconditioner(self) -> PreconditionerOperator:
+        """One application of M as an operator (n, n) of SciPy's kind, which solvers of SciPy and CuPy take for M.
+
+        It is applied to NumPy, CuPy and Dask arrays in the order of ``b.ravel()``, while this Solver is open and not
+        solving.
+        """
+        return PreconditionerOperator(self._session)
+
+    def update(self, problem: Problem | Any | None = None, *, kappa: Any = None, sigma: Any = None) -> None:
         """Set up another matrix of the same structure in place of this one.
 
         Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again; the levels are
         made anew.
 
         Args:
-            problem: with the same grid, chunks and offsets; by default the one that is set up.
+            problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
+                the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
             sigma: likewise.
 
@@ -119,11 +164,12 @@ class Solver:
             DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
-        problem = self._session.given if problem is None else problem
+        problem = self._session.given if problem is None else problem_of(problem)
         check_problem(problem)
+        problem = problem.planned(len(self._session.partition), cuda=self._session.runtime.device == "cuda")
         if kappa is not None or sigma is not None:
             problem = changed(problem, kappa=kappa, sigma=sigma)
-        for name in ("grid", "chunks", "offsets", "periodic"):
+        for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(self.problem, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
         self._session.update(problem)
@@ -145,5 +191,5 @@ class Solver:
         self.close()
 
     def _check(self, b: Any, x0: Any) -> None:
-        check_guess(self._session.recipe, x0)
+        check_guess(self._session.first, x0)
         check_shapes(self.problem, b, x0)

@@ -39,15 +39,15 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
 @cache
 def _loaded(name: str, threads: int, dtype: str) -> Backend:
     if name == "numpy":
-        from dsolver.kernels.reference import NumpyBackend
+        from dsolver.kernels.reference.backend import NumpyBackend
 
         return NumpyBackend(dtype)
     if name == "cpu":
-        from dsolver.kernels.cpu import CpuBackend
+        from dsolver.kernels.cpu.backend import CpuBackend
 
         return CpuBackend(threads, dtype)
     if name == "cuda":
-        from dsolver.kernels.cuda import CudaBackend
+        from dsolver.kernels.cuda.backend import CudaBackend
 
         return CudaBackend(dtype)
     raise ValueError(f"no kernels called {name!r}: choose numpy, cpu or cuda")

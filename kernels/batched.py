@@ -1,45 +1,88 @@
-"""The contract's kernels on several vectors at once: vectors have columns, what multiplies them is read once."""
+"""Kernels on several vectors at once: vectors have columns, what multiplies them is read once.
+
+Arrays have one more dimension in front, of the same length everywhere, the columns: vectors (columns, items), blocks
+(columns, nx, ny, nz), scalars and partial dot products (columns, 1). Only what is read of halos need not be contiguous.
+Each column gets the bits that its kernel would make of it alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
-from dsolver.kernels.fused import Fused
+from dsolver.kernels.contract import CARRIED
 
 if TYPE_CHECKING:
-    from dsolver.kernels.backend import Backend
+    from dsolver.kernels.vectors import Vectors
 
 
-class Batched(Fused):
-    """Kernels of a backend for arrays with one more dimension in front, of the same length everywhere: the columns.
+class Kernels:
+    """An object with kernels of the contract as methods.
 
-    That is, vectors (columns, items), blocks (columns, nx, ny, nz), and scalars and partial dot products (columns, 1).
-    Only what is read of halos need not be contiguous. Each column gets the bits that its kernel would make of it alone.
+    Attributes:
+        together: names of the kernels that take vectors of several columns as they take one.
+    """
 
-    A backend has methods of the contract's names for those kernels in which something else is read that all columns
-    share. The others are called for one column after the other: they move nothing but the vectors.
+    together: ClassVar[frozenset[str]] = frozenset()
+
+    def batched(self, width: int) -> Columns:
+        """The kernels for vectors of so many columns."""
+        return Columns(self, width)
+
+
+class Columns:
+    """Kernels of an object for vectors of several columns: one column after the other unless they take all together.
 
     Args:
-        backend: for one vector.
+        one: the object.
         width: number of columns.
     """
 
-    def __init__(self, backend: Backend, width: int) -> None:
-        self.backend = backend
+    def __init__(self, one: Any, width: int) -> None:
+        self.one = one
+        self.width = width
+
+    @property
+    def vectors(self) -> Any:
+        """The vector kernels for as many columns."""
+        return self.one.vectors.batched(self.width)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("_"):  # of no kernel
+            raise AttributeError(name)
+        kernel: Callable[..., None] = getattr(self.one, name)
+        return kernel if name in self.one.together else self.one_by_one(kernel)
+
+    def one_by_one(self, kernel: Callable[..., None]) -> Callable[..., None]:
+        """A kernel for each column; arguments that are no arrays are shared."""
+
+        def call(*operands: Any) -> None:
+            for number in range(self.width):
+                kernel(*(o[number] if getattr(o, "ndim", 0) else o for o in operands))
+
+        return call
+
+
+@final
+class Batched:
+    """Look-up of the kernels for vectors of so many columns.
+
+    Args:
+        vectors: the vector kernels for one column.
+        width: number of columns.
+    """
+
+    def __init__(self, vectors: Vectors, width: int) -> None:
+        self.vectors = vectors
         self.width = width
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name."""
-        found: Callable[..., None] | None = getattr(self, name, None)
-        return self.one_by_one(name) if found is None else found
+        if name not in CARRIED:
+            found: Callable[..., None] = getattr(self.vectors.batched(self.width), name)
+            return found
 
-    def one_by_one(self, name: str) -> Callable[..., None]:
-        """The kernel of one vector for each column."""
-        single, array = self.backend.kernel(name), self.backend.xp.ndarray
-
-        def call(*operands: Any) -> None:
-            for number in range(self.width):
-                single(*(o[number] if isinstance(o, array) else o for o in operands))
+        def call(carrier: Any, *operands: Any) -> None:
+            getattr(carrier.batched(self.width), name)(*operands)
 
         return call

@@ -1,8 +1,9 @@
-"""What every kernel is called, what it reads and what it writes.
+"""The contract of every kernel: its name, what it reads and what it writes.
 
-A kernel works on the arrays of one chunk. It is described once here and implemented by each backend
-(`dsolver.kernels.reference` in NumPy, `.cpu` in numba, `.cuda` in CuPy) as a method of the same name.
-Arguments come in the order *reads*, *updates*, *writes*:
+A kernel works on the arrays of one chunk. It is described once here and is a method of this name: of its first argument
+where that is in `CARRIERS`, since a format brings its kernels with it (`dsolver.kernels.formats`), else of a backend's
+`vectors`. It is implemented three times, in modules of the same name in `dsolver.kernels.reference` (NumPy), `.cpu`
+(numba) and `.cuda` (CuPy). Arguments come in the order *reads*, *updates*, *writes*:
 
 - ``reads`` are never changed,
 - ``updates`` are read and changed in place,
@@ -15,9 +16,12 @@ memory passes it as it is. Kernels know neither.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 FAN_IN = 8
 """How many numbers one node of a reduction tree adds."""
+CARRIERS: Final = frozenset({"A", "H", "T", "R", "P", "S", "inverse"})
+"""Arguments that bring the kernels of which they are the first."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,25 @@ class Kernel:
         """All argument names in calling order."""
         return self.reads + self.updates + self.writes
 
+    @property
+    def carried(self) -> bool:
+        """Whether the first argument brings it."""
+        return self.reads[0] in CARRIERS
+
+
+KERNELS: Final[dict[str, Kernel]] = {}
+"""All kernels by name."""
+
 
 def _kernel(name: str, reads: str = "", updates: str = "", writes: str = "") -> Kernel:
-    return Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split()))
+    return KERNELS.setdefault(name, Kernel(name, tuple(reads.split()), tuple(updates.split()), tuple(writes.split())))
 
 
-# Names used below: A matrix, H what multiplies a halo (boundary rows only), T transfer to the next coarser level,
-# R, P rectangular matrices between two levels, h halo, r right-hand side or residual, x iterate, e = (U x)/d of the
-# pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk). Vectors are of the backend's value type
-# unless told otherwise; scalars and partial dot products are float64 always, and so is the arithmetic of dot products.
+# Names used below: A matrix, H what multiplies a halo (boundary rows only), T injection to the next coarser level, S a
+# star between two levels, R, P rectangular matrices between two levels, h halo, r right-hand side or residual, x
+# iterate, e = (U x)/d of the pre-smoother, c = P x_c, dot a partial dot product (one float64 per chunk). Vectors are of
+# the backend's value type unless told otherwise; scalars and partial dot products are float64 always, and so is the
+# arithmetic of dot products.
 
 LOAD = _kernel("load", reads="layout block", writes="x")
 """A block of values, shape (nx, ny, nz) and any strides, to a vector in storage order."""
@@ -61,7 +75,7 @@ SPMV_HALO = _kernel("spmv_halo", reads="H h", updates="y")
 TIMES_HALO = _kernel("times_halo", reads="H h", writes="q")
 """q = H h, an item for each boundary row. It needs nothing of the work inside the chunk and may run beside it."""
 TIMES_HALO_DOT = _kernel("times_halo_dot", reads="H h x", writes="q dot")
-"""The same with dot = x . q."""
+"""q = H h, dot = x . q."""
 ADD_HALO_DOT = _kernel("add_halo_dot", reads="H q part", updates="y dot")
 """y += q on the boundary, dot += part: after `SPMV_DOT`, what `TIMES_HALO_DOT` has left."""
 SUBTRACT_HALO = _kernel("subtract_halo", reads="H h", updates="r")
@@ -100,12 +114,14 @@ RESTRICT_FULL = _kernel("restrict_full", reads="R y", writes="rc")
 """rc = R y, with rc in the storage order of the coarser level."""
 PROLONG_ADD = _kernel("prolong_add", reads="P xc", updates="x")
 """x += P xc, with xc in lattice order: neighboring rows then read neighboring items."""
+PROLONG_SUM = _kernel("prolong_sum", reads="P xc x", writes="y")
+"""y = x + P xc, likewise."""
 MOVE = _kernel("move", reads="route x", updates="y")
 """y[target] = x[source] for each pair of a `Route`; the other items of y stay as they are."""
-STAR_DOWN = _kernel("star_down", reads="T r h", writes="rc")
-"""rc = R (r - A x) with x = (D + L)⁻¹ r, for a 7-point constant stencil (T is a `StarTransfer`). A, L and R are those
+STAR_DOWN = _kernel("star_down", reads="S r h", writes="rc")
+"""rc = R (r - A x) with x = (D + L)⁻¹ r, for a 7-point constant stencil (S is a `StarTransfer`). A, L and R are those
 of the whole grid: with neighbors, h is r in the layers around the chunk that this reaches."""
-STAR_UP = _kernel("star_up", reads="T r h xc", writes="x")
+STAR_UP = _kernel("star_up", reads="S r h xc", writes="x")
 """One backward Gauss-Seidel sweep from x = (D + L)⁻¹ r + P xc, likewise; xc in lattice order, with its values in the
 layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle that stores nothing but r and needs no
 neighbor's x."""
@@ -114,7 +130,7 @@ DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 NARROW = _kernel("narrow", reads="x xx", writes="y")
-"""y = s x from float64 to the backend's value type, with s = `dsolver.kernels.backend.scale_of` (xx = x . x)."""
+"""y = s x from float64 to the backend's value type, with s = `dsolver.kernels.scalars.scale_of` (xx = x . x)."""
 WIDEN = _kernel("widen", reads="x xx", writes="y")
 """y = x / s from the backend's value type to float64: undoes the scale of `NARROW`."""
 DOT_NARROWED = _kernel("dot_narrowed", reads="x y", writes="dot")
@@ -136,7 +152,40 @@ neither past convergence nor past divergence, nor past a breakdown, where rz or 
 then r, so z and rz, and p, so pAp, are in the next iteration what they were, and break down again.
 """
 
+AXPBY = _kernel("axpby", reads="sign a x b", updates="y")
+"""y = sign a x + b y with scalars a, b and a float sign, unless a or b is not finite: then y stays what it was."""
+QUOTIENT = _kernel("quotient", reads="a b c d rr limit ceiling", writes="q")
+"""q = (a/b) (c/d) of scalars while limit < rr <= ceiling, else NaN, for which `AXPBY` leaves everything as it is.
+
+What follows from a NaN by further quotients is NaN, too: so an iteration that has ended, or broken down, stays so."""
+ROTATION = _kernel(
+    "rotation",
+    reads="delta square rr limit ceiling",
+    updates="beta phi c s c_old s_old",
+    writes="scale w1 w2 w3 tau keep move on",
+)
+"""A column of Lanczos' tridiagonal matrix and its QR factors, by Givens rotations (Paige & Saunders 1975).
+
+delta is on the diagonal, beta beside it and √square, the new beta, below. With d1 = c delta - c_old s beta,
+d2 = s delta + c_old c beta, d3 = s_old beta and rho = √(d1² + square), c and s of the new rotation are d1/rho and
+√square/rho; scale = 1/√square, w1 = 1/rho, w2 = -d2/rho, w3 = -d3/rho, tau = c phi, keep = s², move = -tau/rho, on = 1;
+phi becomes -s phi. Unless limit < rr <= ceiling and square >= 0: then it writes NaNs and updates nothing.
+"""
+
 JACOBI = _kernel("jacobi", reads="A r scale", writes="z")
 """z = scale D^-1 r with D the diagonal of A and a float scale."""
 CHEBYSHEV = _kernel("chebyshev", reads="A r w keep gain", updates="d z")
 """d = keep d + gain D^-1 (r - w), z += d with floats keep and gain: a step of the Chebyshev iteration, w = A z."""
+RESIDUAL = _kernel("residual", reads="A r x", writes="y")
+"""y = r - A_local x."""
+JACOBI_FIRST = _kernel("jacobi_first", reads="A scaled r", writes="x y")
+"""x = D^-1 r, y = r - A_local x with D the diagonal of `scaled`: a sweep of Jacobi from zero, and what it leaves."""
+JACOBI_SWEEP = _kernel("jacobi_sweep", reads="A scaled r x", writes="z")
+"""z = x + D^-1 (r - A_local x), likewise."""
+JACOBI_SWEEP_DOT = _kernel("jacobi_sweep_dot", reads="A scaled r x", writes="z dot")
+"""`JACOBI_SWEEP`, and dot = r . z."""
+JACOBI_STEP = _kernel("jacobi_step", reads="A r x", updates="z")
+"""z = x + D^-1 (r - z) with D the diagonal of A: after z = A x, ghosts and all, a sweep of Jacobi."""
+
+CARRIED: Final = frozenset(name for name, kernel in KERNELS.items() if kernel.carried)
+"""Names of the kernels that their first argument brings."""

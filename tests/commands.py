@@ -22,10 +22,10 @@ def good(*arguments: str) -> str:
     return result.stdout
 
 
-def refused(*arguments: str) -> str:
+def refused(*arguments: str, status: int = 2) -> str:
     """The one line on stderr of a command that must be refused."""
     result = call(*arguments)
-    assert result.exit_code == 2, result.output
+    assert result.exit_code == status, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1

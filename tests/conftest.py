@@ -1,27 +1,52 @@
-"""The suite's options and markers: `--slow`, `gpu(count)`."""
+"""The suite's options and markers: `--slow`, `--emulated SEED`, `gpu(count)`."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked `slow`")
+    parser.addoption(
+        "--emulated",
+        type=int,
+        metavar="SEED",
+        help="run tests marked `gpu` on the CPU, whose threads go on in ascending (0), descending (1) or another order",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (seed := config.getoption("--emulated")) is not None:
+        from tests.emulated import compiler
+
+        compiler.seed = seed
+        sys.path.insert(0, str(compiler.HERE))  # its cupy comes first
+        recorder: Any = importlib.import_module("dsolver.engines.eager.cuda_graph")
+        recorder.CapturedGraph = recorder.cupy.cuda.Graph  # not the driver's
+
+
+LONG: Final = ("test_examples.py", "test_readme.py")
+"""Files whose tests start programs as users do, each for many seconds."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--slow"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = [] if config.getoption("--slow") else [item for item in items if item.get_closest_marker("slow")]
     if slow:
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    # Spread among the others: at the end of the list they would be left alone, each on one of many processes.
+    kept = [item for item in items if item not in slow]
+    long = [item for item in kept if item.path.name in LONG]
+    others = [item for item in kept if item not in long]
+    places = [*enumerate(others), *((n * len(others) / len(long), item) for n, item in enumerate(long))]
+    items[:] = [item for _, item in sorted(places, key=lambda place: place[0])]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

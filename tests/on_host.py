@@ -6,7 +6,9 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver.kernels.layout import SLICE, Slices
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.sell import Slices
 
 FIBERS = """
 #include <cmath>
@@ -123,6 +126,29 @@ def without_assembly(text: str) -> str:
     return re.sub(r"asm(?: volatile)?\([^;]*\);", ";", text)
 
 
+@contextmanager
+def gpu_modules(cupy: Any) -> Iterator[None]:
+    """Modules of dsolver.kernels.cuda are imported anew meanwhile, with this in place of CuPy, and forgotten then."""
+    package = "dsolver.kernels.cuda"
+
+    def taken() -> dict[str, Any]:
+        return {name: sys.modules.pop(name) for name in list(sys.modules) if f"{name}.".startswith(f"{package}.")}
+
+    known, before = taken(), sys.modules.get("cupy")
+    sys.modules["cupy"] = cupy
+    try:
+        yield
+    finally:
+        taken()
+        sys.modules.update(known)
+        if package in known:
+            vars(sys.modules["dsolver.kernels"])["cuda"] = known[package]
+        if before is None:
+            del sys.modules["cupy"]
+        else:
+            sys.modules["cupy"] = before
+
+
 def compiled(
     folder: Path, host: str, *options: str, sources: tuple[str, ...], edited: Callable[[str], str] = lambda text: text
 ) -> ctypes.CDLL:
@@ -140,18 +166,25 @@ def compiled(
         pytest.skip("needs g++")
     for name in sources:
         text = (resources.files("dsolver.kernels") / "cuda" / name).read_text(encoding="utf-8")
-        (folder / name).write_text(edited(text), encoding="utf-8")
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(edited(text), encoding="utf-8")
     (folder / "host.cpp").write_text(host, encoding="utf-8")
-    always = ("-std=c++17", "-w", "-shared", "-fPIC")
+    always = ("-std=c++17", "-w", "-shared", "-fPIC", "-I.")
     subprocess.run([compiler, *always, *options, "-o", "host.so", "host.cpp"], cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "host.so"))
 
 
-def packed(s: Slices, order: Any = None) -> npt.NDArray[np.uint32]:
-    """The slices as `Entries` of slices.cuh, at a multiple of 16 bytes."""
+def packed(s: Slices, order: Any = None, coarse: Any = None) -> npt.NDArray[np.uint32]:
+    """The headers of the slices, at a multiple of 16 bytes.
+
+    Of `Header` in slices.cuh or, with where the entries at coarse points begin, of `SmoothedHeader` in hpcg/header.cuh.
+    """
     width = (s.start[1:] - s.start[:-1]) // SLICE
-    run = (s.column_start[1:] - s.column_start[:-1]) == width
-    shape = s.upper | s.coarse << 10 | width << 20 | run.astype(np.int64) << 30
+    run = ((s.column_start[1:] - s.column_start[:-1]) == width).astype(np.int64)
+    shape = s.upper | width << 15 | run << 30
+    if coarse is not None:
+        shape = s.upper | coarse << 10 | width << 20 | run << 30
     number = np.arange(len(width))
     table = np.stack([s.start[:-1] // SLICE, s.column_start[:-1], number, shape], axis=1).astype(np.uint32)
     table = table if order is None else table[order]

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pytest
 
 import dsolver
-from dsolver import Status, devices, problems
+from dsolver import Status, problems
 from dsolver.api import solve
-from dsolver.engines.job import LocalJob
+from dsolver.cluster import devices
+from dsolver.cluster.runtime import Runtime
+from dsolver.engines.running import LocalProgram
 from dsolver.errors import DeviceError, DsolverError, InputError
-from dsolver.runtime import Runtime
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 8, 24)
@@ -238,14 +239,17 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "an rtol beyond all floats": ({"rtol": 10**400}, "rtol must be a finite number >= 0, not an object of type int"),
     "an atol too long to be printed": ({"atol": 10**5000}, "atol must be a finite number >= 0, not an object of type"),
     "maxiter": ({"maxiter": 1.5}, "maxiter must be an integer"),
-    "M": ({"M": "amg"}, "unknown preconditioner M='amg': use .mg., .hpcg., .jacobi."),
+    "M": (
+        {"M": "ilut"},
+        "unknown preconditioner M='ilut': use .auto., .mg., .amg., .jacobi., .chebyshev., .*, .none., .hpcg.",
+    ),
     "engine": ({"engine": "spark"}, "unknown engine 'spark': choose one of auto, reference, graph, resident"),
     "device": ({"device": "tpu"}, "unknown device 'tpu': choose one of auto, cpu, cuda"),
     "kernels": ({"kernels": "fortran"}, "unknown kernels 'fortran': choose one of auto, numpy"),
     "order": ({"order": "red-black"}, "unknown order 'red-black': use natural"),
     "callback": ({"callback": 3}, "callback must be a function"),
     "a class for progress": ({"progress": dsolver.Live}, r"progress is the class Live: pass an object of it, Live\(\)"),
-    "problem": ({"problem": "hpcg"}, "problem must come from dsolver.problems"),
+    "problem": ({"problem": "hpcg"}, "or come from dsolver.problems"),
     "an array for the problem": ({"problem": np.ones(GRID)}, "as dsolver.problems.hpcg.* does, not a ndarray$"),
     "an address for a client": ({"client": "tcp://127.0.0.1:1"}, r"Client\(address_or_cluster\)"),
     "graph without a cluster": ({"engine": "graph"}, r"pass client=Client\(...\)"),
@@ -273,18 +277,18 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     launched: list[Any] = []
     closed: list[Any] = []
     launch: Callable[..., Any] = Runtime.launch
-    close: Callable[..., None] = LocalJob.close
+    close: Callable[..., None] = LocalProgram.close
 
     def watched_launch(*args: Any) -> Any:
         launched.append(launch(*args))
         return launched[-1]
 
-    def watched_close(job: LocalJob) -> None:
+    def watched_close(job: LocalProgram[Any]) -> None:
         closed.append(job)
         close(job)
 
     monkeypatch.setattr(Runtime, "launch", watched_launch)
-    monkeypatch.setattr(LocalJob, "close", watched_close)
+    monkeypatch.setattr(LocalProgram, "close", watched_close)
     yield launched
     assert closed == launched, "a job was left open"
 
@@ -307,7 +311,7 @@ def test_what_the_arguments_show_is_refused_before_a_cluster_is_asked(
     def asked(*_: Any, **__: Any) -> Any:
         raise AssertionError("somebody looked for devices")
 
-    monkeypatch.setattr("dsolver.session.connect", asked)
+    monkeypatch.setattr("dsolver.session.session.connect", asked)
     arguments, message = BAD[case]
     given: dict[str, Any] = {"problem": PROBLEM, "b": np.ones(GRID)} | arguments
     with pytest.raises(InputError, match=message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,12 @@ from typing import Any
 
 import pytest
 
+from dsolver import errors
+
+FOREIGN = re.compile(r"""(\bdsolver\[|pip install (-\S+ )*['"]?dsolver(?!-hpc|/))""")
+"""A text that has someone install `dsolver` from an index."""
+INSTALLED = re.compile(r"""installing\(['"](\w+)['"]\)""")
+"""An extra that a message has someone install."""
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -93,6 +100,21 @@ def test_the_metadata_names_the_extras(metadata: Message, pyproject: dict[str, A
     extras = set(metadata.get_all("Provides-Extra") or [])
     assert extras == set(pyproject["project"]["optional-dependencies"])
     assert {"cuda12", "cuda13", "dev", "test", "zarr"} <= extras
+
+
+def test_the_distribution_s_name_is_free_and_messages_use_it(repository: Path, metadata: Message) -> None:
+    """On the Python Package Index `dsolver` resolves dependencies: nobody is to be sent there."""
+    assert metadata["Name"] == errors.DISTRIBUTION
+    assert metadata["Name"] != "dsolver"
+    assert FOREIGN.search("error: pip install 'dsolver[zarr]'")
+    texts = [repository / "README.md", repository / "CHANGELOG.md"]
+    for folder in (".ci", "bench", "deploy", "docs", "dsolver", "examples", "kernels"):
+        texts += [path for path in (repository / folder).rglob("*") if path.suffix != ".pyc" and path.is_file()]
+    sending = [path for path in texts if FOREIGN.search(path.read_bytes().decode(errors="replace"))]
+    assert sending == []
+    named = set().union(*(INSTALLED.findall(path.read_bytes().decode(errors="replace")) for path in texts))
+    assert named <= set(metadata.get_all("Provides-Extra") or [])
+    assert {"cuda13", "plots", "zarr"} <= named
 
 
 def test_the_version_is_that_of_the_package(metadata: Message) -> None:

@@ -6,7 +6,8 @@
 - ```text and ```mermaid blocks are pictures. Any other language, and none, is a fault.
 
 A block runs in an empty folder in which the checkout's folders for readers (`examples` and the like) appear. A comment
-directly above a block says what it needs: `<!-- test: gpu -->`, `<!-- test: gpu=2 -->`, `<!-- test: slurm -->`.
+directly above a block says what it needs: `<!-- test: gpu -->`, `<!-- test: gpu=2 -->`, `<!-- test: slurm -->`,
+`<!-- test: petsc4py -->` (or jax, torch).
 
 Not run but checked otherwise: `pip install` (do the extras exist?), the command that runs this very suite (is it the
 one that CI runs?), and the steps that bring a user to where this test already is: clone, cd, venv, activate.
@@ -15,6 +16,7 @@ one that CI runs?), and the steps that bring a user to where this test already i
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import shlex
@@ -166,9 +168,9 @@ def is_pip_install(command: list[str]) -> bool:
 
 
 def check_pip_install(command: list[str], project: Project) -> None:
-    targets = re.findall(r"(?<!\S)(?:\.|dsolver)(?:\[([^\]]*)\])?(?!\S)", " ".join(command))
+    targets = re.findall(r"(?<!\S)(?:\.|dsolver-hpc)(?:\[([^\]]*)\])?(?!\S)", " ".join(command))
     if not targets:
-        raise ReadmeError(f"`{' '.join(command)}` installs neither `.` nor `dsolver`")
+        raise ReadmeError(f"`{' '.join(command)}` installs neither `.` nor `dsolver-hpc`")
     named = {extra.strip() for target in targets for extra in target.split(",") if extra.strip()}
     if unknown := named - project.extras:
         raise ReadmeError(f"`{' '.join(command)}` names extras that do not exist: {', '.join(sorted(unknown))}")
@@ -276,6 +278,8 @@ def missing(block: Block, gpus: int) -> str:
         case ["gpu", *count]:
             wanted = int(count[0]) if count else 1
             return f"needs {wanted} CUDA GPU(s), there are {gpus}" if gpus < wanted else ""
+        case ["jax" | "petsc4py" | "torch" as package]:
+            return "" if importlib.util.find_spec(package) else f"needs {package}"
         case ["slurm"]:
             return "" if shutil.which("sbatch") else "needs a SLURM cluster (there is no sbatch)"
     raise ReadmeError(f"{block.name}: `<!-- test: {block.needs} -->` is not known")
@@ -384,6 +388,7 @@ def test_a_continued_line_is_one_command() -> None:
         "```console\n$ python -m pytest tests/one.py\n```",
         "```console\n$ pip install '.[tset]'\n```",
         "```console\n$ pip install another\n```",
+        "```console\n$ pip install 'dsolver[test]'\n```",
         "```console\n$ cat\n$ dsolver no-such-subcommand\n```",
     ],
 )
@@ -397,6 +402,7 @@ def test_a_broken_block_fails(text: str, tmp_path: Path) -> None:
     [
         "```python\nimport dsolver\n```",
         "```console\n$ python3 -m venv .v && . .v/bin/activate\n$ pip install .[test,zarr]\n$ python -m pytest\n```",
+        "```console\n$ pip install 'dsolver-hpc[zarr]'\n```",
         "```bash\nsleep 600 &\necho done\n```",
     ],
 )

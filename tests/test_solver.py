@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 
 import dsolver
 from dsolver import Solver, Status, problems
-from dsolver.engines.gang import GangJob
+from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.problems import Problem
 from tests.clusters import cluster
@@ -192,7 +192,7 @@ def test_an_update_that_is_interrupted_leaves_the_old_matrix(
     with Solver(problems.diffusion(GRID), device="cpu") as solver:
         before = solver.solve(b)
         with monkeypatch.context() as patch:
-            patch.setattr("dsolver.system.System.prepare", interrupts)
+            patch.setattr("dsolver.discretize.system.System.prepare", interrupts)
             with pytest.raises(KeyboardInterrupt):
                 solver.update(**change)
         assert same(solver.solve(b), before)
@@ -220,7 +220,7 @@ def test_a_solver_whose_old_matrix_is_gone_is_closed(b: F64) -> None:
         (problems.poisson7((8, 8, 8)), "grid"),
         (problems.poisson7(GRID, chunks=(2, 1, 1)), "chunks"),
         (problems.hpcg(GRID), "offsets"),
-        ("poisson", "must come from dsolver.problems"),
+        ("poisson", "or come from dsolver.problems"),
     ],
 )
 def test_update_refuses_another_structure(problem: Any, what: str, b: F64) -> None:
@@ -309,21 +309,21 @@ def test_on_a_live_cluster_data_stay_there(engine: Any, client: Client, b: F64) 
 
 def test_a_short_solve_is_three_messages_to_each_rank(client: Client, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    each = GangJob._each
+    each = SpmdProgram._each
 
-    def counted(job: GangJob, function: Callable[..., Any], *args: Any) -> Any:
+    def counted(program: SpmdProgram[Any], function: Callable[..., Any], *args: Any) -> Any:
         sent.append(function.__name__)
-        return each(job, function, *args)
+        return each(program, function, *args)
 
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     expected = dsolver.solve(problem, b, device="cpu")
     with Solver(problem, client=client, device="cpu") as solver:
-        monkeypatch.setattr(GangJob, "_each", counted)
+        monkeypatch.setattr(SpmdProgram, "_each", counted)
         assert same(solver.solve(b), expected)
         assert sent == ["load_rank", "call_rank", "unload_rank"]
         sent.clear()
         assert all(same(found, expected) for found in solver.solve([b, b]))
-        assert sorted(sent) == ["call_rank"] * 2 + ["load_rank"] * 2 + ["unload_rank"] * 2  # one makes room for both
+        assert sent == ["load_rank"] * 2 + ["call_rank"] + ["unload_rank"] * 2, "the first makes room for both"
         sent.clear()
         solver.solve(b, callback=lambda state: state.iteration == 3)
         assert sent == ["load_rank", *["call_rank"] * 4, "unload_rank"], "a callback may stop after any iteration"
@@ -368,7 +368,7 @@ def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, cli
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_solver_goes_on_when_workers_are_back(engine: Any, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.recovery.RETURN", 0.1)
+    monkeypatch.setattr("dsolver.session.recovery.RETURN", 0.1)
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     with cluster(2) as client, Solver(problem, client=client, engine=engine, M=None, device="cpu") as solver:
         before = solver.solve(b, maxiter=3)
@@ -392,7 +392,7 @@ def test_after_an_interrupt_the_program_is_started_again(
         before = solver.solve(b)
         for use in (lambda: solver.solve(b), lambda: solver.update(SHIFTED_IN_TWO)):
             with monkeypatch.context() as patch:
-                patch.setattr("dsolver.engines.gang.GangJob._each", interrupts)
+                patch.setattr("dsolver.engines.spmd.client.SpmdProgram._each", interrupts)
                 with pytest.raises(KeyboardInterrupt):
                     use()
             after = solver.solve(b)
@@ -429,14 +429,14 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
     """Two jobs cannot share a GPU: a second Solver would wait for one that its own thread has left open."""
     launched: list[Solver] = []
 
-    class Job:
+    class Program:
         link = "nccl"
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("dsolver.session.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
-    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (1 << 37, 1 << 37))
-    monkeypatch.setattr("dsolver.runtime.Runtime.launch", lambda *_: Job())
+    monkeypatch.setattr("dsolver.session.session.connect", lambda *_, **__: on_gpus("tcp://a:1", "tcp://b:1"))
+    monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", lambda *_, **__: (1 << 37, 1 << 37))
+    monkeypatch.setattr("dsolver.cluster.runtime.Runtime.launch", lambda *_: Program())
     first = Solver(PROBLEM)
     with pytest.raises(ClusterError, match=r"<Solver poisson7 .*> holds the GPUs of this cluster .* close it first"):
         Solver(PROBLEM)
@@ -449,9 +449,11 @@ def test_gpus_that_this_thread_holds_are_not_waited_for(monkeypatch: pytest.Monk
     launched[0].close()
 
 
-def on_gpus(*workers: str) -> dsolver.runtime.Runtime:
+def on_gpus(*workers: str) -> dsolver.cluster.runtime.Runtime:
     client: Any = object()
-    return dsolver.runtime.Runtime(engine="resident", device="cuda", kernels="cuda", client=client, workers=workers)
+    return dsolver.cluster.runtime.Runtime(
+        engine="resident", device="cuda", kernels="cuda", client=client, workers=workers
+    )
 
 
 # -- cg ----------------------------------------------------------------------------------------------------------------
@@ -512,9 +514,9 @@ def test_a_tolerance_out_of_reach_is_no_breakdown(b: F64) -> None:
     assert np.linalg.norm(b.ravel() - matrix(GRID) @ x.ravel()) < 1e-13 * np.linalg.norm(b)
 
 
-@pytest.mark.parametrize("a", [matrix((2, 2, 2)), np.eye(8), "poisson7", None])
+@pytest.mark.parametrize("a", [np.eye(8), "poisson7", None])
 def test_what_is_no_problem_is_refused(a: Any) -> None:
-    with pytest.raises(InputError, match=r"A is .*must be a problem on a grid.*General sparse matrices"):
+    with pytest.raises(InputError, match=r"A is .*must be a sparse matrix of SciPy or CuPy, or a problem"):
         dsolver.cg(a, np.ones(8))
 
 

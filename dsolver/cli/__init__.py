@@ -1,14 +1,22 @@
-"""The `dsolver` command."""
+"""The `dsolver` command: a module for each of its commands, or for several of one kind.
+
+`options`, `files` and `progress` are what commands share, `hpcg_report` prints the benchmark's results. Nothing imports
+this package.
+"""
 
 from __future__ import annotations
 
-from typing import IO, Any, final
+import signal
+from typing import IO, Any, Final, final
 
 import click
 
 import dsolver
-from dsolver.cli import cluster, hpcg, info, jobs, reports, solve, tune
-from dsolver.errors import DsolverError
+from dsolver.cli import cluster, estimate, hpcg, info, jobs, report, solve, tune
+from dsolver.errors import ClusterError, DsolverError
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+"""The exit status of a command that Ctrl-C has ended, by the shells' rule."""
 
 EXAMPLES = """
 \b
@@ -18,10 +26,13 @@ The two most useful commands:
 \b
 Both run in this process, on a GPU if there is one. Add --workers 2 to run on a Dask cluster started for it, or
 --scheduler tcp://HOST:8786 to use a running one. `dsolver COMMAND --help` explains every option.
+
+\b
+Exit status: 0 done, 1 not converged or not valid, 2 refused (nothing was started) or out of memory, 3 the cluster
+cannot be reached or has failed, 130 interrupted (Ctrl-C).
 """
 
 
-@final
 class Failure(click.ClickException):
     """An error of this package, shown as one red line."""
 
@@ -33,6 +44,20 @@ class Failure(click.ClickException):
 
 
 @final
+class ClusterFailure(Failure):
+    """A cluster that cannot be reached, or has failed, as one line."""
+
+    exit_code = 3
+
+
+@final
+class Interrupted(Failure):
+    """Ctrl-C, as one line."""
+
+    exit_code = INTERRUPTED
+
+
+@final
 class Commands(click.Group):
     """Commands whose expected errors become a message. Any other error keeps its traceback: it is a fault of ours."""
 
@@ -40,6 +65,10 @@ class Commands(click.Group):
         """Run the command."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted("interrupted") from error
+        except ClusterError as error:
+            raise ClusterFailure(str(error)) from error
         except DsolverError as error:
             raise Failure(str(error)) from error
         except MemoryError as error:
@@ -55,14 +84,15 @@ class Commands(click.Group):
 )
 @click.version_option(dsolver.__version__, prog_name="dsolver")
 def main() -> None:
-    """Solve large sparse systems on 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""
+    """Solve sparse systems on 2D and 3D grids by multigrid-preconditioned conjugate gradients, on CPUs and GPUs."""
 
 
 main.add_command(hpcg.command)
 main.add_command(solve.command)
+main.add_command(estimate.command)
 main.add_command(info.command)
 main.add_command(tune.command)
 main.add_command(cluster.group)
-main.add_command(reports.command)
+main.add_command(report.command)
 for job_command in jobs.commands:
     main.add_command(job_command)

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from dsolver.cli import files
-from dsolver.cluster import count_gpus, start_local
+from dsolver.cluster.local import count_gpus, start_local
+from dsolver.cluster.runtime import usable_cpus
 from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError
-from dsolver.runtime import usable_cpus
 
 EPILOG = """
 \b
@@ -67,7 +67,7 @@ def local(
     Workers have one task thread each; the solver's ranks bring a thread of their own. Memory is not limited and not
     spilled: the solver knows what it holds and needs it all.
     """
-    count, device = _crew(gpus, workers)
+    count, device = _count_and_device(gpus, workers)
     files.check_output(scheduler_file, force=True)
     ended = threading.Event()
     with ExitStack() as stack:
@@ -87,8 +87,8 @@ def local(
                 raise ClusterError(f"the cluster is {cluster.status.name}: see its messages above")
 
 
-def _crew(gpus: str | None, workers: int | None) -> tuple[int, str]:
-    """How many workers, and the device."""
+def _count_and_device(gpus: str | None, workers: int | None) -> tuple[int, str]:
+    """The number of workers, and their device."""
     if gpus is None:
         count = usable_cpus() if workers is None else workers
         if count < 1:

@@ -1,4 +1,4 @@
-"""Reads right-hand sides and writes results: `.npy` or `.zarr`, and JSON."""
+"""Reads arrays and writes results: `.npy`, `.zarr`, NetCDF and HDF5, and JSON."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 import numpy as np
 
-from dsolver.errors import InputError, OutputExistsError
+from dsolver.cli import labeled
+from dsolver.errors import InputError, OutputExistsError, installing
 from dsolver.monitor.spans import Span, to_jsonl
 from dsolver.monitor.trace import to_trace
-from dsolver.partition import Triple
+from dsolver.problems.io import read_vectors
 
 if TYPE_CHECKING:
     from distributed import Client
 
-ARRAYS: Final = (".npy", ".zarr")
+ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
+STDOUT: Final = Path("-")
+"""Name for standard output."""
 ZARR_MARKS: Final = ("zarr.json", ".zarray")
 
 
@@ -34,20 +38,36 @@ def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = 
     """
     if path is None:
         return
-    if suffixes and path.suffix not in suffixes:
-        raise InputError(f"cannot write {path}: use a name that ends with {' or '.join(suffixes)}")
-    if path.suffix == ".zarr":
-        _zarr()
+    if suffixes:
+        _check_ending(path, suffixes)
     if not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
     if not os.access(path.absolute().parent, os.W_OK):
         raise InputError(f"cannot write {path}: you may not write to the folder {path.absolute().parent}")
     if path.exists() and not force:
         raise OutputExistsError(f"{path} exists: choose another name, or add --force to replace it")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(f"cannot write {path}: it is a device or a pipe, which cannot be replaced")
+    try:
+        probe = _partial(path)
+        probe.touch(exist_ok=True)
+        _remove(probe)
+    except OSError as error:  # as below /proc, on a disk without room for names, or for a name that is too long
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     if path.is_dir() and not any((path / mark).is_file() for mark in ZARR_MARKS):
         raise OutputExistsError(
             f"{path} is a folder that holds no zarr array; it is not replaced, not even with --force"
         )
+
+
+def _check_ending(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse an ending that is none of these, or whose package is not installed."""
+    if path.suffix not in suffixes:
+        raise InputError(f"cannot write {path}: use a name that ends with {', '.join(suffixes[:-1])} or {suffixes[-1]}")
+    if path.suffix == ".zarr":
+        _zarr()
+    elif labeled.is_labeled(path):
+        labeled.library()
 
 
 def check_apart(*paths: Path | None) -> None:
@@ -68,6 +88,14 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
+def write_json(path: Path, text: str) -> None:
+    """Write a text to a file, or to standard output."""
+    if path == STDOUT:
+        click.echo(text)
+    else:
+        write_text(path, text)
+
+
 def write_spans(spans: Iterable[Span], jsonl: Path | None, trace: Path | None) -> None:
     """Spans as JSON lines, as a trace, or both."""
     spans = tuple(spans)
@@ -77,20 +105,27 @@ def write_spans(spans: Iterable[Span], jsonl: Path | None, trace: Path | None) -
         write_text(trace, json.dumps(to_trace(spans)))
 
 
-def check_input(path: Path, grid: Triple) -> None:
+def check_input(path: Path, expected: tuple[int, ...]) -> None:
     """Refuse a right-hand side that cannot be right, before any work.
 
+    Args:
+        path: of the file.
+        expected: the shape that it must have: of a grid, or (rows,), for which a column will do.
+
     Raises:
-        InputError: it cannot be read, or has another shape than the grid.
+        InputError: it cannot be read, or has another shape.
     """
-    array = _opened(path)
-    if tuple(array.shape) != grid:
-        raise InputError(f"{path} has shape {tuple(array.shape)}, but --grid is {grid}: they must be equal")
+    shape = tuple(opened(path).shape)
+    if shape not in ((expected, (*expected, 1)) if len(expected) == 1 else (expected,)):
+        what = f"--grid is {expected}" if len(expected) > 1 else f"b of this matrix is {expected}"
+        raise InputError(f"{path} has shape {shape}, but {what}: they must be equal")
 
 
 def read_array(path: Path, client: Client | None) -> Any:
-    """A right-hand side that was checked: a NumPy array, or a Dask array of zarr's where a cluster can read it."""
-    array = _opened(path)
+    """A right-hand side that was checked: a NumPy array, a Dask array of zarr's for a cluster, or a DataArray."""
+    if labeled.is_labeled(path):
+        return labeled.read(path)
+    array = opened(path)
     if isinstance(array, np.ndarray):
         return array
     if client is None:
@@ -107,6 +142,10 @@ def write_array(path: Path, x: Any) -> None:
             with partial.open("wb") as file:
                 np.save(file, np.asarray(x), allow_pickle=False)
             return
+        if labeled.is_labeled(path):
+            labeled.write(partial, x)
+            return
+        x = x.data if hasattr(x, "dims") else x
         chunks = getattr(x, "chunksize", None) or x.shape
         target = _zarr().create_array(str(partial), shape=x.shape, chunks=chunks, dtype="float64")
         if isinstance(x, np.ndarray):
@@ -115,9 +154,18 @@ def write_array(path: Path, x: Any) -> None:
             x.store(target)
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
+    """The array of a file: NumPy's, mapped from a .npy file, or zarr's.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if ".mtx" in path.suffixes[-2:]:
+        return read_vectors(path)
+    if labeled.is_labeled(path):
+        return labeled.read(path).values
     if path.suffix not in ARRAYS:
-        raise InputError(f"cannot read {path}: use a file that ends with {' or '.join(ARRAYS)}")
+        raise InputError(f"cannot read {path}: use a file that ends with {', '.join(ARRAYS)} or .mtx")
     if not path.exists():
         raise InputError(f"cannot read {path}: there is no such file")
     if path.suffix == ".zarr":
@@ -141,17 +189,17 @@ def _zarr() -> Any:
     try:
         return importlib.import_module("zarr")
     except ImportError as error:
-        raise InputError("zarr is not installed: pip install 'dsolver[zarr]', or use a .npy file") from error
+        raise InputError(f"zarr is not installed: {installing('zarr')}, or use a .npy file") from error
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left.
+    """The path where a file or a zarr array is written before it gets its name; if that fails, nothing of it is left.
 
     Raises:
         InputError: the folder does not take it, as on a full disk.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = _partial(path)
     _remove(partial)
     try:
         yield partial
@@ -163,6 +211,11 @@ def _replacing(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise InputError(f"cannot write {path}: {error.strerror or error}") from error
         raise
+
+
+def _partial(path: Path) -> Path:
+    """The name of a file until it is whole."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def _remove(path: Path) -> None:

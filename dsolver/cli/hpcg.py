@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from dsolver import hpcg as benchmark
+from dsolver.benchmarks import hpcg as benchmark
 from dsolver.cli import files, progress
+from dsolver.cli.hpcg_report import show
 from dsolver.cli.options import (
+    Command,
     Where,
     force_option,
     precond_dtype_option,
@@ -20,9 +22,8 @@ from dsolver.cli.options import (
     volume_options,
     where_options,
 )
-from dsolver.cli.report import show
-from dsolver.ordering import Order
-from dsolver.partition import Triple
+from dsolver.grid.coloring import Order
+from dsolver.grid.partition import Triple, three
 
 EPILOG = """
 \b
@@ -35,11 +36,12 @@ Examples:
 With --precond-dtype float32 a run is never valid: the benchmark's rules want float64.
 
 \b
-Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input.
+Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 refused or out of memory, 3 the cluster cannot be
+reached or has failed, 130 interrupted.
 """
 
 
-@click.command("hpcg", epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
+@click.command("hpcg", cls=Command, epilog=EPILOG, short_help="Run the HPCG benchmark's procedure.")
 @click.option(
     "--grid",
     nargs=3,
@@ -71,7 +73,8 @@ Exit status: 0 valid (or --iterations done), 1 the run is not valid, 2 bad input
     "json_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Also write the results to this file, as JSON.  Example: --json out.json",
+    help="Also write the results to this file, as JSON; with - to stdout, which then has nothing else.  "
+    "Example: --json out.json",
 )
 @spans_option
 @trace_option
@@ -83,7 +86,7 @@ def command(
     /,
     *,
     grid: Triple,
-    chunks: Triple | None,
+    chunks: tuple[int, ...],
     order: str,
     precond_dtype: str,
     seconds: float,
@@ -105,21 +108,23 @@ def command(
     place = Where(**where)
     options = benchmark.HpcgOptions(
         grid=grid,
-        chunks=chunks,
+        chunks=three("chunks", chunks) if chunks else None,
         order=Order.parse(order),
         seconds=seconds,
         iterations=iterations,
         precond_dtype=precond_dtype,
     )
     for file in (json_file, spans_file, trace_file):
-        files.check_output(file, force=force)
+        if file != files.STDOUT:
+            files.check_output(file, force=force)
     files.check_apart(json_file, spans_file, trace_file)
     with place.runtime() as runtime, progress.shown(quiet=quiet) as report:
         result = benchmark.run(runtime, options, report)
-        crew = runtime.crew(prod(result.chunks))
-    show(result, crew, quiet=quiet)
+        workers = runtime.workers_used(prod(result.chunks))
+    if json_file != files.STDOUT:
+        show(result, workers, quiet=quiet)
     if json_file is not None:
-        files.write_text(json_file, result.to_json())
+        files.write_json(json_file, result.to_json())
     files.write_spans(result.spans, spans_file, trace_file)
     if result.valid is False:
         ctx.exit(1)

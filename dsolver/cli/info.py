@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dsolver import versions
-from dsolver.devices import INSTALL, Gpu, find_gpu
-from dsolver.kernels import DTYPES, findings
-from dsolver.runtime import usable_cpus
+from dsolver.cli import matrix_info
+from dsolver.cluster import versions
+from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
+from dsolver.cluster.runtime import DeviceName, usable_cpus
+from dsolver.kernels import DTYPES, device_cache
 
 
-@click.command("info", short_help="Show versions and devices.")
-def command() -> None:
-    """Show versions and devices, what is missing for GPUs and how to get it."""
+@click.command("info", short_help="Show versions and devices, or what there is to know of a matrix.")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, show_default=True, help="For how many workers memory is forecast."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Their device. auto: GPUs if this machine has one.",
+)
+def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
+    """Show versions and devices, what is missing for GPUs and how to get it.
+
+    With FILE, a matrix that `dsolver solve --matrix` can read: its rows and entries, its symmetry, the formats that it
+    gets and why, and the memory that a solve takes on each worker.
+    """
+    if file is not None:
+        for name, value in matrix_info.facts(file, workers, device):
+            click.echo(f"{name:<18}{value}")
+        return
     console = Console(highlight=False, soft_wrap=True)
     found = versions.installed()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -36,15 +58,15 @@ def command() -> None:
 
 def launches() -> str:
     """Whether launches follow from measurements on this model of GPU."""
-    from dsolver.kernels.cuda import choice, probe
+    from dsolver.kernels.cuda.launch import config, probe
 
-    known = findings.read(probe.model(0))
-    tuned = [dtype for dtype in DTYPES if choice.kept(known, np.dtype(dtype).itemsize)]
+    known = device_cache.read(probe.model(0))
+    tuned = [dtype for dtype in DTYPES if config.kept(known, np.dtype(dtype).itemsize)]
     return f"measured for {' and '.join(tuned)}" if tuned else "by the GPU's properties; `dsolver tune` measures them"
 
 
 def missing_for_gpus(found: dict[str, str | None], gpu: Gpu | str) -> list[str]:
-    """What GPUs need and is not there, and how to get it."""
+    """Packages that GPUs need and that are not there, and how to get them."""
     missing = [] if isinstance(gpu, Gpu) else [gpu]
     if found["dask-cuda"] is None:
         missing.append(f"dask-cuda, which starts one worker for each GPU; {INSTALL}")

@@ -4,27 +4,54 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 import click
 
-from dsolver.cluster import ClusterOptions, open_client
+from dsolver.cli import progress
+from dsolver.cluster.local import ClusterOptions, open_client
+from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 from dsolver.errors import InputError
 from dsolver.kernels import DTYPES
-from dsolver.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 
 if TYPE_CHECKING:
     from distributed import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+@final
+class Several(click.Option):
+    """An option that takes all values up to the next option, as ``--grid 64 64``; its value is a tuple."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **{**attributes, "multiple": True})
+
+
+class Command(click.Command):
+    """A command that may have options of the kind `Several`. It has no arguments beside options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the name of such an option before each of its values, as click wants it."""
+        several = {name for option in self.params if isinstance(option, Several) for name in option.opts}
+        written: list[str] = []
+        name = ""
+        for text in args:
+            if text.startswith("--") or (text[:1] == "-" and text[1:2].isalpha()):
+                name = text if text in several else ""
+            elif name and written[-1] != name:
+                written.append(name)
+            written.append(text)
+        return super().parse_args(ctx, written)
+
+
 _WHERE: Final = (
     click.option(
         "--chunks",
-        nargs=3,
+        cls=Several,
         type=int,
         metavar="PX PY PZ",
         help="How many chunks to cut the grid into along x, y and z. HPCG's V-cycle needs chunks whose sides "
@@ -44,7 +71,8 @@ _WHERE: Final = (
         default="color8",
         show_default=True,
         help="In which order the smoother of HPCG's V-cycle visits the points. color8: eight colors, parallel. "
-        'natural: row by row. Or the eight colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
+        "natural: row by row. greedy, jpl, cc, block-greedy, block-jpl, block-cc, levels: colorings. Or the eight "
+        'colors in an order of your own.  Example: --order "7 5 2 6 1 4 3 0"',
     ),
     click.option(
         "--device",
@@ -138,6 +166,13 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
     ours = logging.getLogger("dsolver")
     ours.handlers = [handler]
     ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("asyncio").addFilter(worth_telling)
+
+
+def worth_telling(record: logging.LogRecord) -> bool:
+    """False for a call of Dask that a lost connection has cut off: the command itself says that the cluster is gone."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, OSError) and record.getMessage().startswith("Task exception was never retrieved"))
 
 
 force_option = click.option(
@@ -148,11 +183,11 @@ force_option = click.option(
 @final
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Where a command runs, as the options say.
+    """The cluster, engine and device of a command, from its options.
 
     Attributes:
-        engine, device, kernels: see `dsolver.runtime.connect`.
-        workers, scheduler, wait: see `dsolver.cluster.ClusterOptions`.
+        engine, device, kernels: see `dsolver.cluster.runtime.connect`.
+        workers, scheduler, wait: see `dsolver.cluster.local.ClusterOptions`.
     """
 
     engine: EngineName
@@ -166,7 +201,7 @@ class Where:
         self.cluster()  # what they say of a cluster is checked before anything is done
 
     def cluster(self) -> ClusterOptions:
-        """The cluster's part."""
+        """The choice of a cluster."""
         return ClusterOptions(
             workers=self.workers,
             scheduler=self.scheduler,
@@ -178,11 +213,23 @@ class Where:
     @contextmanager
     def client(self) -> Iterator[Client | None]:
         """The client, while the cluster is open."""
-        with open_client(self.cluster()) as client:
-            if client is not None:
+        with ExitStack() as open_, progress.announced(self._awaited):
+            client = open_.enter_context(open_client(self.cluster()))
+            closing = open_.pop_all()
+        with closing:
+            if client is not None and progress.talks():
                 with suppress(KeyError, AttributeError):  # a scheduler without dashboard
                     click.echo(f"Dask dashboard: {client.dashboard_link}", err=True)
             yield client
+
+    @property
+    def _awaited(self) -> str:
+        """The text shown while `client` waits."""
+        if self.wait is not None:
+            return f"waiting for {self.wait} workers at {self.scheduler} ..."
+        if self.scheduler is not None:
+            return f"connecting to {self.scheduler} ..."
+        return f"starting {self.workers} workers on this machine ..."
 
     @contextmanager
     def runtime(self) -> Iterator[Runtime]:

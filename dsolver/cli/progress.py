@@ -1,26 +1,52 @@
-"""Tells on a terminal how far long work is."""
+"""Progress of long work on a terminal."""
 
 from __future__ import annotations
 
+import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Any, Final, final
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dsolver.iteration import State
 from dsolver.monitor import events
+from dsolver.session.follower import State
+
+SILENCE: Final = 1.0
+"""Seconds without a word that nobody takes for a fault."""
 
 Report = Callable[[str, int, int], None]
 """report(phase, done, at most)."""
 
 
 @contextmanager
+def announced(text: str) -> Iterator[None]:
+    """Say on stderr what is waited for, if it takes longer than `SILENCE`; with --quiet nothing."""
+    if not talks():
+        yield
+        return
+    timer = threading.Timer(SILENCE, lambda: click.echo(text, err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def talks() -> bool:
+    """Whether a command may say more than its outcome."""
+    return logging.getLogger("dsolver").isEnabledFor(logging.WARNING)
+
+
+@contextmanager
 def shown(*, quiet: bool = False) -> Iterator[Report | None]:
-    """What to report to, drawn on stderr and gone at the end; None when stderr is no terminal, or it is to be quiet."""
+    """A progress bar on stderr, as the function to report to; None when stderr is no terminal, or with --quiet."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
@@ -32,14 +58,14 @@ def shown(*, quiet: bool = False) -> Iterator[Report | None]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[about]}"),
     )
-    outlook = Outlook()
-    unsubscribe = events.subscribe(outlook.take)
+    details = ProgressText()
+    unsubscribe = events.subscribe(details.take)
     try:
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task("start", total=1, about="")
 
             def report(phase: str, done: int, most: int) -> None:
-                progress.update(task, description=phase, completed=done, total=most, about=outlook.text)
+                progress.update(task, description=phase, completed=done, total=most, about=details.text)
 
             yield report
     finally:
@@ -47,17 +73,22 @@ def shown(*, quiet: bool = False) -> Iterator[Report | None]:
 
 
 def reporter(report: Report, maxiter: int) -> Callable[[State], None]:
-    """What a solve's progress goes to."""
+    """The `progress` callback of a solve that reports to a bar, which is full at the end whatever maxiter is."""
+    first: list[State] = []
 
-    def tell(state: State) -> None:
-        report(f"CG {state.residual:.1e} > {state.limit:.1e}", state.iteration, maxiter)
+    def show(state: State) -> None:
+        if not first or state.iteration <= first[0].iteration:  # the first one, or begun anew
+            first[:] = [state]
+        made, most = state.iteration - first[0].iteration, maxiter - state.iteration
+        left = _iterations_left(first[0].residual, state.residual, made, state.limit, most)
+        report(f"CG {state.residual:.1e} > {state.limit:.1e}", state.iteration, state.iteration + math.ceil(left))
 
-    return tell
+    return show
 
 
 @final
-class Outlook:
-    """Rate, time left and exposed communication of the solve that runs, from what it tells."""
+class ProgressText:
+    """Rate, time left and exposed communication of the solve that runs, from its events."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int, float] | None = None  # time, iteration, residual
@@ -66,11 +97,11 @@ class Outlook:
 
     @property
     def text(self) -> str:
-        """As much as is known by now."""
+        """The text, as far as it is known by now."""
         return "  ".join(part for part in (self._rate, self._left, self._exposed) if part)
 
     def take(self, message: dict[str, Any]) -> None:
-        """A message of `dsolver.monitor.events`."""
+        """Take a message of `dsolver.monitor.events`."""
         if message["event"] == "start":
             self._first, self._rate, self._left, self._exposed = None, "", "", ""
         elif message["event"] == "spans":
@@ -92,7 +123,9 @@ class Outlook:
 
 
 def _iterations_left(before: float, residual: float, made: int, limit: float | None, most: int) -> float:
-    """At the pace so far, until the limit is reached, and at most until no more may be made."""
+    """Iterations until the limit is reached, at the rate of convergence so far; at most those that may be made."""
+    if limit is not None and residual <= limit:
+        return 0
     if not limit or not 0.0 < residual < before or not math.isfinite(before):
         return most
     pace = math.log(before / residual) / made

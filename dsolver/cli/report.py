@@ -1,165 +1,42 @@
-"""The report of `dsolver hpcg`, for people."""
+"""`dsolver report`."""
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+import click
 
-from dsolver.hpcg.result import (
-    CG_EXPECTED,
-    DEPARTURE_LIMIT,
-    ITERATIONS_LIMIT,
-    VARIANCE_LIMIT,
-    CgTest,
-    HpcgResult,
-    IterationsTest,
-    SymmetryTest,
-    VarianceTest,
+from dsolver.cli import files
+from dsolver.cli.options import force_option
+from dsolver.monitor.report import read, write
+
+
+@click.command(
+    "report",
+    short_help="Make a page or a picture of runs.",
+    epilog="""
+\b
+Examples:
+  dsolver hpcg --grid 64 64 64 --json run.json --spans run.jsonl
+  dsolver report run.json run.jsonl -o report.html
+  dsolver report one.json two.json four.json -o scaling.png
+""",
 )
-from dsolver.monitor.spans import SUMS, Exposure
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Where to: .html for one page that needs no other file, .png for a picture.",
+)
+@force_option
+def command(*, runs: tuple[Path, ...], out: Path, force: bool) -> None:
+    """Show convergence, the lanes of a measured iteration, kernels against the copy bandwidth, and several runs' speed.
 
-PHASES: Final = {
-    "warm_up": "load kernels",
-    "setup": "set-up",
-    "reference": "reference CG",
-    "test_cg": "TestCG",
-    "setup_optimized": "set-up, wanted order",
-    "optimize": "counted as optimizing",
-    "test_symmetry": "TestSymmetry",
-    "optimized": "optimized CG",
-    "sets": "timed sets",
-    "measured": "measured iterations",
-    "operations": "single operations",
-    "total": "total",
-}
-SPEEDS: Final = {
-    "ddot": "dot product *",
-    "waxpby": "vector update *",
-    "spmv": "SpMV *",
-    "mg": "multigrid *",
-    "raw": "timed sets, raw",
-    "rating": "rating",
-}
-STYLE_NOTE: Final = "HPCG-style results: HPCG's problem, checks and counting, but no official HPCG submission."
-LOOP_NOTE: Final = "* each operation alone, in a timed loop of its own that ends when its last result is there"
-FIRST_SHOWN: Final = 5
-NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")
-"""Columns that are set to the right."""
-
-
-def show(result: HpcgResult, crew: str, *, quiet: bool = False) -> None:
-    """Print the report, or its last line alone; the crew is how many workers took part, empty without a cluster."""
-    console = Console(highlight=False, soft_wrap=True)
-    if quiet:
-        console.print(verdict(result))
-        return
-    console.print(_facts(result, crew))
-    console.print(_phases(result))
-    if result.tests.made:
-        console.print(_tests(result))
-    else:
-        console.print(_residuals(result))
-    console.print(_speeds(result))
-    if result.gflops.rating is not None:
-        console.print(LOOP_NOTE)
-    if result.exposure is not None:
-        console.print(_exposed(result.exposure))
-    console.print(STYLE_NOTE)
-    console.print(verdict(result))
-
-
-def verdict(result: HpcgResult) -> str:
-    """The last line: the rating and whether it counts, or the residual."""
-    if result.valid is None:
-        return f"{result.iterations} iterations, scaled residual {result.scaled_residual:.12e}"
-    rating = f"{result.gflops.rating:.3f} GF/s" if result.gflops.rating is not None else "no rating"
-    if result.valid:
-        return f"[bold green]VALID[/]: rating {rating}"
-    return f"[bold red]INVALID[/]: rating {rating} does not count, because {'; '.join(result.problems)}"
-
-
-def _facts(result: HpcgResult, crew: str) -> Table:
-    grid, chunks = result.grid, result.chunks
-    sides = [f"{n // p}" if n % p == 0 else f"{n / p:.1f}" for n, p in zip(grid, chunks, strict=True)]
-    table = _table("HPCG-style benchmark", "", "")
-    rows = grid[0] * grid[1] * grid[2]
-    table.add_row("problem", f"{_by(grid)} grid, {rows:,} rows, 27-point, 4 multigrid levels")
-    table.add_row("partition", f"{_by(chunks)} chunks of {' x '.join(sides)} points")
-    table.add_row("engine", f"{result.engine}, {crew or 'in this process'}")
-    table.add_row("kernels", "NumPy text-book" if result.kernels == "numpy" else result.kernels)
-    table.add_row("device", result.device)
-    table.add_row("order", result.order)
-    if result.precond_dtype != "float64":
-        table.add_row("preconditioner", f"{result.precond_dtype}, which HPCG's rules do not allow: not comparable")
-    return table
-
-
-def _phases(result: HpcgResult) -> Table:
-    table = _table("Phases", "phase", "seconds")
-    for key, label in PHASES.items():
-        seconds = result.seconds.get(key)
-        if seconds is not None:
-            table.add_row(label, f"{seconds:.3f}")
-    return table
-
-
-def _tests(result: HpcgResult) -> Table:
-    table = _table("Checks", "check", "passed", "found", "allowed")
-    for name, test in result.tests.made.items():
-        passed = "[green]pass[/]" if test.problem is None else "[red]FAIL[/]"
-        table.add_row(name, passed, *_found(test))
-    return table
-
-
-def _found(test: CgTest | SymmetryTest | IterationsTest | VarianceTest) -> tuple[str, str]:
-    """What a check found, and what it allows."""
-    match test:
-        case CgTest():
-            allowed = f"{CG_EXPECTED['plain']} and {CG_EXPECTED['preconditioned']}"
-            return f"{test.plain} iterations, {test.preconditioned} preconditioned", allowed
-        case SymmetryTest():
-            return f"matrix {test.spmv:.1e}, preconditioner {test.mg:.1e}", f"{DEPARTURE_LIMIT:g}"
-        case IterationsTest():
-            return f"{test.needed} iterations to {test.tolerance:.6e}", f"{ITERATIONS_LIMIT}"
-        case VarianceTest():
-            return f"variance {test.variance:.1e} over {test.sets} sets", f"{VARIANCE_LIMIT:g}"
-
-
-def _residuals(result: HpcgResult) -> Table:
-    table = _table("Residuals", "iteration", "‖r‖/‖r0‖")
-    last = len(result.residuals) - 1
-    for k in sorted({*range(min(FIRST_SHOWN, last + 1)), *range(0, last + 1, max(1, last // FIRST_SHOWN)), last}):
-        table.add_row(str(k), f"{result.residuals[k]:.12e}")
-    return table
-
-
-def _speeds(result: HpcgResult) -> Table:
-    table = _table("Speed", "operation", "GF/s")
-    for key, label in SPEEDS.items():
-        speed = getattr(result.gflops, key)
-        if speed is not None:
-            table.add_row(label, f"{speed:.3f}")
-    return table
-
-
-def _exposed(exposure: Exposure) -> Table:
-    table = _table("Exposed communication of an iteration", "level", "ms", "mean ms", "%")
-    named = {SUMS: "sums over ranks"}
-    for name, part in (("total", exposure.total), *exposure.levels.items()):
-        table.add_row(named.get(name, name), f"{part.ms:.4f}", f"{part.mean_ms:.4f}", f"{part.percent:.2f}")
-    return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title, title_justify="left", show_header=any(columns), box=None, padding=(0, 2, 0, 0), title_style="bold"
-    )
-    for column in columns:
-        table.add_column(column, justify="right" if column in NUMBERS else "left")
-    return table
-
-
-def _by(sides: tuple[int, int, int]) -> str:
-    return " x ".join(map(str, sides))
+    FILE is what `dsolver hpcg --json`, `--spans` or `bench/gpu.py --json` has written.
+    """
+    files.check_output(out, force=force, suffixes=(".html", ".png"))
+    write(read(runs), out)
+    click.echo(out)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import numpy as np
-import numpy.typing as npt
 
 import dsolver
-from dsolver import problems
 from dsolver.cli import files, progress
 from dsolver.cli.options import (
+    Command,
     Where,
     force_option,
     precond_dtype_option,
@@ -23,18 +26,34 @@ from dsolver.cli.options import (
     volume_options,
     where_options,
 )
-from dsolver.iteration import Tolerances
-from dsolver.levels import Hierarchy
-from dsolver.monitor.spans import Span
-from dsolver.options import PrecondDtype, Setup
-from dsolver.ordering import Order
-from dsolver.partition import Box, Triple
+from dsolver.cli.system.choice import system_of, system_options
+from dsolver.cluster import host_memory
+from dsolver.cost.estimate import SMALL, Estimate
+from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS
+from dsolver.monitor.spans import Span, exposed_text
+from dsolver.preconditioners.registry import AUTO, NAMED
 from dsolver.problems import Problem
+from dsolver.program.spec import SolveSpec
+from dsolver.session.arguments import FMG, check_guess
+from dsolver.session.checkpoint import EVERY
+from dsolver.session.options import Options, PrecondDtype, Setup
 from dsolver.solution import Solution
+from dsolver.status import Status
+from dsolver.units import amount
 
-PROBLEMS: Final = {"hpcg": problems.hpcg, "poisson7": problems.poisson7, "poisson27": problems.poisson27}
-
-PRECONDITIONERS: Final = ("mg", "hpcg", "chebyshev", "jacobi", "none")
+ADVICE: Final = {
+    Status.MAX_ITERATIONS: (
+        "The tolerance was not reached: raise --maxiter, loosen --rtol, or use --precond auto if it was off."
+    ),
+    Status.STAGNATED: (
+        "The residual no longer falls. If it is small, --rtol is below what float64 can reach for this system: loosen "
+        "it. If it is large, use --precond auto if it was off."
+    ),
+    Status.NOT_FINITE: "NaN or infinity appeared: check the right-hand side (--rhs) for such values and for overflow.",
+    Status.DIVERGED: "The residual grew without bound: check that the right-hand side (--rhs) is scaled sensibly.",
+}
+"""Advice on a solve that has ended so, by options of this command; else `Status.advice` fits."""
 
 EPILOG = """
 \b
@@ -42,41 +61,43 @@ Examples:
   dsolver solve --problem poisson7 --grid 64 64 64
   dsolver solve --problem poisson7 --grid 64 64 64 --rhs b.npy --out x.npy --rtol 1e-6
   dsolver solve --problem hpcg --grid 128 64 64 --workers 2 --rhs b.zarr --out x.zarr
+  dsolver solve --problem poisson7 --grid 64 64 64 --rhs data.nc:source --out x.nc
+  dsolver solve --kappa k.npy --bc x-=dirichlet:1 x+=dirichlet:0 y=neumann z=neumann --out u.npy
+  dsolver solve --problem case.toml --checkpoint saves --resume --json -
+  dsolver solve --matrix A.mtx.gz --rhs b.npy --out x.npy --precond jacobi
 \b
-Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad input.
+Exit status: 0 converged, 1 not converged (x is written all the same), 2 refused or out of memory, 3 the cluster cannot
+be reached or has failed, 130 interrupted.
 """
 
 
-@click.command("solve", epilog=EPILOG, short_help="Solve a linear system on a grid.")
-@click.option(
-    "--problem",
-    "kind",
-    type=click.Choice(sorted(PROBLEMS)),
-    default="hpcg",
-    show_default=True,
-    help="Which matrix A. poisson7: diagonal 6, the six nearest points -1. hpcg and poisson27: diagonal 26, the 26 "
-    "nearest -1. Values outside the grid are zero.",
+@click.command(
+    "solve",
+    cls=Command,
+    epilog=EPILOG,
+    short_help="Solve a linear system on a grid, or with a matrix from a file.",
 )
-@click.option(
-    "--grid",
-    nargs=3,
-    type=int,
-    required=True,
-    metavar="NX NY NZ",
-    help="Points along x, y and z.  Example: --grid 64 64 64",
-)
+@system_options
 @click.option(
     "--rhs",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Right-hand side b, a .npy file or .zarr array of shape (NX, NY, NZ). Default: b = A 1, so that x is 1 "
+    help="Right-hand side b of shape (NX, NY, NZ): a .npy, .zarr, .nc (NetCDF) or .h5 (HDF5) file, FILE.nc:NAME for one"
+    " of several variables; of a matrix (n,), also a Matrix Market file of an array. Default: b = A 1, so that x is 1 "
     "everywhere.",
+)
+@click.option(
+    "--x0",
+    "guess",
+    metavar="FILE|fmg",
+    help="First guess, a file like --rhs; or fmg, for what full multigrid makes of b. Default: zero.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the solution x there, as .npy or .zarr, shape (NX, NY, NZ). Default: x is not written.",
+    help="Write the solution x there, as .npy, .zarr, .nc or .h5, of b's shape; .nc and .h5 keep b's "
+    "coordinates. Default: x is not written.",
 )
 @click.option(
     "--rtol",
@@ -85,17 +106,50 @@ Exit status: 0 converged, 1 not converged (x is written all the same), 2 bad inp
     show_default=True,
     help="Finished when ‖b - A x‖ is at most this times ‖b‖.  Example: --rtol 1e-6",
 )
+@click.option(
+    "--atol",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Or at most this, in the units of b.  Example: --atol 1e-3",
+)
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
 @click.option(
     "--precond",
-    type=click.Choice(PRECONDITIONERS),
-    default="mg",
+    type=click.Choice(tuple(NAMED)),
+    default=AUTO,
     show_default=True,
-    help="The preconditioner. mg: general multigrid, for any grid. hpcg: the HPCG benchmark's V-cycle, for chunks "
-    "whose sides are divisible by 8.",
+    help="The preconditioner. auto: what suits the system. mg: multigrid on a grid. amg: algebraic multigrid, for "
+    "grids and matrices. hpcg: the HPCG benchmark's V-cycle, for chunks whose sides are divisible by 8.",
+)
+@click.option(
+    "--method",
+    type=click.Choice(tuple(METHODS)),
+    help=f"The Krylov method.  [default: {FOR_SYMMETRIC}; {FOR_ANY} for a matrix that is not symmetric; "
+    f"{FOR_INDEFINITE} for one whose diagonal is not positive]",
 )
 @where_options
 @precond_dtype_option
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Save the iterate there now and then, so that a later run can go on from it.",
+)
+@click.option(
+    "--every", type=float, metavar="SECONDS", help=f"Time between two saves of --checkpoint.  [default: {EVERY:g}]"
+)
+@click.option(
+    "--resume", is_flag=True, help="Begin at the newest save of --checkpoint; at --x0 where nothing was saved."
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write status, iterations, residuals and times to this file, as JSON; with - to stdout, which then has "
+    "nothing else.  Example: --json -",
+)
 @spans_option
 @trace_option
 @force_option
@@ -105,16 +159,31 @@ def command(
     ctx: click.Context,
     /,
     *,
-    kind: str,
-    grid: Triple,
+    kind: str | None,
+    kappa: tuple[str, ...],
+    sigma: str | None,
+    spacing: tuple[str, ...],
+    bc: tuple[str, ...],
+    active: str | None,
+    source: str | None,
+    file: Path | None,
+    grid: tuple[int, ...],
+    partition: str,
     rhs: Path | None,
+    guess: str | None,
     out: Path | None,
     rtol: float,
+    atol: float,
     maxiter: int | None,
-    chunks: Triple | None,
+    chunks: tuple[int, ...],
     order: str,
     precond: str,
+    method: str | None,
     precond_dtype: PrecondDtype,
+    checkpoint: Path | None,
+    every: float | None,
+    resume: bool,
+    json_file: Path | None,
     spans_file: Path | None,
     trace_file: Path | None,
     force: bool,
@@ -122,58 +191,151 @@ def command(
     verbose: bool,
     **where: Any,
 ) -> None:
-    """Solve A x = b on a 3D grid by preconditioned conjugate gradients.
+    """Solve A x = b on a grid of two or three dimensions, or with a matrix from a file, by a preconditioned method.
 
-    For coefficients, boundary conditions and masks of your own call dsolver.solve from Python.
+    A is a stencil (--problem), diffusion with coefficients from files (--kappa and the options after it, or a case
+    file), or a matrix (--matrix). Coefficients that are functions need Python: call dsolver.solve there.
     """
     set_volume(quiet=quiet, verbose=verbose)
     place = Where(**where)
-    problem = PROBLEMS[kind](grid, chunks=chunks)
-    tolerances = Tolerances(rtol=rtol) if maxiter is None else Tolerances(rtol=rtol, maxiter=maxiter)
-    recipe = Setup(order=order, M=precond, precond_dtype=precond_dtype).recipe(grid)
-    Hierarchy.plan(problem, chunks or (1, 1, 1), Order.parse(order), recipe.levels)
+    store = saves(checkpoint, every, resume=resume)
+    options = Options(rtol=rtol, atol=atol, maxiter=maxiter, checkpoint=store, resume=store if resume else None)
     files.check_output(out, force=force, suffixes=files.ARRAYS)
-    for file in (spans_file, trace_file):
-        files.check_output(file, force=force)
-    files.check_apart(out, spans_file, trace_file)
-    if rhs is not None:
-        files.check_input(rhs, grid)
-    with place.client() as client, progress.shown(quiet=quiet) as report:
-        b = row_sums(problem) if rhs is None else files.read_array(rhs, client)
+    alone = json_file == files.STDOUT
+    for written in (spans_file, trace_file, None if alone else json_file):
+        files.check_output(written, force=force)
+    files.check_apart(out, spans_file, trace_file, json_file)
+    by_workers = file is not None and place.scheduler is not None and not grid and partition == "rows"
+    with ExitStack() as open_:
+        client = open_.enter_context(place.client()) if by_workers else None
+        asked = system_of(
+            kind=kind,
+            file=file,
+            grid=grid,
+            partition=partition,
+            chunks=chunks or None,
+            rhs=rhs,
+            kappa=kappa,
+            sigma=sigma,
+            spacing=spacing,
+            bc=bc,
+            active=active,
+            source=source,
+            client=client,
+        )
+        problem = asked.problem
+        m = Setup(order=order, M=precond, precond_dtype=precond_dtype, method=method).preconditioner(problem)
+        SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
+        if store is not None and resume:
+            store.check(problem.grid)
+        check_guess(m, None if guess != FMG else FMG)
+        start = None if guess in (None, FMG) else Path(str(guess))
+        for given in (asked.file, start):
+            if given is not None:
+                files.check_input(given, problem.shape)
+        client = client or open_.enter_context(place.client())
+        report = open_.enter_context(progress.shown(quiet=quiet))
+        plan = partial(
+            dsolver.estimate,
+            problem,
+            client=client,
+            device="cpu" if place.kernels == "numpy" else place.device,
+            order=order,
+            M=precond,
+            precond_dtype=precond_dtype,
+            method=method,
+        )
+        if asked.file is None:
+            check_room(problem, plan)
+        b = asked.right() if asked.file is None else files.read_array(asked.file, client)
         solution = dsolver.solve(
             problem,
             b,
+            x0=guess if start is None else files.read_array(start, client),
             client=client,
             engine=place.engine,
             device=place.device,
             kernels=place.kernels,
             order=order,
-            M=recipe,
+            M=precond,
             precond_dtype=precond_dtype,
+            method=method,
             rtol=rtol,
-            maxiter=tolerances.maxiter,
-            progress=progress.reporter(report, tolerances.maxiter) if report else None,
+            atol=atol,
+            maxiter=maxiter,
+            checkpoint=options.checkpoint,
+            resume=options.resume,
+            progress=progress.reporter(report, options.iterations) if report else None,
             spans=_nowhere if spans_file is None and trace_file is not None else spans_file,
         )
         if out is not None:
             files.write_array(out, solution.x)
     files.write_spans(solution.spans, None, trace_file)
-    if not quiet:
+    if not (quiet or alone):
         _show(solution, out)
-    click.echo(f"{solution.status}: {solution.status.advice}")
+    if json_file is not None:
+        files.write_json(json_file, _json(problem, solution))
+    click.echo(f"{solution.status}: {ADVICE.get(solution.status, solution.status.advice)}", err=alone)
     if not solution.converged:
         ctx.exit(1)
 
 
-def row_sums(problem: Problem) -> npt.NDArray[np.float64]:
-    """A 1: for each row the sum of its entries, shape of the grid."""
-    domain = Box(lo=(0, 0, 0), hi=problem.grid)
-    out = np.zeros(problem.grid)
-    for (i, j, k), weight in zip(problem.offsets, problem.weights, strict=True):
-        inside = domain.intersect(domain.shifted((-i, -j, -k)))
-        if inside is not None:
-            out[inside.slices] += weight
-    return out
+def check_room(problem: Problem, plan: Callable[..., Estimate]) -> None:
+    """Refuse a system that memory will not hold, before its right-hand side is made in this process.
+
+    Raises:
+        DeviceMemoryError: what is missing where.
+    """
+    size = 8 * prod(problem.grid)
+    if size <= SMALL:
+        return
+    shortage = plan(bandwidth=1.0).shortage  # of which nothing is asked
+    (own,) = host_memory.shares([host_memory.supplies()], [size])
+    if shortage is None and own.free < size:
+        shortage = (
+            f"{amount(own.free)} are {own.what}, but b needs {amount(size)} in this process: give --rhs b.zarr, which "
+            f"workers read themselves, or a smaller grid"
+        )
+    if shortage is not None:
+        raise DeviceMemoryError(shortage)
+
+
+def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.Checkpoint | None:
+    """The store of --checkpoint.
+
+    Raises:
+        InputError: another option needs one, or it cannot be one.
+    """
+    if folder is None:
+        if resume or every is not None:
+            raise InputError(f"--{'resume' if resume else 'every'} is of a store of saves: name it with --checkpoint")
+        return None
+    return dsolver.Checkpoint(folder, every=EVERY if every is None else every)
+
+
+def _json(problem: Problem, solution: Solution) -> str:
+    """A solution but for x, as JSON; numbers that are not finite are null."""
+    found = {
+        "problem": problem.name,
+        "shape": problem.shape,
+        "status": str(solution.status),
+        "converged": solution.converged,
+        "iterations": solution.iterations,
+        "residuals": [_finite(value) for value in solution.residuals],
+        "true_residual": _finite(solution.true_residual),
+        "relative_residual": _finite(solution.relative_residual),
+        "b_norm": _finite(solution.b_norm),
+        "closed_regions": solution.closed_regions,
+        "timings": dict(solution.timings),
+        "engine": solution.engine,
+        "exposed_percent": solution.exposed_percent,
+        "notes": solution.notes,
+    }
+    return json.dumps(found, indent=1)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _nowhere(_: Sequence[Span]) -> None:
@@ -191,7 +353,6 @@ def _show(solution: Solution, out: Path | None) -> None:
     for note in solution.notes:
         click.echo(f"note: {note}")
     if solution.exposure is not None:
-        total, took = solution.exposure.total, solution.exposure.iteration_ms
-        click.echo(f"exposed communication: {total.ms:.3f} ms of {took:.3f} ms an iteration, {total.percent:.1f} %")
+        click.echo(exposed_text(solution.exposure.to_dict()))
     if out is not None:
         click.echo(f"x written to {out}")

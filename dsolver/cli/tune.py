@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 
 from dsolver import kernels
-from dsolver.devices import Gpu, copy_bandwidth, find_gpu
+from dsolver.cluster.devices import Gpu, copy_bandwidth, find_gpu
 from dsolver.errors import DeviceError
-from dsolver.kernels import findings
+from dsolver.kernels import device_cache
 
 
 @click.command("tune", short_help="Measure how kernels are best launched on this GPU.")
@@ -35,13 +35,13 @@ def command(dtypes: tuple[str, ...]) -> None:
     if not isinstance(gpu, Gpu):
         raise DeviceError(f"there is nothing to tune: {gpu}")
     console = Console(highlight=False, soft_wrap=True)
-    tuning: Any = importlib.import_module("dsolver.kernels.cuda.tuning")
+    tuning: Any = importlib.import_module("dsolver.kernels.cuda.launch.tuning")
     console.print(f"{gpu.name}: a copy moves {copy_bandwidth() / 1e9:.0f} GB/s")
     for dtype in dtypes or kernels.DTYPES:
         began = time.perf_counter()
         best = tuning.tune(kernels.load("cuda", dtype=dtype), lambda trial: console.print(line(trial)))
         console.print(f"{dtype}: {best}, in {time.perf_counter() - began:.1f} s")
-    console.print(f"kept in {findings.folder()}" if findings.folder() else "kept nowhere: DSOLVER_CACHE=off")
+    console.print(f"kept in {device_cache.folder()}" if device_cache.folder() else "kept nowhere: DSOLVER_CACHE=off")
 
 
 def line(trial: Any) -> str:

@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
 from dsolver.monitor.spans import Span
-from dsolver.partition import Partition, Triple
 
 
 class PerChunk(ABC):
-    """Something built once for each chunk, on the chunk's owner."""
+    """Objects built once for each chunk, on the chunk's owner."""
 
     @abstractmethod
     def at(self, *path: str | int) -> PerChunk:
-        """A part of it: attributes (str) and items (int) followed in order."""
+        """A part of each object: attributes (str) and items (int) followed in order."""
 
 
 class Field(ABC):
@@ -34,15 +34,15 @@ class Field(ABC):
 
 
 class Halo(ABC):
-    """The values of neighbors, filled by `Engine.exchange`. Whoever reads it waits for it."""
+    """Values of neighbors, filled by `Engine.exchange`. Reading them waits for them."""
 
 
 class Parts(ABC):
-    """One float64 per chunk: the partial results of a reduction."""
+    """Partial results of a reduction: a float64 for each chunk."""
 
 
 class Scalar(ABC):
-    """A float64 that every owner knows, on the device or in the graph. Only `Engine.read` tells its value."""
+    """A float64 that every owner knows, on the device or in the graph. Only `Engine.read` returns its value."""
 
 
 Operand = PerChunk | Field | Halo | Parts | Scalar | float
@@ -61,11 +61,17 @@ class Engine(ABC):
 
     @abstractmethod
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> PerChunk:
-        """make(backend, chunk number, *items), run on the owner of each chunk. It must be picklable.
+        """Objects made by make(backend, chunk number, *items) on the owner of each chunk; it must be picklable.
 
-        The items are what a kernel would see of the operands: arrays in storage order, halo vectors, what was built.
-        They may be read, not changed, and what is made must not share their memory.
+        Where it has a `label`, people read that on Dask's dashboard.
+
+        The items are the operands as kernels see them: arrays in storage order, halo vectors, objects built before.
+        They may be read, not changed, and the objects must not share their memory.
         """
+
+    @abstractmethod
+    def place(self, blocks: Mapping[int, Any]) -> PerChunk:
+        """Objects that were brought to the owners of their chunks, by chunk number: in place of arrays for `load`."""
 
     @abstractmethod
     def field(self, layout: PerChunk) -> Field:
@@ -73,7 +79,7 @@ class Engine(ABC):
 
     @abstractmethod
     def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> Halo:
-        """Room for what each chunk's `HaloLayout` receives.
+        """A halo with room for the values that each chunk's `HaloLayout` receives.
 
         Args:
             plan: the `HaloLayout` of every chunk.
@@ -82,7 +88,11 @@ class Engine(ABC):
 
     @abstractmethod
     def parts(self) -> Parts:
-        """Room for one partial result a chunk."""
+        """Room for a partial result of each chunk."""
+
+    def parts_of(self, out: Scalar) -> Parts:  # most engines have no use for it
+        """Room for partial results whose `total` is always `out`: where there is one part, it may be `out` itself."""
+        return self.parts()
 
     @abstractmethod
     def scalar(self, value: float) -> Scalar:
@@ -93,9 +103,9 @@ class Engine(ABC):
         """This engine, with kernels, vectors and matrices of another value type ("float64" or "float32").
 
         It shares all but the kernels: chunks, owners, transport, stream, so handles of one may be operands of the other
-        in kernels that take both types, and what the one was told first runs first. Halo values travel in its type.
-        Scalars and partial results are float64 in both. Only this engine, not the view, repeats, loads, unloads and
-        closes.
+        in kernels that take both types, and their operations run in the order of the calls. Halo values travel in its
+        type. Scalars and partial results are float64 in both. Only this engine, not the view, repeats, loads, unloads
+        and closes.
         """
 
     @property
@@ -103,23 +113,37 @@ class Engine(ABC):
     def kernels(self) -> str:
         """The name of the backend whose kernels it runs: see `dsolver.kernels.load`."""
 
-    def batched(self, width: int) -> BatchedEngine | None:
-        """This engine, with kernels on vectors of so many columns; None if it has none.
+    @property
+    def width(self) -> int:
+        """Number of columns of fields: right-hand sides that are solved together. Scalars have a value for each."""
+        return 1
 
-        It shares all but the kernels, as `lowered` does.
+    def batched(self, width: int) -> Engine | None:
+        """This engine, with fields of so many columns; None if it has no kernels for that.
+
+        It shares all but the kernels, as `lowered` does. What was built for every chunk is read once for all columns.
+        Each column gets the bits that it would get alone.
         """
-        return None
+        return self if width == self.width else None
+
+    def column(self, x: Field, number: int) -> Field:  # there is one
+        """A column of a field, as a field of the engine with one column."""
+        return x
+
+    def column_of(self, x: Scalar, number: int) -> Scalar:
+        """A column of a scalar, as a scalar of the engine with one column."""
+        return x
 
     # -- one chunk that all owners have ------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def hosts(self) -> Sequence[int]:
-        """One chunk of each owner that runs what `alone` is asked for; the others' numbers are not among them."""
+        """Numbers of the chunks, one of each owner, next to which `alone` engines run."""
 
     @abstractmethod
     def alone(self, grid: Triple) -> Engine:
-        """An engine for one chunk that is a whole grid: what is too small to be distributed is repeated by each owner.
+        """An engine for one chunk that is a whole grid, too small to be distributed: each owner repeats its operations.
 
         Its operations run next to the chunks of `hosts` and may read this engine's handles: they see the host's own
         item. `per_chunk` calls its argument with the host's number.
@@ -127,13 +151,13 @@ class Engine(ABC):
 
     @abstractmethod
     def shared(self, x: Field) -> Field:
-        """A field of an engine that `alone` made, as what every chunk of this engine reads of it now."""
+        """A field of an `alone` engine as a field of this one: every chunk reads the whole of it, as it is now."""
 
     # -- operations --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def run(self, kernel: Kernel, *operands: Operand) -> None:
-        """One kernel on every chunk, with operands in the kernel's order."""
+        """Run a kernel on every chunk, with operands in the kernel's order."""
 
     @abstractmethod
     def exchange(self, x: Field, halo: Halo) -> None:
@@ -142,8 +166,8 @@ class Engine(ABC):
         Operations that neither read the halo nor change x may run meanwhile; the next one that reads it waits.
         """
 
-    def behind(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
-        """One kernel on every chunk that reads a halo which is under way, as soon as that has come.
+    def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
+        """Run a kernel that reads a halo which is under way, on every chunk, as soon as that has come.
 
         Operations that neither use what it updates or writes nor change what it reads may run meanwhile; the next one
         that uses it waits.
@@ -155,6 +179,10 @@ class Engine(ABC):
         """out = the sum of the parts in the fixed tree of the kernel `total`: the same bits on any number of owners."""
 
     @abstractmethod
+    def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
+        """Run a kernel whose operands are scalars alone: once, and not for every chunk."""
+
+    @abstractmethod
     def assign(self, out: Scalar, value: Scalar) -> None:
         """out = value."""
 
@@ -162,8 +190,8 @@ class Engine(ABC):
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars. Waits for them."""
 
-    def totals(self, *numbers: PerChunk) -> tuple[float, ...]:
-        """The sum of each over all chunks, the same bits on every rank: how ranks agree on what only owners can see.
+    def global_sums(self, *numbers: PerChunk) -> tuple[float, ...]:
+        """Sums over all chunks, the same bits on every rank: ranks agree by them on what only owners can see.
 
         Not for a view of another value type, which would read their bits as that on a GPU.
 
@@ -181,37 +209,41 @@ class Engine(ABC):
     def repeat(
         self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
     ) -> list[tuple[float, ...]]:
-        """Run the step so many times and tell the watched scalars after each.
+        """The values of the watched scalars after each of so many steps, which are run.
 
         A step is the same operations on the same handles each time: an engine may record it once and replay it.
 
         Args:
             step: what is run.
             times: how often.
-            watch: what is told.
-            measured: the last one is measured, and `spans` tells how. An engine may need a repetition before.
+            watch: the scalars.
+            measured: the last one is measured; see `spans`. An engine may need a repetition before.
         """
 
     def forget(self) -> None:  # noqa: B027  # most engines record nothing
-        """Drop the recordings of repeated steps, and what they keep alive."""
+        """Drop the recordings of repeated steps, and the objects that they keep alive."""
 
     def spans(self) -> list[Span]:
-        """What was measured since the last time that this was asked, on the chunks of this engine."""
+        """Spans measured since the last call, on the chunks of this engine."""
         return []
 
-    def agreed(self, value: float) -> float:
-        """What the owner of the first chunk says, to all: their clocks differ, what follows from them must not."""
+    def broadcast(self, value: float) -> float:
+        """The value of the first chunk's owner, on all ranks: their clocks differ, what follows from them must not."""
         return value
 
     # -- data --------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
-        """out = blocks of values, one for each chunk by number, each of the chunk's shape (nx, ny, nz)."""
+        """out = blocks of values by chunk number, each of the chunk's shape (nx, ny, nz)."""
 
     @abstractmethod
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
-        """The opposite of `load`: a block for each chunk of this engine."""
+        """The blocks of x by chunk number, of this engine's chunks; the inverse of `load`."""
+
+    @abstractmethod
+    def fetch(self, objects: PerChunk) -> Mapping[int, Any]:
+        """Small objects by chunk number, of this engine's chunks, or Dask futures of them; the inverse of `place`."""
 
     # -- what follows from the above -----------------------------------------------------------------------------------
 
@@ -234,36 +266,16 @@ class Engine(ABC):
         self.total(parts, out)
 
     def scope(self) -> AbstractContextManager[Any]:
-        """What a program's methods run in; a device's engine makes its stream the current one."""
+        """Context of a program's operations; a device's engine makes its stream the current one."""
         return nullcontext()
 
     @property
     def ended(self) -> bool:
-        """Whether it was closed, or has closed itself after a failure, where one that is closed can do nothing."""
+        """Whether it was closed, or has closed itself after a failure, and can do nothing any more."""
         return False
 
     def close(self) -> None:  # noqa: B027  # most engines hold nothing that outlives them
-        """Give back what the engine holds outside this process."""
-
-
-class BatchedEngine(Engine):
-    """Runs kernels on several vectors at once, which are the columns of its fields; scalars have a value for each.
-
-    What was built for every chunk is read once for all columns. Each column gets the bits that it would get alone.
-    """
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Number of columns."""
-
-    @abstractmethod
-    def column(self, x: Field, number: int) -> Field:
-        """A column of a field, as a field of the engine that this is a view of."""
-
-    @abstractmethod
-    def column_of(self, x: Scalar, number: int) -> Scalar:
-        """A column of a scalar, likewise."""
+        """Release the engine's data outside this process."""
 
 
 def _one(backend: Backend, _: int) -> Any:

@@ -15,20 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
-from dsolver.errors import InputError
-from dsolver.monitor.board import Watched
-from dsolver.monitor.colors import COLORS
-from dsolver.monitor.lanes import rectangles
-from dsolver.monitor.spans import exposure, read_jsonl, to_columns
+from dsolver.errors import InputError, installing
+from dsolver.monitor.history import SolveRecord
+from dsolver.monitor.lanes import COLORS, EXPLANATION, LANE, MEANINGS, TIME, rectangles
+from dsolver.monitor.spans import exposed_text, exposure, read_jsonl, to_columns
 
-INCH: Final = 3.2
-"""Height of a panel."""
+PANEL_HEIGHT: Final = 3.2
+"""Height of a panel in inches."""
 
 
 @final
 @dataclass(kw_only=True)
 class Material:
-    """What was read.
+    """The content of the files of a report.
 
     Attributes:
         runs: of the benchmark, by file name.
@@ -38,11 +37,11 @@ class Material:
 
     runs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     kernels: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    spans: dict[str, Watched] = field(default_factory=dict)
+    spans: dict[str, SolveRecord] = field(default_factory=dict)
 
 
 def read(paths: Sequence[Path]) -> Material:
-    """What these files hold.
+    """The content of files that runs have written.
 
     Raises:
         InputError: a file cannot be read, or is none that a report can be made of.
@@ -102,7 +101,7 @@ def draw(material: Material) -> Any:
     count = len(panels) + len(lanes)
     if count == 0:
         raise InputError("nothing to report: name at least one file")
-    figure = _figure_class()(figsize=(10, INCH * count), layout="constrained")
+    figure = _figure_class()(figsize=(10, PANEL_HEIGHT * count), layout="constrained")
     axes = figure.subplots(count, 1, squeeze=False)[:, 0]
     for panel, axis in zip(panels, axes, strict=False):
         panel(material, axis)
@@ -114,7 +113,8 @@ def draw(material: Material) -> Any:
 def _convergence(material: Material, axis: Any) -> None:
     for name, run in material.runs.items():
         axis.semilogy(run["residuals"], label=f"{name}: {_grid(run)}, {run['order']}")
-    axis.set(title="Convergence", xlabel="iteration", ylabel="‖r_k‖ / ‖r_0‖")
+    axis.set(title="Convergence", xlabel="iteration", ylabel="‖r‖ / ‖r₀‖")
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
 
@@ -131,19 +131,19 @@ def _roofline(material: Material, axis: Any) -> None:
         axis.bar_label(bars, fmt="%.0f %%", fontsize=8)
     axis.axvline(100, color="black", linewidth=0.8)
     axis.invert_yaxis()
-    axis.set(title="Bytes that must move, % of the copy bandwidth", xlabel="%")
+    axis.set(title="Bytes that must move", xlabel="% of the copy bandwidth", ylabel="kernel, and its time")
     axis.legend(fontsize=8, loc="lower right")
 
 
 def _scaling(material: Material, axis: Any) -> None:
     rows = _rows(material)
-    axis.bar([row["name"] for row in rows], [row["gflops"] or 0.0 for row in rows])
-    axis.set(title="Speed of each run", ylabel="GF/s (raw)")
+    axis.bar([row["name"] for row in rows], [row["GF/s, raw"] or 0.0 for row in rows])
+    axis.set(title="Speed of each run", xlabel="run", ylabel="GF/s (raw)")
     axis.tick_params(axis="x", labelrotation=15)
     axis.grid(axis="y", alpha=0.3)
 
 
-def _lanes(name: str, watched: Watched, axis: Any) -> None:
+def _lanes(name: str, watched: SolveRecord, axis: Any) -> None:
     drawn = rectangles(watched)
     lanes = list(dict.fromkeys(drawn["lane"]))
     for lane, left, right, color in zip(drawn["lane"], drawn["left"], drawn["right"], drawn["color"], strict=True):
@@ -159,24 +159,24 @@ def _lanes(name: str, watched: Watched, axis: Any) -> None:
         loc="lower center",
     )
     message = watched.spans or {}
-    exposed = message.get("exposure", {})
+    about = f"\n{exposed_text(message['exposure'])}" if message.get("exposure") else ""
     axis.set(
-        title=f"{name}: iteration {message.get('iteration')}, {exposed.get('exposed_percent', 0.0):.1f} % of "
-        f"{exposed.get('iteration_ms', 0.0):.3f} ms exposed",
-        xlabel="milliseconds",
+        title=f"{name}: iteration {message.get('iteration')}{about}",
+        xlabel=TIME,
+        ylabel=LANE,
     )
 
 
-def _measured(path: Path) -> Watched:
+def _measured(path: Path) -> SolveRecord:
     """The newest iteration of a file of spans."""
     try:
         spans = read_jsonl(path)
     except (ValueError, TypeError) as error:
         raise InputError(f"cannot read {path}: it holds no spans ({error})") from error
     newest = max((span.iteration for span in spans), default=0)
-    spans = [span for span in spans if span.iteration == newest]
     found = exposure(spans)
-    watched = Watched(start={"solve": path.name, "time": 0.0})
+    spans = [span for span in spans if span.iteration == newest]
+    watched = SolveRecord(start={"solve": path.name, "time": 0.0})
     if found is not None:
         watched.spans = {"iteration": newest, "spans": to_columns(spans), "exposure": found.to_dict()}
     return watched
@@ -191,10 +191,10 @@ def _rows(material: Material) -> list[dict[str, Any]]:
             "chunks": "×".join(map(str, run["chunks"])),
             "device": f"{run['engine']}/{run['kernels']}",
             "iterations": run["iterations"],
-            "residual": run["scaled_residual"],
-            "gflops": run["gflops"].get("raw"),
-            "rating": run["gflops"].get("rating"),
-            "exposed": run.get("exposed_percent"),
+            "‖r‖ / ‖r₀‖": run["scaled_residual"],
+            "GF/s, raw": run["gflops"].get("raw"),
+            "GF/s, rating": run["gflops"].get("rating"),
+            "exposed, % of an iteration": run.get("exposed_percent"),
             "valid": run["valid"],
         }
         for name, run in material.runs.items()
@@ -212,12 +212,18 @@ def _page(material: Material, svg: str) -> str:
         head = "".join(f"<th>{html.escape(key)}</th>" for key in rows[0])
         body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
         table = f"<table><tr>{head}</tr>{body}</table>"
+    lanes = ""
+    if material.spans:
+        kinds = "".join(f"<li><b>{kind}</b>: {meaning}</li>" for kind, meaning in MEANINGS.items())
+        lanes = f"<h2>How to read lanes</h2><p>{html.escape(EXPLANATION)}</p><ul>{kinds}</ul>"
     style = (
-        "body{font:15px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left}"
+        ":root{color-scheme:light dark}body{font:15px sans-serif;margin:2em auto;max-width:75em}"
+        "table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left}td{white-space:nowrap}"
+        "svg{max-width:100%;height:auto}"
     )
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>dsolver report</title>'
-        f"<style>{style}</style></head><body><h1>dsolver report</h1>{table}{svg}</body></html>\n"
+        f"<style>{style}</style></head><body><h1>dsolver report</h1>{table}{svg}{lanes}</body></html>\n"
     )
 
 
@@ -225,13 +231,13 @@ def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:.3e}" if abs(value) < 1e-2 else f"{value:.4g}"
+        return f"{value:.3e}" if 0 < abs(value) < 1e-2 else f"{value:.4g}"
     return html.escape(str(value))
 
 
 def _figure_class() -> Any:
-    """Not pyplot: that would choose a window system."""
+    """The `Figure` of matplotlib, without pyplot, which would choose a window system."""
     try:
         return importlib.import_module("matplotlib.figure").Figure
     except ImportError as error:
-        raise InputError("a report needs matplotlib: pip install 'dsolver[plots]'") from error
+        raise InputError(f"a report needs matplotlib: {installing('plots')}") from error

@@ -1,4 +1,4 @@
-"""What ran when: the spans of an iteration, and how much communication they leave exposed.
+"""Spans: what ran when in a measured iteration, and how much communication it leaves exposed.
 
 A span is one operation on one chunk, or a wait. Every engine measures a sample of its iterations (one a superstep, not
 each) and gives the same kind of spans; see `Span`. As a file they are JSON lines, one span a line with the fields of
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any, Final, Literal, final, get_args
 
 Kind = Literal["inner", "boundary", "coarse", "pack", "exchange", "reduce", "wait"]
@@ -29,7 +29,7 @@ HALO: Final = "halo"
 """The lane of what runs beside the main lane: on a GPU the stream of the exchanges. All other lanes are main lanes."""
 
 SUMS: Final = "sums"
-"""What stands in the place of a level for reductions, which belong to none."""
+"""The key, in the place of a level, of reductions, which belong to none."""
 
 
 @final
@@ -62,12 +62,12 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration."""
         return self.stop - self.start
 
     @property
     def beside(self) -> bool:
-        """Whether it ran beside the main lane, and so held nobody up by itself."""
+        """Whether it ran beside the main lane, and so delayed nothing by itself."""
         return self.lane == HALO
 
 
@@ -75,28 +75,28 @@ class Span:
 
 
 def to_jsonl(spans: Iterable[Span]) -> str:
-    """One JSON object a line."""
+    """Spans as JSON lines: one object a line."""
     return "".join(json.dumps(asdict(span)) + "\n" for span in spans)
 
 
 def write_jsonl(spans: Iterable[Span], path: Path) -> None:
-    """A file of `to_jsonl`."""
+    """Write spans to a file of JSON lines."""
     path.write_text(to_jsonl(spans), encoding="utf-8")
 
 
 def read_jsonl(path: Path) -> list[Span]:
-    """The opposite of `write_jsonl`."""
+    """The spans of a file of JSON lines."""
     with path.open(encoding="utf-8") as file:
         return [Span(**json.loads(line)) for line in file if line.strip()]
 
 
 def to_columns(spans: Sequence[Span]) -> dict[str, list[Any]]:
-    """A list for each field: what is short as a message, and what a plot wants."""
+    """Spans as columns, a list for each field: short as a message, and the form that plots need."""
     return {field.name: [getattr(span, field.name) for span in spans] for field in fields(Span)}
 
 
 def from_columns(columns: dict[str, list[Any]]) -> list[Span]:
-    """The opposite of `to_columns`."""
+    """The spans of columns; the inverse of `to_columns`."""
     return [Span(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
 
 
@@ -106,12 +106,12 @@ def from_columns(columns: dict[str, list[Any]]) -> list[Span]:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposed:
-    """Time in which ranks exchanged, summed or waited for others and did no work on rows.
+    """Time in which ranks packed, exchanged, summed or waited and did no work on rows; see `exposure`.
 
     Attributes:
-        ms: milliseconds of an iteration, on the rank with most.
-        mean_ms: the same, mean over the ranks.
-        percent: `ms` as a part of the iteration.
+        ms: milliseconds of the iteration, on the rank whose total is largest.
+        mean_ms: mean over the ranks.
+        percent: 100 ms / (milliseconds of the iteration).
     """
 
     ms: float
@@ -122,13 +122,13 @@ class Exposed:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
-    """The exposed communication of an iteration, or the medians over several.
+    """The exposed communication of one iteration, which may stand for several.
 
     Attributes:
         total: of everything.
-        levels: by level, "0" the finest, and `SUMS`. Each is the maximum over ranks, so they need not add up.
-        iteration_ms: how long the measured iteration took, on the slowest rank. Measuring makes it a little longer.
-        iterations: how many were measured.
+        levels: by level, "0" the finest, and `SUMS`: the parts of the total, so they add up to it.
+        iteration_ms: how long the iteration took, on the slowest rank. Measuring makes it a little longer.
+        iterations: how many it stands for; see `typical`.
     """
 
     total: Exposed
@@ -152,22 +152,42 @@ def exposure(spans: Iterable[Span]) -> Exposure | None:
     """The exposed communication of spans of one or several iterations; None if there are none.
 
     Exposed is the time in which a main lane of a rank packed, exchanged, summed or waited, and no main lane of that
-    rank worked on rows. What two such spans share counts for the one that began first.
+    rank worked on rows. What two such spans share counts for the one that began first. The rank with most of it stands
+    for the iteration, with its levels, and an iteration in the middle for several (`typical`): so parts add up to the
+    total, and the total is its percentage of the iteration's time.
     """
     by_iteration: dict[int, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for span in spans:
         by_iteration[span.iteration][span.rank].append(span)
     each = [_of_iteration(list(ranks.values())) for ranks in by_iteration.values()]
-    return _median(each) if each else None
+    return typical(each)
+
+
+def exposed_text(exposure: Mapping[str, Any]) -> str:
+    """A line for people, from `Exposure.to_dict`."""
+    share, ms, took = (exposure[name] for name in ("exposed_percent", "exposed_ms", "iteration_ms"))
+    return f"exposed communication {share:.1f} % ({ms:.3f} ms of {took:.3f} ms)"
+
+
+def typical(each: Iterable[Exposure]) -> Exposure | None:
+    """The exposure of the iteration with the median percentage (the lower of two); None if there are none."""
+    found = sorted(each, key=lambda one: one.total.percent)
+    return replace(found[(len(found) - 1) // 2], iterations=len(found)) if found else None
 
 
 def _of_iteration(ranks: list[list[Span]]) -> Exposure:
     took = 1e3 * max(max(s.stop for s in spans) - min(s.start for s in spans) for spans in ranks)
     found = [_of_rank(spans) for spans in ranks]
+    totals = [sum(rank.values()) for rank in found]
+    most = found[totals.index(max(totals))]
     names = sorted({name for rank in found for name in rank})
+
+    def part(ms: float, each: list[float]) -> Exposed:
+        return Exposed(ms=ms, mean_ms=fmean(each), percent=100.0 * ms / took if took else 0.0)
+
     return Exposure(
-        total=_over_ranks([sum(rank.values()) for rank in found], took),
-        levels={name: _over_ranks([rank.get(name, 0.0) for rank in found], took) for name in names},
+        total=part(max(totals), totals),
+        levels={name: part(most.get(name, 0.0), [rank.get(name, 0.0) for rank in found]) for name in names},
         iteration_ms=took,
     )
 
@@ -199,24 +219,3 @@ def _intervals(spans: list[Span]) -> Iterator[tuple[float, list[Span]]]:
             active.add(i)
         else:
             active.discard(i)
-
-
-def _over_ranks(ms: list[float], took: float) -> Exposed:
-    return Exposed(ms=max(ms), mean_ms=fmean(ms), percent=100.0 * max(ms) / took if took else 0.0)
-
-
-def _median(each: list[Exposure]) -> Exposure:
-    if len(each) == 1:
-        return each[0]
-    names = sorted({name for one in each for name in one.levels})
-    none = Exposed(ms=0.0, mean_ms=0.0, percent=0.0)
-    return Exposure(
-        total=_middle([one.total for one in each]),
-        levels={name: _middle([one.levels.get(name, none) for one in each]) for name in names},
-        iteration_ms=median(one.iteration_ms for one in each),
-        iterations=len(each),
-    )
-
-
-def _middle(each: list[Exposed]) -> Exposed:
-    return Exposed(**{field.name: median(getattr(one, field.name) for one in each) for field in fields(Exposed)})

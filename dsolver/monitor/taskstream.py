@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 NAME: Final = "dsolver-task-stream"
 STARTS: Final = 100
-"""Solves whose beginning is remembered."""
+"""Most solves whose beginning is remembered."""
 
 
 @final
 class TaskStreamRows(SchedulerPlugin):
-    """Adds spans to the scheduler's task stream, if somebody looks at that. Made by a client, runs on the scheduler."""
+    """The plugin that adds spans to the scheduler's task stream, if that is shown. Made by a client."""
 
     name = NAME
     idempotent = True  # each client brings one; the first stays
@@ -34,14 +34,16 @@ class TaskStreamRows(SchedulerPlugin):
         self._starts: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Take note of the solves that have begun."""
+        """Take note of the solves that have begun, and of what the newest has measured."""
         self._scheduler: Any = scheduler
-        for _, message in self._scheduler.get_events(TOPIC):
-            if isinstance(message, dict) and message.get("event") == "start":
+        told = [message for _, message in self._scheduler.get_events(TOPIC) if isinstance(message, dict)]
+        newest = [message["solve"] for message in told if message.get("event") == "start"][-1:]
+        for message in told:
+            if message.get("event") == "start" or (message.get("event") == "spans" and message["solve"] in newest):
                 self.log_event(TOPIC, message)
 
     def log_event(self, topic: str, msg: Any) -> None:
-        """A message on the cluster."""
+        """Add the spans of a message, if it has any."""
         if topic != TOPIC or not isinstance(msg, dict):
             return
         if msg.get("event") == "start":
@@ -61,7 +63,7 @@ class TaskStreamRows(SchedulerPlugin):
 
 
 def record(span: Span, start: dict[str, Any]) -> dict[str, Any]:
-    """A span as the task stream keeps tasks.
+    """A span in the form in which the task stream keeps tasks.
 
     Names are what Dask makes of a key up to the first word that is not of letters alone. Of its five actions two fit:
     "compute" has a color by name, "transfer" is red.

@@ -1,4 +1,4 @@
-"""What goes with a solve that is watched: which iterations are measured, who is told, what is kept."""
+"""Watching of a solve: which iterations are measured, which events are published, which spans are kept."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from dsolver.errors import InputError
-from dsolver.monitor.events import Feed
-from dsolver.monitor.spans import Exposure, Span, exposure, to_jsonl
+from dsolver.monitor.events import SolveEvents
+from dsolver.monitor.spans import Exposure, Span, exposure, to_jsonl, typical
 
 if TYPE_CHECKING:
     from distributed import Client
 
 logger = logging.getLogger(__name__)
 
-QUIET: Final = 0.5
-"""Seconds of a solve before it is measured unasked. On a GPU that needs a second graph, which takes 4 ms to make."""
-PAUSE: Final = 0.25
-"""Seconds between two iterations that are measured unasked: supersteps are short where a callback is called."""
-BREATH: Final = 0.05
-"""Seconds between two states that are told, for the same reason."""
+MEASURE_AFTER: Final = 0.5
+"""Seconds of a solve before it is measured by itself. On a GPU that needs a second graph, which takes 4 ms to make."""
+MEASURE_EVERY: Final = 0.25
+"""Seconds between two iterations that are measured so: supersteps are short where a callback is called."""
+PUBLISH_EVERY: Final = 0.05
+"""Seconds between two states that are published, for the same reason."""
 KEPT: Final = 50
-"""Measured iterations whose spans are kept: the newest."""
+"""Most measured iterations whose spans are kept; the newest are."""
 
 Sink = str | os.PathLike[str] | Callable[[Sequence[Span]], Any]
-"""Where the spans of each measured iteration go: a file of JSON lines, or a function that is called with them."""
+"""Destination of the spans of each measured iteration: a file of JSON lines, or a function that is called with them."""
 
 
 def check_sink(sink: Any) -> None:
-    """Refuse what spans cannot go to.
+    """Refuse a sink that spans cannot go to.
 
     Raises:
         InputError: it is neither a file in a folder that exists nor a function.
@@ -52,74 +52,83 @@ def check_sink(sink: Any) -> None:
 
 @final
 class Watch:
-    """One solve, watched. Use it in a ``with`` statement, around what may fail and what follows the end.
+    """Watch over one solve, in a ``with`` statement: it publishes a failure, too.
 
     Args:
-        client: the cluster that is told, or None.
+        client: of the cluster that gets the events, or None.
         sink: where spans go; if it is None, a short solve is not measured.
     """
 
     def __init__(self, client: Client | None = None, sink: Sink | None = None) -> None:
         check_sink(sink)
-        self.feed = Feed(client)
+        self.events = SolveEvents(client)
         self._client = client
         self._sink = sink
         self._written = False
         self._began = time.monotonic()
         self._supersteps = 0
-        self._measured_at = self._told_at = -math.inf
+        self._measured_at = self._published_at = -math.inf
         self._phase = ""
         self._attaching = False
         self._ended = False
         self._newest: tuple[int, float] = (0, float("nan"))
         self._kept: deque[tuple[Span, ...]] = deque(maxlen=KEPT)
+        self._exposures: deque[Exposure] = deque(maxlen=KEPT)
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Of the newest measured iterations, at most `KEPT`."""
+        """Spans of the newest measured iterations, at most `KEPT`."""
         return tuple(span for spans in self._kept for span in spans)
 
     @property
     def exposure(self) -> Exposure | None:
-        """Exposed communication of those iterations: medians."""
-        return exposure(self.spans)
+        """Exposed communication of those iterations."""
+        return typical(self._exposures)
 
     @property
-    def keen(self) -> bool:
-        """Whether each superstep is to be measured."""
+    def asked(self) -> bool:
+        """Whether each superstep is to be measured, since somebody gets the spans."""
         return self._sink is not None
 
     @property
     def measures(self) -> bool:
         """Whether the last iteration of the next superstep is to be measured: not in the first, which compiles."""
-        rested = time.monotonic() - self._measured_at > PAUSE
+        rested = time.monotonic() - self._measured_at > MEASURE_EVERY
         return self._supersteps > 0 and (self._sink is not None or (self._lasts and rested))
 
-    def advanced(self, iteration: int, residual: float, limit: float | None, most: int, phase: str = "CG") -> None:
-        """A superstep has ended."""
+    def advance(self, iteration: int, residual: float, limit: float | None, most: int, phase: str = "CG") -> None:
+        """Take note of a superstep and publish the state, not too often."""
         self._supersteps += 1
         self._newest = iteration, residual
         if self._lasts:
             self._attach()
-        if phase != self._phase or time.monotonic() - self._told_at > BREATH:
-            self._phase, self._told_at = phase, time.monotonic()
-            self.feed.state(iteration, residual, limit, most, phase)
+        if phase != self._phase or time.monotonic() - self._published_at > PUBLISH_EVERY:
+            self._phase, self._published_at = phase, time.monotonic()
+            self.events.state(iteration, residual, limit, most, phase)
 
-    def measured(self, spans: Sequence[Span], iteration: int) -> None:
-        """An iteration was measured; without spans it was not."""
+    def record(self, spans: Sequence[Span], iteration: int) -> None:
+        """Record the spans of a measured iteration, if there are any."""
         if not spans:
             return
         self._measured_at = time.monotonic()
         stamped = tuple(replace(span, iteration=iteration) for span in spans)
         self._kept.append(stamped)
-        self.feed.spans(stamped)
+        found = exposure(stamped)
+        assert found is not None
+        self._exposures.append(found)
+        self.events.spans(stamped, self.exposure)
         if callable(self._sink):
             self._sink(stamped)
         elif self._sink is not None:
             self._write(Path(self._sink), to_jsonl(stamped))
 
+    def show(self, spans: Sequence[Span], iteration: int) -> None:
+        """Publish the spans of a measured iteration for those who watch, without keeping them."""
+        if spans:
+            self.events.spans(tuple(replace(span, iteration=iteration) for span in spans))
+
     def _write(self, path: Path, text: str) -> None:
-        """Add to the file. A full disk costs the spans, not the solve."""
+        """Add to the file of spans. A full disk costs the spans, not the solve."""
         try:
             with path.open("a" if self._written else "w", encoding="utf-8") as file:
                 file.write(text)
@@ -129,21 +138,21 @@ class Watch:
         self._written = True
 
     def end(self, status: str, iteration: int, residual: float) -> None:
-        """The solve has ended."""
+        """Publish the end of the solve."""
         self._ended = True
-        self.feed.end(status, iteration, residual)
+        self.events.end(status, iteration, residual)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None and not self._ended:
-            self.feed.end("failed", self._newest[0], None, f"{type(error).__name__}: {error}")
-        self.feed.part()
+            self.events.end("failed", self._newest[0], None, f"{type(error).__name__}: {error}")
+        self.events.flush()
 
     @property
     def _lasts(self) -> bool:
-        return time.monotonic() - self._began > QUIET
+        return time.monotonic() - self._began > MEASURE_AFTER
 
     def _attach(self) -> None:
         """Bring the page and the rows of the task stream to the cluster, beside the solve; they catch up."""
@@ -154,8 +163,7 @@ class Watch:
 
 
 def _attach(client: Client) -> None:
-    from dsolver.monitor.attaching import attach
-    from dsolver.monitor.dashboard import Dashboard
+    from dsolver.monitor.dashboard import Dashboard, attach
     from dsolver.monitor.taskstream import TaskStreamRows
 
     attach(client, TaskStreamRows)

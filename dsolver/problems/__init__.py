@@ -1,10 +1,10 @@
-"""What is solved: diffusion with coefficients and boundary conditions, and stencils, on a grid of points or cells."""
+"""Problems: diffusion with coefficients and boundary conditions, and stencils, on a grid of points or cells."""
 
-from dsolver.boundary import Boundary, Condition, Dirichlet, Neumann, Periodic, Robin
-from dsolver.partition import BOX_OFFSETS, STAR_OFFSETS
+from dsolver.grid.partition import BOX_OFFSETS, STAR_OFFSETS
+from dsolver.problems.boundary import Boundary, Condition, Dirichlet, Neumann, Periodic, Robin
 from dsolver.problems.cells import diffusion
 from dsolver.problems.problem import Problem
-from dsolver.problems.stencils import hpcg, poisson7, poisson27, stencil
+from dsolver.problems.stencils import hpcg, poisson5, poisson7, poisson27, stencil
 
 __all__ = [
     "BOX_OFFSETS",
@@ -18,7 +18,13 @@ __all__ = [
     "Robin",
     "diffusion",
     "hpcg",
+    "poisson5",
     "poisson7",
     "poisson27",
     "stencil",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names, which are all that tab completion is to show."""
+    return list(__all__)

@@ -9,25 +9,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
-from dsolver.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
-from dsolver.partition import STAR_OFFSETS, Cut, Partition, Triple, cut_of, three
+from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
+from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
+from dsolver.problems.embedding import WORDS, Embedding
+from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
 
 Coefficient = Any
-"""A number; a NumPy, CuPy or Dask array of the grid's shape; or a function f(x, y, z) of the cells' centers."""
+"""A number; a NumPy, CuPy or Dask array of the grid's shape; or a function f(x, y, z) of the cells' centers, in a plane
+f(x, y)."""
 
 
 def diffusion(
-    grid: Triple,
+    grid: Sequence[int],
     kappa: Coefficient | Sequence[Coefficient] = 1.0,
     sigma: Coefficient = 0.0,
     *,
     spacing: float | Sequence[Any] = 1.0,
     bc: Any = None,
     mask: Any = None,
-    chunks: Cut | None = None,
+    chunks: Sequence[Any] | None = None,
     name: str = "diffusion",
 ) -> Problem:
     """−∇·(κ∇u) + σu = f on a box of cells, by finite volumes with 7 points a row.
@@ -42,11 +44,14 @@ def diffusion(
     Where neither a boundary condition nor σ fixes the constant (Neumann or periodic on all sides), f must have the
     integral that the fluxes ask for. A constant is subtracted from it where it has not, with a warning beyond rounding,
     and of all solutions the one with mean zero (by volume, over the cells that are not masked) is returned. Where cells
-    are masked, all this holds for each closed region by itself: cells that hang together and are cut off from all that
+    are masked, all this holds for each closed region by itself: connected cells that are cut off from all that
     would fix them, as the pockets of a porous medium are, however many. `Solution.closed_regions` counts them.
 
+    In a plane the grid is (nx, ny), and on a line (nx,): arrays, entries for each axis, faces and arguments of
+    functions are then those of two axes, or one, and cells have the thickness 1 along the others.
+
     Args:
-        grid: cells along x, y, z.
+        grid: cells along x, y, z; or along x and y; or along x.
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
             (NumPy, CuPy, Dask) or a function of the cells' centers.
         sigma: σ >= 0, likewise.
@@ -66,16 +71,19 @@ def diffusion(
     Raises:
         InputError: an argument cannot be right. Values of arrays and functions are looked at when they are solved with.
     """
-    grid = three("grid", grid)
-    Partition(grid, cut_of(chunks) if chunks is not None else (1, 1, 1))
-    boundary = boundary_of(grid, bc)
+    space = Embedding.of(grid)
+    cut = space.cut(chunks)
+    Partition(space.grid, cut or (1, 1, 1))
+    boundary = boundary_of(space, bc)
     if mask is not None and not callable(mask):
         mask = _flags(mask)
-    return _diffusion(grid, _per_axis(kappa), sigma, mask, _cell_sizes(grid, spacing), boundary, chunks, name)
+    axes = [_embedded(space, name, values) for name, values in _per_axis(space, kappa)]
+    sigma, mask = _embedded(space, SIGMA, sigma), _embedded(space, MASK, mask)
+    return _diffusion(space, axes, sigma, mask, _cell_sizes(space, spacing), boundary, cut, name)
 
 
 def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Problem:
-    """The same diffusion problem with other coefficients; see `diffusion` for what they may be.
+    """A diffusion problem with other coefficients; see `diffusion` for what they may be.
 
     Raises:
         InputError: it is no problem of `diffusion`, or a coefficient cannot be right.
@@ -88,11 +96,14 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Proble
         return number if number is not None else arrays.get(name, rule.functions.get(name))
 
     old = [given(name, number) for name, number in zip(rule.fields, rule.kappa, strict=True)]
-    axes = (old if len(set(rule.fields)) == 3 else old[:1]) if kappa is None else _per_axis(kappa)
+    space = Embedding.of(problem.shape)
+    axes = old if len(set(rule.fields)) == 3 else old[:1]
+    if kappa is not None:
+        axes = [_embedded(space, name, values) for name, values in _per_axis(space, kappa)]
     return _diffusion(
-        problem.grid,
+        space,
         axes,
-        given(SIGMA, rule.sigma) if sigma is None else sigma,
+        given(SIGMA, rule.sigma) if sigma is None else _embedded(space, SIGMA, sigma),
         given(MASK, None) if rule.mask else None,
         rule.sizes,
         rule.boundary,
@@ -102,7 +113,7 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Proble
 
 
 def _diffusion(
-    grid: Triple,
+    space: Embedding,
     axes: Sequence[Any],
     sigma: Any,
     mask: Any,
@@ -111,19 +122,20 @@ def _diffusion(
     chunks: Cut | None,
     name: str,
 ) -> Problem:
+    grid = space.grid
     numbers: dict[str, float] = {}
     arrays: dict[str, Any] = {}
     functions: dict[str, Callable[..., Any]] = {}
     fields = (KAPPA[0], KAPPA[1], KAPPA[2]) if len(axes) == 3 else ("kappa", "kappa", "kappa")
     for called, value in [*zip(fields, axes, strict=False), (SIGMA, sigma)]:
-        _sort(grid, called, value, numbers, arrays, functions)
+        _sort(called, value, numbers, arrays, functions)
     for called, value in numbers.items():
         if not (np.isfinite(value) and (value >= 0.0 if called == SIGMA else value > 0.0)):
             raise InputError(f"{called} must be finite and {'not negative' if called == SIGMA else '> 0'}, not {value}")
     if mask is not None:
-        _sort(grid, MASK, mask, numbers, arrays, functions)
+        _sort(MASK, mask, numbers, arrays, functions)
         if MASK in numbers:
-            raise InputError("mask must be an array of the grid's shape, or a function of x, y, z")
+            raise InputError("mask must be an array of the grid's shape, or a function of its coordinates")
     x, y, z = (numbers.get(called) for called in fields)
     rule = Diffusion(
         grid=grid,
@@ -138,6 +150,7 @@ def _diffusion(
     return Problem(
         name=name,
         grid=grid,
+        dimensions=space.dimensions,
         chunks=chunks,
         offsets=STAR_OFFSETS,
         periodic=wrapping(grid, boundary.periodic),
@@ -148,7 +161,7 @@ def _diffusion(
 
 
 def _constants_solve(boundary: Boundary, sigma: float | None, *, masked: bool) -> bool | None:
-    """Whether constants solve A x = 0, or None where only coefficients tell."""
+    """Whether constants solve A x = 0, or None where that depends on coefficients."""
     if sigma:
         return False
     if boundary.grounds and not masked:
@@ -156,48 +169,59 @@ def _constants_solve(boundary: Boundary, sigma: float | None, *, masked: bool) -
     return None if masked or sigma is None or boundary.grounds is None else True
 
 
-def _per_axis(kappa: Any) -> list[Any]:
-    """One κ, or three."""
+def _per_axis(space: Embedding, kappa: Any) -> list[tuple[str, Any]]:
+    """One κ, or three, with their names; 1 along an axis that is missing."""
     check_computed("kappa", kappa)
-    several = isinstance(kappa, list | tuple) or getattr(kappa, "shape", None) == (3,)
-    if not several:
-        return [kappa]
-    if len(kappa) != 3:
-        raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or three, along x, y and z")
-    return list(kappa)
+    count, shape = space.dimensions, getattr(kappa, "shape", None)
+    if not isinstance(kappa, list | tuple) and (shape != (count,) or shape == space.shape):
+        return [("kappa", kappa)]
+    if len(kappa) != count:
+        each = f"{WORDS[count]}, along {space.listed}"
+        raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or {each}")
+    return list(zip(KAPPA, space.entries(list(kappa), 1.0), strict=True))
+
+
+def _embedded(space: Embedding, name: str, value: Any) -> Any:
+    """A coefficient on three axes: a number, an array or a function.
+
+    Raises:
+        InputError: it is none of them, or an array of another shape.
+    """
+    check_computed(name, value)
+    if value is None or isinstance(value, Real) or getattr(value, "shape", None) == ():
+        return value
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        if tuple(value.shape) != space.shape:
+            raise InputError(
+                f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
+            )
+        if np.dtype(value.dtype).kind not in "fiu":
+            raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
+        if np.ma.is_masked(value):
+            raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
+        return space.array(value)
+    if callable(value):
+        return space.function(value)
+    raise InputError(
+        f"{name} must be a number, an array of shape {space.shape} (NumPy, CuPy, Dask) or a function of "
+        f"{', '.join(space.axes)}, not {in_a_line(value)}"
+    )
 
 
 def _sort(
-    grid: Triple,
     name: str,
     value: Any,
     numbers: dict[str, float],
     arrays: dict[str, Any],
     functions: dict[str, Callable[..., Any]],
 ) -> None:
-    """Put a coefficient to its kind.
-
-    Raises:
-        InputError: it is no number, array or function, or an array of another shape.
-    """
-    check_computed(name, value)
+    """Put a coefficient to its kind."""
     if isinstance(value, Real) or getattr(value, "shape", None) == ():
         numbers[name] = float_of(value)
-    elif hasattr(value, "shape") and hasattr(value, "dtype"):
-        if tuple(value.shape) != grid:
-            raise InputError(f"{name} has shape {tuple(value.shape)}, but the grid is {grid}: they must be equal")
-        if np.dtype(value.dtype).kind not in "fiu":
-            raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
-        if np.ma.is_masked(value):
-            raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
+    elif hasattr(value, "shape"):
         arrays[name] = value
-    elif callable(value):
-        functions[name] = value
     else:
-        raise InputError(
-            f"{name} must be a number, an array of shape {grid} (NumPy, CuPy, Dask) or a function of x, y, z, "
-            f"not {in_a_line(value)}"
-        )
+        functions[name] = value
 
 
 def _flags(mask: Any) -> Any:
@@ -210,17 +234,19 @@ def _flags(mask: Any) -> Any:
 
 
 def _cell_sizes(
-    grid: Triple, spacing: Any
+    space: Embedding, spacing: Any
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Sizes of the cells along each axis."""
     check_computed("spacing", spacing)
-    axes = [spacing] * 3 if isinstance(spacing, Real) or getattr(spacing, "shape", None) == () else spacing
+    every = isinstance(spacing, Real) or getattr(spacing, "shape", None) == ()
+    axes = [spacing] * space.dimensions if every else spacing
     try:
-        given_x, given_y, given_z = axes
+        given_x, given_y, given_z = space.entries(axes, 1.0)
     except (TypeError, ValueError) as error:
         raise InputError(f"spacing must be a number or one entry for each axis, not {in_a_line(spacing)}") from error
     x, y, z = (
-        _sizes_along(axis, n, sizes) for axis, n, sizes in zip("xyz", grid, (given_x, given_y, given_z), strict=True)
+        _sizes_along(axis, n, sizes)
+        for axis, n, sizes in zip("xyz", space.grid, (given_x, given_y, given_z), strict=True)
     )
     return x, y, z
 

@@ -1,18 +1,20 @@
-"""A linear system on a grid: what all kinds of it have in common."""
+"""A linear system on a grid, of any kind."""
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.kernels.backend import StencilRows
-from dsolver.numbering import numbering
-from dsolver.partition import BOX_OFFSETS, Box, Cut, Flags, Offsets, Partition, Triple, cut_of, three
-from dsolver.rules import CellRule, Patch, Rule
+from dsolver.grid.partition import BOX_OFFSETS, Cut, Flags, Offsets, Partition, Triple, cut_of, three
+from dsolver.monitor.notebook import facts, view
+from dsolver.problems.discretization import CellRule, Patch, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,8 @@ class Problem:
 
     Attributes:
         name: for reports.
-        grid: points or cells along x, y, z. Arrays of the problem have this shape; ``b[i, j, k]`` belongs to (i, j, k).
+        grid: points or cells along x, y, z; one along an axis that the user's grid does not have.
+        dimensions: how many axes that has; arrays of the problem have them, see `shape`.
         chunks: how many chunks along x, y, z, or their extents along each (as a Dask array's `chunks`), or None to let
             `dsolver.solve` choose one for each worker.
         offsets: the 7 or 27 offsets of a row's columns, (0, 0, 0) among them.
@@ -29,13 +32,22 @@ class Problem:
         periodic: along which axes the last point is followed by the first. An axis of one or two points never is: what
             goes around it is added to the weights.
         singular: whether constants solve A x = 0, so that the solution has mean zero and b must sum to zero; None where
-            only the coefficients tell.
+            that depends on the coefficients.
         rule: what makes rows that differ; None where weights are given.
         coefficients: what the rule reads, by name: arrays of the grid's shape.
+        senders: the chunks whose columns each chunk reads, where they do not follow from the grid.
+        null_vectors: how many vectors n with A n = 0 were given.
+        asymmetry: where A differs from its transpose, for messages; empty where it is symmetric.
+        hollow: where A has zeros on its diagonal, for messages; empty where it has none.
+        indefinite: whether its diagonal tells that A is not positive definite.
+        elliptic: whether it is known that rows are as those of an elliptic equation: nearly all couplings are
+            negative and have mirror images, and together they are hardly less than the diagonal.
+        places: workers of a cluster that have the chunks' rows; empty where these are brought to whoever owns a chunk.
     """
 
     name: str
     grid: Triple
+    dimensions: int = 3
     chunks: Cut | None = None
     offsets: Offsets = field(repr=False)
     weights: tuple[float, ...] = field(repr=False, default=())
@@ -43,6 +55,13 @@ class Problem:
     singular: bool | None = False
     rule: Rule | None = field(repr=False, default=None)
     coefficients: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
+    senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
+    null_vectors: int = 0
+    asymmetry: str = field(repr=False, default="")
+    hollow: str = field(repr=False, default="")
+    indefinite: bool = field(repr=False, default=False)
+    elliptic: bool = field(repr=False, default=False)
+    places: tuple[str, ...] = field(repr=False, default=())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", three("grid", self.grid))
@@ -53,13 +72,80 @@ class Problem:
             self._check_weights()
 
     @property
+    def lattice(self) -> bool:
+        """Whether its unknowns are points or cells of a grid, and its rows read those around them."""
+        return True
+
+    @property
+    def constant(self) -> bool:
+        """Whether all rows have the same weights."""
+        return self.lattice and self.rule is None
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """Names of the arrays that rows are made from on their owners."""
+        return () if self.rule is None else self.rule.loaded
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of b and x: the grid as its user wrote it; ``b[i, j, k]`` belongs to (i, j, k)."""
+        return self.grid[: self.dimensions]
+
+    @property
+    def flat(self) -> bool:
+        """Whether it came as a sparse matrix, whose vectors have the shape (rows,)."""
+        return not self.lattice
+
+    @property
+    def reordered(self) -> bool:
+        """Whether rows of chunks follow each other in another order than the user's."""
+        return False
+
+    @cached_property
+    def in_space(self) -> Problem:
+        """The problem with three axes; itself where it has them."""
+        return self if self.dimensions == 3 else replace(self, dimensions=3)
+
+    def to_grid(self, values: Any) -> Any:
+        """A user's vector as engines know it, of the grid's shape."""
+        return values.reshape(self.grid)
+
+    def from_grid(self, values: Any) -> Any:
+        """A vector of the grid's shape as users know it: the inverse of `to_grid`."""
+        return values.reshape(self.shape)
+
+    def planned(self, chunks: int, *, cuda: bool = True) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
+        """The problem for so many chunks, where it depends on that what its chunks are."""
+        return self
+
+    @property
     def masked(self) -> bool:
         """Whether cells are left out."""
         return isinstance(self.rule, CellRule) and self.rule.masked
 
+    def _repr_html_(self) -> str:
+        sides = zip("xyz", self.shape, self.periodic, strict=False)
+        about = {
+            "unknowns": f"{math.prod(self.grid):,}",
+            "axes": ", ".join(f"{axis} {n}" + " periodic" * wraps for axis, n, wraps in sides),
+            "chunks": self._counted,
+            "rows": f"{len(self.offsets)} points, " + ("all the same" if self.constant else "from coefficients"),
+            "coefficients": ", ".join(f"{name} {np.shape(array)}" for name, array in self.coefficients.items()),
+            "cells left out": "yes" if self.masked else "",
+            "constants": "in the kernel: the solution has mean zero" if self.singular else "",
+        }
+        return view(f"Problem {self.name} {' × '.join(map(str, self.shape))}", facts(about))
+
     @property
-    def recipe(self) -> Problem:
-        """The same without the arrays, small enough to send anywhere."""
+    def _counted(self) -> str:
+        """How many chunks there are along each axis, in words."""
+        if self.chunks is None:
+            return "one for each worker"
+        return " × ".join(str(cut if isinstance(cut, int) else len(cut)) for cut in self.chunks[: len(self.shape)])
+
+    @property
+    def without_arrays(self) -> Problem:
+        """This problem without its arrays, small enough to send anywhere."""
         return replace(self, coefficients={}) if self.coefficients else self
 
     def _check_weights(self) -> None:
@@ -73,53 +159,20 @@ class Problem:
             raise InputError("the stencil has a zero diagonal: Gauss-Seidel and multigrid divide by it")
         check_symmetry(dict(zip(self.offsets, self.weights, strict=True)))
 
-    def rows(self, partition: Partition, number: int, xp: Any, patch: Patch | None = None) -> StencilRows:
-        """The matrix rows of one chunk, on this problem's grid or on a coarser one with the same stencil.
+    def values(self, xp: Any, patch: Patch | None = None) -> Any:
+        """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil.
 
         Args:
-            partition: the chunks.
-            number: of the chunk.
             xp: the array module.
-            patch: its coefficients; where all rows have the same weights there are none.
+            patch: the chunk's coefficients; where all rows have the same weights there are none.
 
         Raises:
             InputError: a coefficient makes no sense.
         """
-        slots = [(box, 1) for _, box in partition.halo_boxes(number, self.offsets)]
-        return self._rows(partition, number, slots, xp, self.values(xp, patch))
-
-    def values(self, xp: Any, patch: Patch | None = None) -> Any:
-        """The weights of a chunk's rows: float64 (K, rows), or (K,) for a constant stencil. Arguments as for `rows`."""
         if self.rule is None:
             return xp.asarray(self.weights, dtype=xp.float64)
         assert patch is not None
         return self.rule.weights(patch)
-
-    def correction_rows(self, partition: Partition, number: int, xp: Any) -> StencilRows:
-        """The same rows, with coarse points alone as halo, in the slots of `Partition.coarse_halo_plan`."""
-        slots = []
-        for piece in partition.halo_pieces(number, self.offsets):
-            whole = partition[piece.source].box
-            found = piece.box.halved(whole) if piece.source != number else None
-            if found is not None:
-                moved = three("moved", (a - b for a, b in zip(piece.seen.lo, piece.box.lo, strict=True)))
-                lo, hi = (
-                    tuple(base + 2 * i for base, i in zip(whole.lo, end, strict=True)) for end in (found.lo, found.hi)
-                )
-                slots.append((Box(lo=three("lo", lo), hi=three("hi", hi)).shifted(moved), 2))
-        return self._rows(partition, number, slots, xp, xp.asarray(self.weights, dtype=xp.float64))
-
-    def _rows(
-        self, partition: Partition, number: int, slots: list[tuple[Box, int]], xp: Any, weights: Any
-    ) -> StencilRows:
-        box = partition[number].box
-        return StencilRows(
-            shape=box.shape,
-            numbering=numbering(xp, box, slots, partition.wrapped(number, self.offsets)),
-            offsets=self.offsets,
-            weights=weights,
-            halo=bool(slots),
-        )
 
 
 def check_symmetry(weights: Mapping[Triple, float]) -> None:
@@ -136,11 +189,22 @@ def wrapping(grid: Triple, periodic: Flags) -> Flags:
 
 
 def check_problem(problem: Any) -> None:
-    """Refuse what is no problem.
+    """Refuse anything but a `Problem`, into which sparse matrices were made before.
 
     Raises:
         InputError: it is none.
     """
     if not isinstance(problem, Problem):
-        shown = repr(problem) if isinstance(problem, str) else f"a {type(problem).__name__}"  # arrays are long
-        raise InputError(f"problem must come from dsolver.problems, as dsolver.problems.hpcg(grid) does, not {shown}")
+        raise InputError(
+            f"problem must be a sparse matrix of SciPy or CuPy, or come from dsolver.problems, as "
+            f"dsolver.problems.hpcg(grid) does, not {no_matrix(problem)}"
+        )
+
+
+def no_matrix(given: Any) -> str:
+    """Name of what was given for a sparse matrix and is none, and what makes one of it, for messages."""
+    if isinstance(given, str | os.PathLike):
+        return f"{os.fspath(given)!r}: dsolver.read_matrix(path) reads a matrix from a file"
+    shown = f"a {type(given).__name__}"  # arrays are long
+    dense = isinstance(given, list) or (len(getattr(given, "shape", ())) == 2 and hasattr(given, "__array__"))
+    return f"{shown}: scipy.sparse.csr_array(A) makes a sparse matrix of an array" if dense else shown

@@ -1,5 +1,1 @@
-"""The kernels for CPUs, compiled by numba and cached on disk."""
-
-from dsolver.kernels.cpu.backend import CpuBackend
-
-__all__ = ["CpuBackend"]
+"""The kernels for CPUs: loops compiled by numba and cached on disk, cut among a team of threads."""

@@ -1,16 +1,143 @@
-"""Loops of constant stencils. Ranges are counted in lines of points along x, line j + ny * k.
+"""Constant stencils on a CPU: products, sweeps and the way between a star and the next coarser level.
 
-Vectors have a guard slice before their first row. Entries are added in lattice order.
+Ranges of loops are counted in lines of points along x, line j + ny * k. Vectors have a guard slice before their first
+row. Entries are added in lattice order.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
 
+import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from dsolver.kernels.cpu.compiled import compiled
-from dsolver.kernels.layout import SLICE
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.formats.base import Format, SeparateDot
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.stencil import CENTER, ConstantStencil
+from dsolver.kernels.lattice.star import StarTransfer
+
+Real = npt.NDArray[Any]
+"""Array of the backend's value type."""
+GUARD = SLICE
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CpuStencil(SeparateDot, Format):
+    """A constant stencil with its kernels.
+
+    Attributes:
+        stencil: its numbers.
+        vectors: the vector kernels, and the threads.
+    """
+
+    stencil: ConstantStencil
+    vectors: CpuVectors
+
+    def compacted(self) -> CpuStencil:
+        """The stencil itself: it stores no entries."""
+        return self
+
+    def spmv(self, x: Real, y: Real) -> None:
+        a = self.stencil
+        lines = a.shape[1] * a.shape[2]
+        self.vectors.team.run(_spmv, 0, lines, a.shape, a.wraps, self._weights, self._faces, x, y)
+
+    def forward(self, r: Real, x: Real) -> None:
+        self._sweep(upper=False, scale=1.0, solve=True, r=r, x=x, out=x)
+
+    def upper_residual(self, x: Real, y: Real) -> None:
+        self._sweep(upper=True, scale=0.0, solve=False, r=x, x=x, out=y)
+
+    def lower_residual(self, r: Real, x: Real, w: Real) -> None:
+        self._sweep(upper=False, scale=1.0, solve=False, r=r, x=x, out=w)
+
+    def backward(self, w: Real, x: Real) -> None:
+        self._sweep(upper=True, scale=1.0, solve=True, r=w, x=x, out=x)
+
+    def _sweep(self, *, upper: bool, scale: float, solve: bool, r: Real, x: Real, out: Real) -> None:
+        """out = scale r - U x, or L x, color after color; divided by the diagonal if that is what solves for x."""
+        a, dtype = self.stencil, self.vectors.dtype
+        _, ny, nz = a.shape
+        center = dtype.type(a.weights[CENTER] if solve else 0.0)
+        colors = a.colors[::-1] if upper and solve else a.colors
+        for number in (n for classes in colors for n in classes):
+            start, weights = a.start(number), self._parts[number, upper]
+            lines = len(range(start[1], ny, 2)) * len(range(start[2], nz, 2))
+            place = (a.shape, a.wraps, start)
+            self.vectors.team.run(
+                _half_sweep, 0, lines, *place, weights, self._faces, center, dtype.type(scale), r, x, out
+            )
+
+    @cached_property
+    def _weights(self) -> Real:
+        return np.array(self.stencil.weights, self.vectors.dtype)
+
+    @cached_property
+    def _faces(self) -> Real:
+        return np.array(self.stencil.faces, self.vectors.dtype)
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, bool], Real]:
+        """The weights of a class's entries in earlier, or later, colors."""
+        a, dtype = self.stencil, self.vectors.dtype
+        keys = [(number, upper) for classes in a.colors for number in classes for upper in (False, True)]
+        return {(number, upper): np.array(a.part(number, upper=upper), dtype) for number, upper in keys}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CpuTransfer(Format):
+    """A star between two levels, with its kernels.
+
+    Attributes:
+        transfer: its numbers.
+        vectors: the vector kernels, and the threads.
+    """
+
+    transfer: StarTransfer
+    vectors: CpuVectors
+
+    @cached_property
+    def _star(self) -> CpuStencil:
+        """The star on the chunk and the layers around it."""
+        return CpuStencil(stencil=self.transfer.extended, vectors=self.vectors)
+
+    @cached_property
+    def _table(self) -> Real:
+        return self.transfer.table.astype(self.vectors.dtype)
+
+    def star_down(self, r: Real, h: Real, rc: Real) -> None:
+        t, a = self.transfer, self._star
+        r = t.fine.joined(r, h, GUARD)
+        x, y = np.zeros_like(r), np.zeros_like(r)
+        a.forward(r, x)
+        a.upper_residual(x, y)
+        fine, coarse = (a.stencil.shape, a.stencil.wraps, t.kinds()), (t.restricted.shape, t.fine.below)
+        lines = t.restricted.shape[1] * t.restricted.shape[2]
+        self.vectors.team.run(_restrict, 0, lines, *fine, *coarse, self._table, t.coarse.position, y, rc)
+
+    def star_up(self, r: Real, h: Real, xc: Real, x: Real) -> None:
+        t, a = self.transfer, self._star
+        r, c, shape = t.fine.joined(r, h, GUARD), t.corrected, a.stencil.shape
+        y, w = (np.zeros_like(r), np.zeros_like(r)) if t.fine.pieces else (x, np.zeros_like(r))
+        a.forward(r, y)
+        begin = tuple(first // 2 - below for first, below in zip(t.fine.first, c.first, strict=True))
+        coarse = (c.extended, c.closed, begin)
+        self.vectors.team.run(_prolong, 0, shape[1] * shape[2], shape, t.kinds(), *coarse, self._table, xc, y)
+        a.lower_residual(r, y, w)
+        a.backward(w, y)
+        if t.fine.pieces:
+            own = t.fine.own(y, GUARD)
+            x[GUARD : GUARD + own.size] = own.reshape(-1)
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")
@@ -54,7 +181,7 @@ def _add_line(left: Any, here: Any, right: Any, wraps: Any, source: Any, out: An
 
 
 @compiled()
-def spmv(first: Any, last: Any, shape: Any, wraps: Any, weights: Any, faces: Any, x: Any, y: Any) -> None:
+def _spmv(first: Any, last: Any, shape: Any, wraps: Any, weights: Any, faces: Any, x: Any, y: Any) -> None:
     """y = A x on lines [first, last)."""
     nx, ny, nz = shape
     for line in range(first, last):
@@ -75,7 +202,7 @@ def spmv(first: Any, last: Any, shape: Any, wraps: Any, weights: Any, faces: Any
 
 
 @compiled()
-def sweep(
+def _half_sweep(
     first: Any,
     last: Any,
     shape: Any,
@@ -124,7 +251,7 @@ def _corner(corner: Any, axis: Any, along: Any) -> Any:
 
 
 @compiled()
-def restrict(
+def _restrict(
     first: Any,
     last: Any,
     shape: Any,
@@ -139,7 +266,7 @@ def restrict(
 ) -> None:
     """rc = R y for y that is zero off the red points, on coarse lines [first, last).
 
-    Coarse point 0 is the one after point `begin`. `kinds`: of points along x, y, z, see `dsolver.kernels.star.KINDS`.
+    Coarse point 0 is the one after point `begin`. `kinds`: of points along x, y, z, see `star.KINDS`.
     """
     nx, ny, nz = shape
     cx, cy, _ = coarse
@@ -160,7 +287,7 @@ def restrict(
 
 
 @compiled()
-def prolong(
+def _prolong(
     first: Any, last: Any, shape: Any, kinds: Any, coarse: Any, wraps: Any, begin: Any, table: Any, xc: Any, x: Any
 ) -> None:
     """x += P xc at the red points of lines [first, last).

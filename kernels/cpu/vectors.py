@@ -7,16 +7,132 @@ with scalars are formed in float64 all the same.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from dsolver.kernels.cpu.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
+from dsolver.kernels.scalars import finite, ratio, scale_of, sound
+from dsolver.kernels.vectors import Vectors
+
+F64 = npt.NDArray[np.float64]
+Real = npt.NDArray[Any]
+"""Array of the backend's value type."""
 
 BLOCK = 4096
 LANES = 8
 """Independent partial sums inside a block: one vector register, and a fixed order of addition."""
+
+
+@final
+class CpuVectors(Vectors):
+    """Vector kernels, and the threads that formats share with them.
+
+    Args:
+        threads: threads that share the loops of one chunk.
+        dtype: the value type, "float64" or "float32".
+    """
+
+    def __init__(self, threads: int, dtype: str) -> None:
+        super().__init__(dtype)
+        self.team = Team(threads)
+
+    def __reduce__(self) -> Any:
+        return vectors, (self.team.threads, self.dtype.name)
+
+    def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
+        x[layout.position] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
+
+    def unload(self, layout: Layout, x: Real) -> Real:
+        return x[layout.position].reshape(layout.shape, order="F")
+
+    def copy(self, x: Real, y: Real) -> None:
+        y[:] = x
+
+    def fill(self, layout: Layout, value: float, x: Real) -> None:
+        x[layout.position] = value
+
+    def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
+        gather(plan.send_rows, x, buffer)
+
+    def dot(self, x: Real, y: Real, dot: F64) -> None:
+        if not x.dtype == y.dtype == self.dtype:  # a GPU would take the bits for those of its type, and say nothing
+            raise TypeError(f"dot of {x.dtype} and {y.dtype} by kernels of {self.dtype}")
+        self._dot(x, y, dot)
+
+    def _dot(self, x: Real, y: Real, dot: F64) -> None:
+        parts = np.empty(blocks(x))
+        self.team.run(block_dots, 0, len(parts), x, y, parts)
+        dot[0] = in_order(parts)
+
+    def dot_narrowed(self, x: F64, y: Real, dot: F64) -> None:
+        self._dot(x, y, dot)
+
+    def waxpby(self, a: float, x: Real, b: float, y: Real, w: Real) -> None:
+        self.team.run(_waxpby, 0, blocks(x), a, x, b, y, w)
+
+    def axpby(self, sign: float, a: F64, x: Real, b: F64, y: Real) -> None:
+        if finite(a, b):
+            self.team.run(_waxpby, 0, blocks(y), sign * a[0], x, b[0], y, y)
+
+    def update_p(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: Real) -> None:
+        if sound(rz, pap):
+            self.team.run(_update_p, 0, blocks(p), z, ratio(rz, rz_old), p)
+
+    def update_p_narrowed(self, z: Real, rz: F64, rz_old: F64, pap: F64, p: F64) -> None:
+        self.update_p(z, rz, rz_old, pap, p)
+
+    def narrow(self, x: F64, xx: F64, y: Real) -> None:
+        self.team.run(_scaled, 0, blocks(x), scale_of(xx), x, y)
+
+    def widen(self, x: Real, xx: F64, y: F64) -> None:
+        self.team.run(_scaled, 0, blocks(x), 1.0 / scale_of(xx), x, y)
+
+    def update_x_r(
+        self, p: Real, ap: Real, rz: F64, pap: F64, rr: F64, limit: F64, ceiling: F64, x: Real, r: Real, dot: F64
+    ) -> None:
+        active = bool(limit[0] < rr[0] <= ceiling[0]) and sound(rz, pap)
+        alpha = ratio(rz, pap) if active else 0.0
+        parts = np.empty(blocks(x))
+        self.team.run(_update_x_r, 0, len(parts), p, ap, alpha, active, x, r, parts)
+        dot[0] = in_order(parts)
+
+    def move(self, route: Route, x: Real, y: Real) -> None:
+        _move(route.source, route.target, x, y)
+
+    def jacobi(self, diagonal: Real, r: Real, scale: float, z: Real) -> None:
+        self.team.run(jacobi, 0, blocks(z), diagonal, r, scale, z)
+
+    def chebyshev(self, diagonal: Real, r: Real, w: Real, keep: float, gain: float, d: Real, z: Real) -> None:
+        self.team.run(chebyshev, 0, blocks(z), diagonal, r, w, keep, gain, d, z)
+
+    def jacobi_step(self, diagonal: Real, r: Real, x: Real, z: Real) -> None:
+        self.team.run(jacobi_step, 0, blocks(z), diagonal, r, x, z)
+
+    def scatter_add(self, places: Any, sign: float, values: Real, y: Real) -> None:
+        scatter_add(places, sign, values, y)
+
+    def gathered_dot(self, places: Any, x: Real, values: Real, dot: F64) -> None:
+        dot[0] = gathered_dot(places, x, values)
+
+
+@cache
+def vectors(threads: int, dtype: str) -> CpuVectors:
+    """The vector kernels of a number of threads and a value type, one object in a process."""
+    return CpuVectors(threads, dtype)
+
+
+def blocks(x: Real) -> int:
+    """How many blocks a vector has."""
+    return -(-len(x) // BLOCK)
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @njit(inline="always")
@@ -54,28 +170,28 @@ def in_order(parts: Any) -> Any:
 
 
 @compiled()
-def waxpby(first: Any, last: Any, a: Any, x: Any, b: Any, y: Any, w: Any) -> None:
+def _waxpby(first: Any, last: Any, a: Any, x: Any, b: Any, y: Any, w: Any) -> None:
     """w = a x + b y on blocks [first, last)."""
     for i in range(first * BLOCK, min(last * BLOCK, len(x))):
         w[i] = a * x[i] + b * y[i]
 
 
 @compiled()
-def update_p(first: Any, last: Any, z: Any, beta: Any, p: Any) -> None:
+def _update_p(first: Any, last: Any, z: Any, beta: Any, p: Any) -> None:
     """p = z + beta p on blocks [first, last)."""
     for i in range(first * BLOCK, min(last * BLOCK, len(p))):
         p[i] = z[i] + beta * p[i]
 
 
 @compiled()
-def scaled(first: Any, last: Any, s: Any, x: Any, y: Any) -> None:
+def _scaled(first: Any, last: Any, s: Any, x: Any, y: Any) -> None:
     """y = s x on blocks [first, last), which may narrow or widen."""
     for i in range(first * BLOCK, min(last * BLOCK, len(x))):
         y[i] = s * x[i]
 
 
 @compiled()
-def update_x_r(first: Any, last: Any, p: Any, ap: Any, alpha: Any, active: Any, x: Any, r: Any, out: Any) -> None:
+def _update_x_r(first: Any, last: Any, p: Any, ap: Any, alpha: Any, active: Any, x: Any, r: Any, out: Any) -> None:
     """x += alpha p and r -= alpha Ap while active; out[b] = r . r on block b."""
     acc = np.empty(LANES)
     for b in range(first, last):
@@ -102,6 +218,13 @@ def chebyshev(first: Any, last: Any, diagonal: Any, r: Any, w: Any, keep: Any, g
 
 
 @compiled()
+def jacobi_step(first: Any, last: Any, diagonal: Any, r: Any, x: Any, z: Any) -> None:
+    """z = x + (r - z) / diagonal on blocks [first, last)."""
+    for i in range(first * BLOCK, min(last * BLOCK, len(z))):
+        z[i] = x[i] + (r[i] - z[i]) / diagonal[i]
+
+
+@compiled()
 def gather(rows: Any, x: Any, out: Any) -> None:
     """out = x[rows]."""
     for i in range(len(rows)):
@@ -109,7 +232,7 @@ def gather(rows: Any, x: Any, out: Any) -> None:
 
 
 @compiled()
-def move(source: Any, target: Any, x: Any, y: Any) -> None:
+def _move(source: Any, target: Any, x: Any, y: Any) -> None:
     """y[target] = x[source]."""
     for i in range(len(source)):
         y[target[i]] = x[source[i]]
@@ -145,12 +268,3 @@ def gathered_dot(rows: Any, x: Any, t: Any) -> Any:
     for i in range(len(rows)):
         total += np.float64(x[rows[i]]) * np.float64(t[i])
     return total
-
-
-@compiled()
-def prolong(fine_of: Any, xc: Any, c: Any) -> None:
-    """c = P xc at the coarse points."""
-    for q in range(len(fine_of)):
-        p = fine_of[q]
-        if p >= 0:
-            c[p] = xc[q]

@@ -1,4 +1,4 @@
-// Products with the entries of one slice (see dsolver/kernels/layout.py): one warp a slice, one thread a row.
+// Products with the entries of one slice (see dsolver/kernels/formats/sell.py): one warp a slice, one thread a row.
 #ifndef DSOLVER_SLICES_CUH
 #define DSOLVER_SLICES_CUH
 
@@ -13,11 +13,15 @@ constexpr int SLICE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
 // Where a slice's entries are: 16 bytes that arrive in one load, since every other load of a warp waits for them.
-struct __align__(16) Entries {
+struct __align__(16) Header {
     unsigned start;     // first value / SLICE: 32 bits reach 1.4e11 values; a chunk of 512^3 points holds 3.6e9
     unsigned columns;   // first column; a chunk of 512^3 points without any run has 3.5e9
     int slice;          // number of the slice
-    unsigned shape;     // first upper column, first coarse one, width (10 bits each), and whether it is a run
+    unsigned shape;     // first upper column, width (15 bits each), and whether it is a run
+
+    __device__ __forceinline__ int upper() const { return static_cast<int>(shape & 32767u); }
+    __device__ __forceinline__ int width() const { return static_cast<int>(shape >> 15 & 32767u); }
+    __device__ __forceinline__ bool run() const { return (shape >> 30) != 0u; }
 };
 
 // One slice as a warp sees it, with values stored as `Value`. All but `values` is the same in all lanes.
@@ -25,7 +29,7 @@ template <typename Value>
 struct SliceOf {
     const Value* values;    // this lane's value of entry column 0
     const int* columns;     // the slice's first column index
-    int upper, coarse, width;
+    int upper, width;
     bool run;
 };
 
@@ -35,20 +39,16 @@ __device__ __forceinline__ int lane_number() { return threadIdx.x % SLICE; }
 
 __device__ __forceinline__ int warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / SLICE; }
 
-__device__ __forceinline__ Entries load_entries(const Entries* where) {
+template <typename H>
+__device__ __forceinline__ H load_header(const H* where) {
     const uint4 packed = __ldg(reinterpret_cast<const uint4*>(where));
     return {packed.x, packed.y, static_cast<int>(packed.z), packed.w};
 }
 
-template <typename Value>
-__device__ __forceinline__ SliceOf<Value> slice_of(Entries e, const Value* values, const int* columns, int lane) {
+template <typename H, typename Value>
+__device__ __forceinline__ SliceOf<Value> slice_of(H h, const Value* values, const int* columns, int lane) {
     return {
-        values + static_cast<long long>(e.start) * SLICE + lane,
-        columns + e.columns,
-        static_cast<int>(e.shape & 1023u),
-        static_cast<int>(e.shape >> 10 & 1023u),
-        static_cast<int>(e.shape >> 20 & 1023u),
-        (e.shape >> 30) != 0u,
+        values + static_cast<long long>(h.start) * SLICE + lane, columns + h.columns, h.upper(), h.width(), h.run(),
     };
 }
 
@@ -144,7 +144,7 @@ __device__ __forceinline__ real add_products(
     return sum;
 }
 
-// Launches that follow one another early (launching.py): a launch may start once every block of the one before it has
+// Launches that follow one another early (streams.py): a launch may start once every block of the one before it has
 // called `next_may_start`, and what that one wrote may be read or written after `wait_for_last_launch` only. Before it,
 // a kernel may read what set-up wrote. Every block of a launch must wait, even if it has nothing to do: a launch is over
 // only when its predecessor is, and that is what the one after it relies on.

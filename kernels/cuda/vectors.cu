@@ -93,6 +93,19 @@ extern "C" __global__ void dot_narrowed(
     grid_sum(sum, partials, ticket, out);
 }
 
+// x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
+extern "C" __global__ void gathered_dot(
+    const int* __restrict__ rows, const real* __restrict__ x, const real* __restrict__ values, long long size,
+    double* partials, unsigned* ticket, double* out
+) {
+    FOLLOW_LAST()
+    double sum = 0.0;
+    for_items(
+        size, [=](long long i) { return Two{__ldg(x + __ldg(rows + i)), __ldg(values + i)}; },
+        [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
+    grid_sum(sum, partials, ticket, out);
+}
+
 // The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
 extern "C" __global__ void sum(
     const double* __restrict__ parts, long long size, double* partials, unsigned* ticket, double* out
@@ -109,6 +122,49 @@ extern "C" __global__ void waxpby(double a, const real* x, double b, const real*
     for_items(
         size, [=](long long i) { return Two{x[i], y[i]}; },
         [=](long long i, Two t) { w[i] = fma(a, t.x, b * t.y); });
+}
+
+// y = sign a x + b y, 24 bytes, unless a or b is not finite.
+extern "C" __global__ void axpby(
+    double sign, const double* a, const real* x, const double* b, real* y, long long size
+) {
+    FOLLOW_LAST()
+    const double of_x = sign * *a, of_y = *b;
+    if (!isfinite(of_x) || !isfinite(of_y)) return;
+    for_items(
+        size, [=](long long i) { return Two{x[i], y[i]}; },
+        [=](long long i, Two t) { y[i] = fma(of_x, t.x, of_y * t.y); });
+}
+
+// q = (a/b) (c/d) while limit < rr <= ceiling, else NaN. One thread.
+extern "C" __global__ void quotient(
+    const double* a, const double* b, const double* c, const double* d, const double* rr, const double* limit,
+    const double* ceiling, double* q
+) {
+    FOLLOW_LAST()
+    *q = *rr > *limit && *rr <= *ceiling ? (*a / *b) * (*c / *d) : nan("");
+}
+
+// A Givens rotation and what the step takes of it: see the contract. One thread.
+extern "C" __global__ void rotation(
+    const double* delta, const double* square, const double* rr, const double* limit, const double* ceiling,
+    double* beta, double* phi, double* c, double* s, double* c_old, double* s_old, double* scale, double* w1,
+    double* w2, double* w3, double* tau, double* keep, double* move, double* on
+) {
+    FOLLOW_LAST()
+    if (!(*rr > *limit && *rr <= *ceiling && *square >= 0.0)) {
+        *scale = *w1 = *w2 = *w3 = *tau = *keep = *move = *on = nan("");
+        return;
+    }
+    const double below = sqrt(*square);
+    const double d1 = *c * *delta - *c_old * *s * *beta, d2 = *s * *delta + *c_old * *c * *beta, d3 = *s_old * *beta;
+    const double rho = sqrt(d1 * d1 + *square);
+    *c_old = *c, *s_old = *s;
+    *c = d1 / rho, *s = below / rho;
+    const double step = *c * *phi;
+    *scale = 1.0 / below, *w1 = 1.0 / rho, *w2 = -d2 / rho, *w3 = -d3 / rho;
+    *tau = step, *keep = *s * *s, *move = -step / rho, *on = 1.0;
+    *beta = below, *phi = -*s * *phi;
 }
 
 // Whether conjugate gradients can go on: positive and finite. False for NaN.
@@ -218,6 +274,17 @@ extern "C" __global__ void chebyshev(
         });
 }
 
+// z = x + (r - z) / diagonal: 40 bytes.
+extern "C" __global__ void jacobi_step(
+    const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ x, real* __restrict__ z,
+    long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return Four{__ldg(diagonal + i), __ldg(r + i), __ldg(x + i), z[i]}; },
+        [=](long long i, Four t) { z[i] = t.x + (t.ap - t.r) / t.p; });
+}
+
 // y = x: 16 bytes. In a CUDA graph the driver's own copy took 1.4 times as long.
 extern "C" __global__ void copy(const real* __restrict__ x, real* __restrict__ y, long long size) {
     FOLLOW_LAST()
@@ -242,6 +309,16 @@ extern "C" __global__ void scatter(
     for_items(
         size, [=](long long i) { return __ldg(values + i); },
         [=](long long i, real value) { y[__ldg(rows + i)] = value; });
+}
+
+// y[rows] += sign values: 4 bytes of index, 8 read, 16 scattered. No row is twice among them.
+extern "C" __global__ void scatter_add(
+    const int* __restrict__ rows, double sign, const real* __restrict__ values, real* __restrict__ y, long long size
+) {
+    FOLLOW_LAST()
+    for_items(
+        size, [=](long long i) { return __ldg(values + i); },
+        [=](long long i, real value) { const int p = __ldg(rows + i); y[p] = static_cast<real>(y[p] + sign * value); });
 }
 
 // c = P xc: 4 bytes of index and 16 of values for each coarse point, which lie side by side in both vectors where they

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.engines.eager import EagerEngine
-from dsolver.engines.transport import Alone, Channel
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.transport.base import Alone, Channel
+from dsolver.grid.coloring import Order
+from dsolver.grid.partition import Partition
 from dsolver.kernels import load
 from dsolver.kernels.contract import COPY, Kernel
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
+from dsolver.preconditioners.builder import MakeStored
 from dsolver.problems import hpcg
-from dsolver.programs import BuildLevels
 
 TOOK = Kernel("took", reads=("x", "h"), writes=("y", "dot"))
 
@@ -27,11 +27,11 @@ class Slow(Channel):
         self._channel, self._log, self._beside = channel, log, beside
         self.vectors = channel.vectors
 
-    def pack(self, x: Any) -> None:
-        self._channel.pack(x)
+    def send(self, x: Any) -> None:
+        self._channel.send(x)
 
-    def start(self) -> Callable[[], None]:
-        finish = self._channel.start()
+    def receive(self) -> Callable[[], None]:
+        finish = self._channel.receive()
 
         def arrive() -> None:
             self._log.append("waited")
@@ -39,7 +39,7 @@ class Slow(Channel):
 
         return arrive
 
-    def behind(self, work: Callable[[], None]) -> bool:
+    def run_after(self, work: Callable[[], None]) -> bool:
         if self._beside:
             work()
         return self._beside
@@ -49,7 +49,8 @@ class Slow(Channel):
 def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
     beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hierarchy = Hierarchy.plan(hpcg((32, 16, 16)), (2, 1, 1), Order.parse("color8"), 1)
+    problem = hpcg((32, 16, 16))
+    partition = Partition(problem.grid, (2, 1, 1))
     log: list[str] = []
     transport = Alone()
     made = transport.channel
@@ -61,15 +62,15 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
         y[: len(x)] = x
         dot[0] = h.sum()
 
-    monkeypatch.setattr(backend, "took", took, raising=False)
-    engine = EagerEngine(hierarchy.partitions[0], backend, transport=transport)
-    levels = engine.per_chunk(BuildLevels(hierarchy=hierarchy))
+    monkeypatch.setattr(backend.vectors, "took", took, raising=False)
+    engine = EagerEngine(partition, backend, transport=transport)
+    levels = engine.per_chunk(MakeStored(problem=problem, partition=partition, order=Order.parse("color8")))
     layout = levels.at(0, "layout")
     x, y, z = (engine.field(layout) for _ in range(3))
     halo, parts, total = engine.halo(levels.at(0, "halo")), engine.parts(), engine.scalar(0.0)
     engine.fill(layout, 2.0, x)
     engine.exchange(x, halo)
-    engine.behind(halo, TOOK, x, halo, y, parts)
+    engine.run_after(halo, TOOK, x, halo, y, parts)
     assert log == (["worked"] * 2 if beside else [])
     engine.run(COPY, x, z)  # has nothing to do with it
     assert "waited" not in log
@@ -79,9 +80,9 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
     assert engine.read(total) == (2 * 2.0 * 16 * 16,)
     assert log.count("waited") == 1
     assert all(np.array_equal(z.items[number], x.items[number]) for number in range(2))
-    engine.behind(halo, TOOK, x, halo, y, parts)  # it has come already
+    engine.run_after(halo, TOOK, x, halo, y, parts)  # it has come already
     assert log[-2:] == ["worked", "worked"]
     engine.exchange(x, halo)
-    engine.behind(halo, TOOK, x, halo, y, parts)
+    engine.run_after(halo, TOOK, x, halo, y, parts)
     engine.total(parts, total)
     assert log.count("waited") == 2

@@ -7,20 +7,20 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
 import dsolver
-from dsolver.engines.eager import EagerEngine
-from dsolver.engines.job import Job
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.cluster.runtime import Runtime, connect
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.running import RunningProgram
 from dsolver.kernels import DENSE_ROWS
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
-from dsolver.preconditioners import Multigrid
-from dsolver.programs import Solve, SolveSpec
-from dsolver.runtime import Runtime, connect
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
+from tests.programs import advance, start
 
 GRID, CHUNKS, STEPS = (64, 64, 32), (2, 2, 2), 12
 SOON = 15.0
@@ -28,26 +28,24 @@ SOON = 15.0
 SLACK = 4 << 20
 """Bytes that the driver may take for itself. Six vectors are more, and what six systems exchange ten times as much."""
 
+P = TypeVar("P")
 History = tuple[list[tuple[float, float]], dict[int, Any]]
 
 
 def history(runtime: Runtime, order: str = "color8") -> History:
     """Residuals and solution blocks of some iterations, continued in a second call."""
-    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse(order))
-    return iterated(runtime, SolveSpec(hierarchy=hierarchy))
+    return iterated(runtime, SolveSpec.plan(dsolver.problems.hpcg(GRID), CHUNKS, order, Hpcg()))
 
 
 def mg_history(runtime: Runtime, dtype: str = "float64") -> History:
     """The same of general multigrid, on a grid that no number divides, with κ that varies."""
     problem = dsolver.problems.diffusion((51, 43, 37), rough, bc={"x": "periodic", "y": "neumann"})
-    hierarchy = Hierarchy.plan(problem, CHUNKS, Order.parse("color8"), 1)
-    return iterated(runtime, SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid(), precond_dtype=dtype))
+    return iterated(runtime, SolveSpec.plan(problem, CHUNKS, precond_dtype=dtype))
 
 
 def star_history(runtime: Runtime) -> History:
     """The same with a finest level of which nothing is stored, and a second one that is not gathered either."""
-    hierarchy = Hierarchy.plan(dsolver.problems.poisson7((132, 136, 140)), CHUNKS, Order.parse("color8"), 1)
-    return iterated(runtime, SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid()))
+    return iterated(runtime, SolveSpec.plan(dsolver.problems.poisson7((132, 136, 140)), CHUNKS))
 
 
 def rough(x: Any, y: Any, z: Any) -> Any:
@@ -57,13 +55,13 @@ def rough(x: Any, y: Any, z: Any) -> Any:
 
 def iterated(runtime: Runtime, spec: SolveSpec) -> History:
     """Residuals and solution blocks of some iterations on b = A 1, continued in a second call."""
-    with runtime.launch(Solve, spec, spec.hierarchy.partitions[0]) as job:
-        job.call("fill", "x", 1.0)
-        job.call("b_from_x")
-        job.call("fill", "x", 0.0)
-        job.call("start")
-        samples = [*job.call("advance", STEPS // 3), *job.call("advance", STEPS - STEPS // 3)]
-        blocks = {number: on_host(block) for number, block in job.unload("x").items()}
+    with runtime.launch(Solve, spec, spec.partition) as job:
+        job.call(Solve.fill, "x", 1.0)
+        job.call(Solve.b_from_x)
+        job.call(Solve.fill, "x", 0.0)
+        job.call(start)
+        samples = [*job.call(advance, STEPS // 3), *job.call(advance, STEPS - STEPS // 3)]
+        blocks = {number: on_host(block) for number, block in job.unload(Solve.solution).items()}
     return samples, blocks
 
 
@@ -143,14 +141,14 @@ def test_natural_order_on_the_gpu_is_the_natural_order() -> None:
 def test_a_replayed_iteration_allocates_nothing() -> None:
     import cupy
 
-    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
-    with connect(device="cuda").launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0]) as job:
-        job.call("fill", "b", 1.0)
-        job.call("start")
-        job.call("advance", 2)
+    spec = SolveSpec.plan(dsolver.problems.hpcg(GRID), CHUNKS, m=Hpcg())
+    with connect(device="cuda").launch(Solve, spec, spec.partition) as job:
+        job.call(Solve.fill, "b", 1.0)
+        job.call(start)
+        job.call(advance, 2)
         pool = cupy.get_default_memory_pool()
         before = (pool.used_bytes(), pool.total_bytes())
-        job.call("advance", 20)
+        job.call(advance, 20)
         assert (pool.used_bytes(), pool.total_bytes()) == before
 
 
@@ -220,16 +218,16 @@ def test_updates_and_solves_take_no_more_memory_of_two_gpus(link: str, measure: 
 
 def measured(runtime: Runtime) -> tuple[list[Any], list[Any]]:
     """The spans of some measured iterations, and all residuals."""
-    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
-    with runtime.launch(Solve, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0]) as job:
-        job.call("fill", "x", 1.0)
-        job.call("b_from_x")
-        job.call("fill", "x", 0.0)
-        job.call("start")
-        samples = [*job.call("advance", 1)]  # records the step; only then it can be recorded with events in it
-        samples += job.call("advance", STEPS // 3, True)
+    spec = SolveSpec.plan(dsolver.problems.hpcg(GRID), CHUNKS, m=Hpcg())
+    with runtime.launch(Solve, spec, spec.partition) as job:
+        job.call(Solve.fill, "x", 1.0)
+        job.call(Solve.b_from_x)
+        job.call(Solve.fill, "x", 0.0)
+        job.call(start)
+        samples = [*job.call(advance, 1)]  # records the step; only then it can be recorded with events in it
+        samples += job.call(advance, STEPS // 3, True)
         first = job.spans()
-        samples += job.call("advance", STEPS - STEPS // 3 - 1, True)
+        samples += job.call(advance, STEPS - STEPS // 3 - 1, True)
         spans = job.spans()
     kinds = [(span.rank, span.kind, span.name, span.level, span.chunk) for span in spans]
     assert [(span.rank, span.kind, span.name, span.level, span.chunk) for span in first] == kinds
@@ -300,7 +298,7 @@ def test_each_link_between_gpus_gives_the_same_bits(link: str, name: str, serial
         client.run(set_link, link)
         runtime = connect(client, device="cuda")
         with launch(runtime, Linked) as job:
-            assert job.call("link") == name
+            assert job.call(Linked.link) == name
         assert_same(history(runtime), serial)
 
 
@@ -308,7 +306,7 @@ def test_each_link_between_gpus_gives_the_same_bits(link: str, name: str, serial
 def test_a_failing_rank_ends_the_job_on_gpus() -> None:
     with gpu_cluster(2) as client:
         with pytest.raises(dsolver.RankError, match="rank"):
-            launch(connect(client, device="cuda"), Solve).call("no_such_method")
+            launch(connect(client, device="cuda"), Solve).call(fail)
         assert_works(client)
 
 
@@ -321,10 +319,14 @@ def test_a_rank_that_leaves_the_others_waiting_on_their_gpus(link: str, how: str
         job = launch(connect(client, device="cuda"), Linked)
         began = time.monotonic()
         with pytest.raises(dsolver.RankError, match="bad luck" if how == "raises" else "worker"):
-            job.call("leave", how)
+            job.call(Linked.leave, how)
         assert time.monotonic() - began < SOON
         client.wait_for_workers(2, timeout=60)
         assert_works(client)
+
+
+def fail(_: Solve) -> None:
+    raise ValueError("bad luck")
 
 
 def set_link(link: str) -> None:
@@ -339,24 +341,24 @@ class Linked:
         self._engine = engine
         self._solve = Solve(engine, spec)
         self._solve.fill("b", 1.0)
-        self._solve.start()
+        start(self._solve)
 
     def link(self) -> str:
         return self._engine.transport.name
 
     def leave(self, how: str) -> None:
-        self._solve.advance(5)
+        advance(self._solve, 5)
         if len(self._engine.partition) - 1 in self._engine.owned:
             time.sleep(1.0)
             if how == "dies":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ValueError("bad luck")
-        self._solve.advance(50)
+        advance(self._solve, 50)
 
 
-def launch(runtime: Runtime, program: Any) -> Job:
-    hierarchy = Hierarchy.plan(dsolver.problems.hpcg(GRID), CHUNKS, Order.parse("color8"))
-    return runtime.launch(program, SolveSpec(hierarchy=hierarchy), hierarchy.partitions[0])
+def launch(runtime: Runtime, program: Callable[[Any, SolveSpec], P]) -> RunningProgram[P]:
+    spec = SolveSpec.plan(dsolver.problems.hpcg(GRID), CHUNKS, m=Hpcg())
+    return runtime.launch(program, spec, spec.partition)
 
 
 def assert_works(client: Any) -> None:

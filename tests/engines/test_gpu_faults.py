@@ -15,7 +15,7 @@ import pytest
 
 import dsolver
 from dsolver.errors import DeviceMemoryError
-from dsolver.iteration import State
+from dsolver.session.follower import State
 from tests.engines.test_gpu import gpu_cluster
 
 pytestmark = pytest.mark.gpu
@@ -93,7 +93,7 @@ def client() -> Iterator[Any]:
 @pytest.fixture
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The prediction sees more memory than there is."""
-    monkeypatch.setattr("dsolver.devices.free_memory_of", lambda *_, **__: (1 << 50,))
+    monkeypatch.setattr("dsolver.cluster.devices.free_memory_of", lambda *_, **__: (1 << 50,))
 
 
 def solve(client: Any, grid: tuple[int, int, int] = GRID, **options: Any) -> dsolver.Solution:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,27 +22,33 @@ from distributed.utils import color_of
 
 import dsolver
 from dsolver import kernels, problems
-from dsolver.engines import graph
+from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.base import Engine
-from dsolver.engines.eager import EagerEngine
-from dsolver.engines.graph import GraphEngine
-from dsolver.engines.graph_handles import GraphField, GraphScalar
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.graph import engine as graph
+from dsolver.engines.graph.engine import GraphEngine
+from dsolver.engines.graph.handles import GraphField, GraphScalar
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
+from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import FILL, LOAD, SPMV, WAXPBY, Kernel
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
-from dsolver.partition import Partition, Triple
-from dsolver.preconditioners import Hpcg, Identity
-from dsolver.programs import BuildLevels, Solve, SolveSpec
+from dsolver.preconditioners import Identity
+from dsolver.preconditioners.builder import MakeStored
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
+from tests.programs import advance, blocks_of, norms, start, true_residual
 
 STEPS = 3
 
 
-def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> Hierarchy:
+def plan(chunks: Triple = (2, 2, 2), grid: Triple = (16, 16, 16)) -> SolveSpec:
     """Of two levels; the bits of four are compared in test_same_bits.py, those of worker processes in test_cli.py."""
-    return Hierarchy.plan(problems.hpcg(grid), chunks, Order.parse("color8"), levels=2)
+    return SolveSpec.plan(problems.hpcg(grid), chunks, m=Hpcg(levels=2))
+
+
+def stored(spec: SolveSpec) -> MakeStored:
+    return MakeStored(problem=spec.problem, partition=spec.partition, order=spec.order)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +63,8 @@ def owners(client: Client, partition: Partition, workers: int = 2) -> list[str]:
 
 
 @contextmanager
-def graph_engine(client: Client, hierarchy: Hierarchy, *, workers: int = 2, **options: Any) -> Iterator[GraphEngine]:
-    partition = hierarchy.partitions[0]
+def graph_engine(client: Client, spec: SolveSpec, *, workers: int = 2, **options: Any) -> Iterator[GraphEngine]:
+    partition = spec.partition
     options.setdefault("kernels", "cpu")
     engine = GraphEngine(partition, client, owners(client, partition, workers), **options)
     try:
@@ -66,8 +73,8 @@ def graph_engine(client: Client, hierarchy: Hierarchy, *, workers: int = 2, **op
         engine.close()
 
 
-def eager_engine(hierarchy: Hierarchy) -> EagerEngine:
-    return EagerEngine(hierarchy.partitions[0], kernels.load("cpu"))
+def eager_engine(spec: SolveSpec) -> EagerEngine:
+    return EagerEngine(spec.partition, kernels.load("cpu"))
 
 
 def right_hand_side(partition: Partition) -> dict[int, npt.NDArray[np.float64]]:
@@ -75,11 +82,11 @@ def right_hand_side(partition: Partition) -> dict[int, npt.NDArray[np.float64]]:
     return {chunk.number: values[chunk.box.slices] for chunk in partition}
 
 
-def solve(engine: Engine, hierarchy: Hierarchy, *, preconditioned: bool = True) -> tuple[list[Any], Any]:
-    program = Solve(engine, SolveSpec(hierarchy=hierarchy, preconditioner=Hpcg() if preconditioned else Identity()))
-    program.load("b", right_hand_side(hierarchy.partitions[0]))
-    history = [program.start(), *program.advance(STEPS), program.true_residual(), *program.norms()]
-    return history, program.unload("x")
+def solve(engine: Engine, spec: SolveSpec, *, preconditioned: bool = True) -> tuple[list[Any], Any]:
+    program = Solve(engine, spec if preconditioned else replace(spec, preconditioner=Identity()))
+    program.set_b(right_hand_side(spec.partition))
+    history = [start(program), *advance(program, STEPS), true_residual(program), *norms(program)]
+    return history, blocks_of(program, "x")
 
 
 def scheduler_keys(client: Client) -> list[Any]:
@@ -105,10 +112,10 @@ def wait_until_empty(client: Client) -> None:
 @pytest.mark.parametrize("preconditioned", [True, False])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bits_are_those_of_the_eager_engine(client: Client, workers: int, preconditioned: bool) -> None:
-    hierarchy = plan()
-    history, x = solve(eager_engine(hierarchy), hierarchy, preconditioned=preconditioned)
-    with graph_engine(client, hierarchy, workers=workers, batch=2) as engine:
-        found, futures = solve(engine, hierarchy, preconditioned=preconditioned)
+    spec = plan()
+    history, x = solve(eager_engine(spec), spec, preconditioned=preconditioned)
+    with graph_engine(client, spec, workers=workers, batch=2) as engine:
+        found, futures = solve(engine, spec, preconditioned=preconditioned)
         blocks = client.gather(futures)
     assert found == history
     assert all(np.array_equal(blocks[number], x[number]) for number in x)
@@ -117,34 +124,34 @@ def test_bits_are_those_of_the_eager_engine(client: Client, workers: int, precon
 @pytest.mark.parametrize("chunks", [(1, 1, 1), (5, 2, 1)])
 def test_bits_on_other_partitions(client: Client, chunks: Triple) -> None:
     """One chunk has fused kernels and no halo; ten have a tree of two stages."""
-    hierarchy = plan(chunks, grid=(40, 16, 8))
-    history, _ = solve(eager_engine(hierarchy), hierarchy)
-    with graph_engine(client, hierarchy) as engine:
-        assert solve(engine, hierarchy)[0] == history
+    spec = plan(chunks, grid=(40, 16, 8))
+    history, _ = solve(eager_engine(spec), spec)
+    with graph_engine(client, spec) as engine:
+        assert solve(engine, spec)[0] == history
 
 
 def test_bits_are_kept_when_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "PAST", 0)
-    hierarchy = plan()
-    history, x = solve(eager_engine(hierarchy), hierarchy)
-    with graph_engine(client, hierarchy, batch=2) as engine:
-        found, futures = solve(engine, hierarchy)
+    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    spec = plan()
+    history, x = solve(eager_engine(spec), spec)
+    with graph_engine(client, spec, batch=2) as engine:
+        found, futures = solve(engine, spec)
         blocks = client.gather(futures)
     assert found == history
     assert all(np.array_equal(blocks[number], x[number]) for number in x)
 
 
 def test_fewer_neighbors_may_be_named(client: Client) -> None:
-    hierarchy = Hierarchy.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), Order.parse("color8"), levels=2)
-    partition = hierarchy.partitions[0]
+    spec = SolveSpec.plan(problems.poisson7((16, 16, 16)), (2, 2, 2), m=Hpcg(levels=2))
+    partition = spec.partition
 
     def near(chunk: int) -> tuple[int, ...]:
-        return partition.neighbors(chunk, hierarchy.problem.offsets)
+        return partition.neighbors(chunk, spec.problem.offsets)
 
     assert len(near(0)) < len(partition.neighbors(0))
-    history, _ = solve(eager_engine(hierarchy), hierarchy)
-    with graph_engine(client, hierarchy, neighbors=near) as engine:
-        assert solve(engine, hierarchy)[0] == history
+    history, _ = solve(eager_engine(spec), spec)
+    with graph_engine(client, spec, neighbors=near) as engine:
+        assert solve(engine, spec)[0] == history
 
 
 def of_operands(_: Backend, number: int, x: Any, halo: Any, scalar: Any) -> Any:
@@ -152,9 +159,9 @@ def of_operands(_: Backend, number: int, x: Any, halo: Any, scalar: Any) -> Any:
     return np.full((8, 8, 8), number + x.sum() + 10.0 * halo.sum() + scalar[0])
 
 
-def built_from(engine: Engine, hierarchy: Hierarchy) -> dict[int, Any]:
-    partition = hierarchy.partitions[0]
-    level = engine.per_chunk(BuildLevels(hierarchy=hierarchy)).at(0)
+def built_from(engine: Engine, spec: SolveSpec) -> dict[int, Any]:
+    partition = spec.partition
+    level = engine.per_chunk(stored(spec)).at(0)
     layout = level.at("layout")
     x, out, halo, total, parts = (
         engine.field(layout),
@@ -171,10 +178,10 @@ def built_from(engine: Engine, hierarchy: Hierarchy) -> dict[int, Any]:
 
 
 def test_something_may_be_built_from_fields_halos_and_scalars(client: Client) -> None:
-    hierarchy = plan()
-    expected = built_from(eager_engine(hierarchy), hierarchy)
-    with graph_engine(client, hierarchy) as engine:
-        found = client.gather(built_from(engine, hierarchy))
+    spec = plan()
+    expected = built_from(eager_engine(spec), spec)
+    with graph_engine(client, spec) as engine:
+        found = client.gather(built_from(engine, spec))
     assert len({block[0, 0, 0] for block in expected.values()}) == 8
     assert all(np.array_equal(found[number], expected[number]) for number in expected)
 
@@ -183,11 +190,11 @@ def test_something_may_be_built_from_fields_halos_and_scalars(client: Client) ->
 
 
 def test_load_and_unload(client: Client) -> None:
-    hierarchy = plan()
-    blocks = right_hand_side(hierarchy.partitions[0])
+    spec = plan()
+    blocks = right_hand_side(spec.partition)
     expected = {number: block.copy() for number, block in blocks.items()}
-    with graph_engine(client, hierarchy) as engine:
-        layout = engine.per_chunk(BuildLevels(hierarchy=hierarchy)).at(0, "layout")
+    with graph_engine(client, spec) as engine:
+        layout = engine.per_chunk(stored(spec)).at(0, "layout")
         x = engine.field(layout)
         assert not any(np.any(block) for block in client.gather(engine.unload(x, layout)).values())
         engine.load(blocks, layout, x)
@@ -204,15 +211,15 @@ def test_load_and_unload(client: Client) -> None:
 
 
 def test_results_are_never_changed(client: Client) -> None:
-    hierarchy = plan()
-    with graph_engine(client, hierarchy) as engine:
-        levels = engine.per_chunk(BuildLevels(hierarchy=hierarchy))
+    spec = plan()
+    with graph_engine(client, spec) as engine:
+        levels = engine.per_chunk(stored(spec))
         layout = levels.at(0, "layout")
         x, y = engine.field(layout), engine.field(layout)
         engine.fill(layout, 2.0, x)
         old = engine.field(layout)
         old.version = x.version
-        engine.run(SPMV, levels.at(0, "matrix"), x, y)
+        engine.run(SPMV, levels.at(0, "local"), x, y)
         engine.run(WAXPBY, 3.0, x, 0.0, y, x)
         new_values, old_values = (client.gather(engine.unload(f, layout)) for f in (x, old))
     assert all(np.all(block == 6.0) for block in new_values.values())
@@ -221,12 +228,12 @@ def test_results_are_never_changed(client: Client) -> None:
 
 def test_every_update_leaves_its_input_alone(client: Client) -> None:
     """With every intermediate kept, nothing that a step reads differs after it."""
-    hierarchy = plan()
-    with graph_engine(client, hierarchy, workers=1) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
-        program.load("b", right_hand_side(hierarchy.partitions[0]))
-        program.start()
-        program.advance(1)
+    spec = plan()
+    with graph_engine(client, spec, workers=1) as engine:
+        program = Solve(engine, spec)
+        program.set_b(right_hand_side(spec.partition))
+        start(program)
+        advance(program, 1)
         fields = [v for v in engine._variables if isinstance(v, GraphField) and v.version is not None]
         vectors = [v for v in fields if v.shape.path[-1] == "layout"]  # one item a boundary row is no block
         held = [GraphField(v.shape, v.dtype) for v in vectors]
@@ -234,7 +241,7 @@ def test_every_update_leaves_its_input_alone(client: Client) -> None:
             copy.version = vector.version
             engine._known(copy)
         before = [client.gather(engine.unload(f, f.shape)) for f in held]
-        program.advance(2)
+        advance(program, 2)
         after = [client.gather(engine.unload(f, f.shape)) for f in held]
     assert len(vectors) > 10
     for old, new in zip(before, after, strict=True):
@@ -242,13 +249,13 @@ def test_every_update_leaves_its_input_alone(client: Client) -> None:
 
 
 def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> None:
-    hierarchy = plan()
+    spec = plan()
     wait_until_empty(client)
-    with graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    with graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
         program.fill("x", 1.0)
         program.b_from_x()
-        program.cg.step()
+        program.method.step()
         known = engine.scalar(4.0)
         assert engine.read(known) == (4.0,)
         assert engine.repeat(lambda: None, 2, (known,)) == [(4.0,), (4.0,)]
@@ -258,11 +265,24 @@ def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> Non
 # -- on the cluster ----------------------------------------------------------------------------------------------------
 
 
+def test_solves_leave_no_spans_of_dask_behind(client: Client) -> None:
+    """Of each span workers and scheduler keep numbers for as long as they live."""
+
+    def spans_of_products(dask_scheduler: Any) -> set[str]:
+        spans = dask_scheduler.extensions["spans"].spans.values()
+        return {span.id for span in spans if any("spmv" in group.name for group in span.groups)}
+
+    problem = problems.poisson7((8, 8, 8))
+    for _ in range(2):
+        dsolver.solve(problem, np.ones(problem.grid), client=client, engine="graph", M=None, maxiter=2)
+    assert client.run_on_scheduler(spans_of_products) == {"dsolver"}
+
+
 def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "PAST", 100)
-    hierarchy = plan()
-    with graph_engine(client, hierarchy) as engine:
-        _, futures = solve(engine, hierarchy)
+    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    spec = plan()
+    with graph_engine(client, spec) as engine:
+        _, futures = solve(engine, spec)
         prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
         names = {key_split(key) for key in futures}
     assert names
@@ -281,13 +301,13 @@ def test_labels_survive_the_dashboard() -> None:
 
 
 def test_chunks_stay_with_their_owners(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "PAST", 100)
-    hierarchy = plan()
-    partition = hierarchy.partitions[0]
+    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    spec = plan()
+    partition = spec.partition
     expected = owners(client, partition)
     assert len(set(expected)) == 2
-    with graph_engine(client, hierarchy) as engine:
-        _, blocks = solve(engine, hierarchy)
+    with graph_engine(client, spec) as engine:
+        _, blocks = solve(engine, spec)
         held = client.who_has(list(engine._results.futures.values()))
         for number, block in blocks.items():
             assert list(client.who_has([block])[block.key]) == [expected[number]]
@@ -297,16 +317,16 @@ def test_chunks_stay_with_their_owners(client: Client, monkeypatch: pytest.Monke
 
 
 def test_keys_do_not_pile_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "PAST", 100)
-    hierarchy = plan((2, 1, 1))
+    monkeypatch.setattr(graph, "FORGET_AFTER", 100)
+    spec = plan((2, 1, 1))
     wait_until_empty(client)
-    with graph_engine(client, hierarchy, batch=2) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    with graph_engine(client, spec, batch=2) as engine:
+        program = Solve(engine, spec)
         program.fill("b", 1.0)
-        program.start()
+        start(program)
         counts = []
         for _ in range(6):
-            program.advance(4)
+            advance(program, 4)
             counts.append((len(scheduler_keys(client)), worker_keys(client)))
         live = len(engine._results.futures)
     # What is alive and what a batch of 2 x 48 tasks may leave until messages have arrived; 24 steps make 1100 tasks.
@@ -351,24 +371,24 @@ def test_own_exceptions_come_as_they_are(client: Client) -> None:
 
 
 def test_failing_kernel_names_itself_and_its_chunk(client: Client) -> None:
-    hierarchy = plan()
-    with graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
-        engine.run(Kernel("explode", reads=("layout",), writes=("x",)), program.layout, program.cg.x)
+    spec = plan()
+    with graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
+        engine.run(Kernel("explode", reads=("layout",), writes=("x",)), program.layout, program.method.x)
         with pytest.raises(RankError, match=r"^explode of chunk \d failed: AttributeError: .*explode"):
-            program.start()
+            start(program)
 
 
 def test_unknown_kernels_fail_on_the_worker(client: Client) -> None:
-    hierarchy = plan()
-    with graph_engine(client, hierarchy, kernels="abacus") as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    spec = plan()
+    with graph_engine(client, spec, kernels="abacus") as engine:
+        program = Solve(engine, spec)
         with pytest.raises(RankError, match="no kernels called 'abacus'"):
-            program.start()
+            start(program)
 
 
 def test_wrong_calls_are_refused_at_once(client: Client) -> None:
-    partition = plan().partitions[0]
+    partition = plan().partition
     with pytest.raises(ValueError, match="8 chunks need as many owners"):
         GraphEngine(partition, client, ["a"], kernels="cpu")
     with pytest.raises(ValueError, match="at least one step"):
@@ -392,29 +412,29 @@ async def die_soon() -> None:
 @pytest.mark.parametrize("past", [0, 10**9], ids=["without a past", "with a past"])
 @pytest.mark.parametrize("processes", [False, True], ids=["closed", "killed"])
 def test_a_lost_worker_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch, past: int, processes: bool) -> None:
-    monkeypatch.setattr(graph, "PAST", past)
-    hierarchy = plan((2, 1, 1))
-    with cluster(2, processes=processes, threads=2) as client, graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    monkeypatch.setattr(graph, "FORGET_AFTER", past)
+    spec = plan((2, 1, 1))
+    with cluster(2, processes=processes, threads=2) as client, graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
         program.fill("b", 1.0)
-        program.start()
-        program.advance(2)
-        lost = owners(client, hierarchy.partitions[0])[1]
+        start(program)
+        advance(program, 2)
+        lost = owners(client, spec.partition)[1]
         client.run(die_soon if processes else leave_soon, workers=[lost], wait=False)
         began = time.monotonic()
         with pytest.raises(ClusterError, match=f"worker {lost} has left the cluster with chunk 1"):
-            program.advance(2000)
+            advance(program, 2000)
         assert time.monotonic() - began < 20  # not for ever
 
 
 def test_data_for_a_worker_that_has_left_raise_nothing_on_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
-    hierarchy = plan((2, 1, 1))
-    with cluster(2) as client, graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
-        lost = owners(client, hierarchy.partitions[0])[1]
+    spec = plan((2, 1, 1))
+    with cluster(2) as client, graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
+        lost = owners(client, spec.partition)[1]
         client.retire_workers([lost])
         with pytest.raises(WorkerLostError, match=f"worker {lost} left the cluster before it got its data"):
-            program.load("b", {number: np.zeros((8, 16, 16)) for number in range(2)})
+            program.set_b({number: np.zeros((8, 16, 16)) for number in range(2)})
     assert "Exception while handling op scatter" not in caplog.text
 
 
@@ -432,32 +452,32 @@ def test_a_task_may_solve_on_workers_with_a_single_slot() -> None:
 
 
 def test_a_worker_that_hangs_is_told_within_half_a_minute() -> None:
-    hierarchy = plan((2, 1, 1))
-    with cluster(2, processes=True, threads=2) as client, graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    spec = plan((2, 1, 1))
+    with cluster(2, processes=True, threads=2) as client, graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
         program.fill("b", 1.0)
-        program.start()
-        program.advance(2)
-        lost = owners(client, hierarchy.partitions[0])[1]
+        start(program)
+        advance(program, 2)
+        lost = owners(client, spec.partition)[1]
         pid = client.run(os.getpid)[lost]
         began = time.monotonic()
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(ClusterError, match=f"worker {lost} has not answered|the cluster does not answer"):
-                program.advance(2000)
+                advance(program, 2000)
             assert time.monotonic() - began < 30
         finally:
             os.kill(pid, signal.SIGCONT)
 
 
 def test_scalars_are_values_once_the_past_is_forgotten(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "PAST", 0)
-    hierarchy = plan((2, 1, 1))
-    with graph_engine(client, hierarchy) as engine:
-        program = Solve(engine, SolveSpec(hierarchy=hierarchy))
+    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    spec = plan((2, 1, 1))
+    with graph_engine(client, spec) as engine:
+        program = Solve(engine, spec)
         program.fill("b", 1.0)
-        program.start()
-        rr = program.cg.rr
+        start(program)
+        rr = program.method.rr
         assert isinstance(rr, GraphScalar)
         assert rr.version is None
         assert engine.read(rr) == (rr.value,)

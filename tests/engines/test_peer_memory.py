@@ -47,40 +47,40 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     device = SimpleNamespace(synchronize=made.synchronize)
     fake = SimpleNamespace(cuda=SimpleNamespace(runtime=made, Device=lambda: device))
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.delitem(sys.modules, "dsolver.engines.peer_memory", raising=False)
+    monkeypatch.delitem(sys.modules, "dsolver.engines.transport.peer_memory", raising=False)
     yield made
-    sys.modules.pop("dsolver.engines.peer_memory", None)
+    sys.modules.pop("dsolver.engines.transport.peer_memory", None)
 
 
 def arena() -> Any:
-    return importlib.import_module("dsolver.engines.peer_memory").Arena()
+    return importlib.import_module("dsolver.engines.transport.peer_memory").Arena()
 
 
 def used_up(own: Any, place: Any, size: int) -> None:
-    assert ctypes.string_at(own.own(place), size) == bytes(size)
-    ctypes.memset(own.own(place), 7, size)
+    assert ctypes.string_at(own.local(place), size) == bytes(size)
+    ctypes.memset(own.local(place), 7, size)
 
 
 @pytest.mark.usefixtures("driver")
 def test_places_do_not_meet_and_are_zero() -> None:
     own = arena()
-    taken = [(own.take(size), size) for size in (1, 300, 256, 9 << 20, 40)]
+    taken = [(own.allocate(size), size) for size in (1, 300, 256, 9 << 20, 40)]
     for place, size in taken:
         used_up(own, place, size)
     for place, size in taken:
-        assert ctypes.string_at(own.own(place), size) == b"\x07" * size
+        assert ctypes.string_at(own.local(place), size) == b"\x07" * size
 
 
 def test_a_system_that_is_set_up_anew_takes_no_more_memory(driver: Driver) -> None:
     own, sizes = arena(), (300, 5 << 20, 300, 6 << 20)
     for _ in range(20):
-        taken = [(own.take(size), size) for size in sizes]
-        assert len({own.own(place) for place, _ in taken}) == len(sizes)
+        taken = [(own.allocate(size), size) for size in sizes]
+        assert len({own.local(place) for place, _ in taken}) == len(sizes)
         for place, size in taken:
             used_up(own, place, size)
         assert driver.settled
         for place, size in taken:
-            own.give(place, size)
+            own.release(place, size)
     assert len(driver.blocks) == 2
     own.close()
     assert not driver.blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -11,28 +12,29 @@ from distributed import Client
 
 import dsolver
 from dsolver import problems
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
-from dsolver.programs import Solve, SolveSpec
-from dsolver.runtime import Runtime, connect
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.cluster.runtime import Runtime, connect
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
+from tests.programs import advance, start
 
 STEPS = 3
-HIERARCHY = Hierarchy.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), Order.parse("color8"))
+SPEC = SolveSpec.plan(problems.hpcg((32, 16, 16)), (2, 2, 2), m=Hpcg())
 
 Result = tuple[list[tuple[float, float]], list[Any]]
 
 
 def run(runtime: Runtime, dtype: str) -> Result:
     """Residuals of some iterations on b = A 1, and the blocks of x after them."""
-    with runtime.launch(Solve, SolveSpec(hierarchy=HIERARCHY, precond_dtype=dtype), HIERARCHY.partitions[0]) as job:
-        job.call("fill", "x", 1.0)
-        job.call("b_from_x")
-        job.call("fill", "x", 0.0)
-        job.call("start")
-        samples = job.call("advance", STEPS)
-        blocks = job.unload("x", host=True)
-        found = [blocks[number] for number in range(len(HIERARCHY.partitions[0]))]
+    with runtime.launch(Solve, replace(SPEC, precond_dtype=dtype), SPEC.partition) as job:
+        job.call(Solve.fill, "x", 1.0)
+        job.call(Solve.b_from_x)
+        job.call(Solve.fill, "x", 0.0)
+        job.call(start)
+        samples = job.call(advance, STEPS)
+        blocks = job.unload(Solve.solution, host=True)
+        found = [blocks[number] for number in range(len(SPEC.partition))]
         return samples, [block.result() if hasattr(block, "key") else block for block in found]
 
 
@@ -48,11 +50,20 @@ def serial(dtype: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "workers"), [("float64", 1), ("float64", 2), ("float64", 4), ("float32", 4)], indirect=["dtype"]
+    ("dtype", "workers", "engines"),
+    [
+        ("float64", 1, ["resident"]),
+        ("float64", 2, ["resident", "graph"]),
+        ("float64", 4, ["resident"]),
+        ("float32", 4, ["resident", "graph"]),
+    ],
+    indirect=["dtype"],
 )
-def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int, serial: Result, dtype: str) -> None:
+def test_every_engine_gives_the_same_bits_on_a_cluster(
+    workers: int, engines: list[Any], serial: Result, dtype: str
+) -> None:
     with cluster(workers) as client:
-        for engine in ("resident", "graph"):
+        for engine in engines:
             samples, blocks = run(connect(client, engine=engine, device="cpu"), dtype)
             assert samples == serial[0], engine
             assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine

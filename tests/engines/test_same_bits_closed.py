@@ -1,55 +1,52 @@
-"""Closed regions that go on in other chunks: one partition, three engines, one and three workers: the same bits."""
+"""Closed regions that go on in other chunks: one partition, three engines, three workers: the same bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pytest
 
-from dsolver.levels import Hierarchy
-from dsolver.nullspace import Excess
-from dsolver.ordering import Order
-from dsolver.preconditioners import Multigrid
+from dsolver.cluster.runtime import Runtime, connect
+from dsolver.distributed.nullspace import Inconsistency
 from dsolver.problems import Problem, diffusion
-from dsolver.programs import Solve, SolveSpec
-from dsolver.runtime import Runtime, connect
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
+from tests.programs import advance, start
 
 GRID = (17, 16, 15)
 STEPS = 3
 
-Result = tuple[int, Excess, list[tuple[float, float]], list[Any]]
+Result = tuple[int, Inconsistency, list[tuple[float, float]], list[Any]]
 
 
 def run(runtime: Runtime, problem: Problem) -> Result:
     """What a program tells of its regions and of a b that does not balance, some residuals, and the blocks of x."""
-    hierarchy = Hierarchy.plan(problem, (2, 2, 2), Order.parse("color8"), 1)
-    partition = hierarchy.partitions[0]
-    spec = SolveSpec(hierarchy=hierarchy, preconditioner=Multigrid())
+    spec = SolveSpec.plan(problem, (2, 2, 2))
+    partition = spec.partition
     with runtime.launch(Solve, spec, partition, problem.offsets) as job:
         b = np.random.default_rng(3).standard_normal(GRID)
         given = {name: np.asarray(values, dtype=np.float64) for name, values in problem.coefficients.items()}
         for name, values in given.items():
-            job.load(name, {chunk.number: values[chunk.box.slices] for chunk in partition})
-        job.call("set_up")
-        job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition})
-        job.call("start")
-        samples = job.call("advance", STEPS)
-        blocks = job.unload("x", host=True)
+            parts = {chunk.number: values[chunk.box.slices] for chunk in partition}
+            job.load(name, parts, Solve.load_coefficient, name)
+        job.call(Solve.set_up)
+        excess = job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition}, Solve.set_b)
+        job.call(start)
+        samples = job.call(advance, STEPS)
+        blocks = job.unload(Solve.solution, host=True)
         found = [blocks[number] for number in range(len(partition))]
         x = [block.result() if hasattr(block, "key") else block for block in found]
-        return job.call("closed_regions"), job.call("excess"), samples, x
+        return job.call(Solve.closed_regions), excess, samples, x
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
+def test_every_engine_gives_the_same_bits_on_a_cluster() -> None:
     mask = np.random.default_rng(1).uniform(size=GRID) < 0.65
     problem = diffusion(GRID, mask=mask, bc={"x": "dirichlet", "y": "periodic", "z": "neumann"})
     count, excess, samples, x = run(connect(engine="reference", device="cpu"), problem)
     assert count > 50
     assert excess.regions > 10
-    with cluster(workers) as client:
+    with cluster(3) as client:
         for engine in ("resident", "graph"):
             *told, blocks = run(connect(client, engine=engine, device="cpu"), problem)
             assert told == [count, excess, samples], engine

@@ -1,4 +1,4 @@
-"""Routes between chunks, and the same halos whatever carries them."""
+"""Segments that ranks exchange, and the same halos whatever carries them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsolver.engines.links import TOKEN_BYTES
-from dsolver.engines.mesh import Mesh, PeerError
-from dsolver.engines.transport import Alone, Routes, SocketTransport, routes_of
-from dsolver.kernels.layout import HaloLayout
-from dsolver.partition import DIRECTIONS, Partition
+from dsolver.engines.transport.base import Alone, PeerError
+from dsolver.engines.transport.connections import Connections
+from dsolver.engines.transport.handshake import TOKEN_BYTES
+from dsolver.engines.transport.segments import SegmentCache, segments_by_peer
+from dsolver.engines.transport.sockets import SocketTransport
+from dsolver.grid.partition import DIRECTIONS, Partition
+from dsolver.kernels.formats.layout import HaloLayout
 
 GUARD = 2
 
@@ -59,30 +61,30 @@ def placements(draw: st.DrawFn) -> tuple[Partition, tuple[int, ...]]:
 
 @settings(deadline=None)
 @given(placements())
-def test_both_sides_of_a_route_name_the_same_pieces_in_the_same_order(
+def test_both_sides_of_an_exchange_name_the_same_segments_in_the_same_order(
     placement: tuple[Partition, tuple[int, ...]],
 ) -> None:
     partition, owners = placement
     plans = plans_of(partition)
     mine = [{n: plan for n, plan in plans.items() if owners[n] == rank} for rank in range(max(owners) + 1)]
-    routes = [routes_of(own, owners) for own in mine]
-    for a, b in product(range(len(routes)), repeat=2):
-        assert (b in routes[a]) == (a in routes[b])
-        if b not in routes[a]:
+    peers = [segments_by_peer(own, owners) for own in mine]
+    for a, b in product(range(len(peers)), repeat=2):
+        assert (b in peers[a]) == (a in peers[b])
+        if b not in peers[a]:
             continue
-        sends, receives = routes[a][b].sends, routes[b][a].receives
+        sends, receives = peers[a][b].sends, peers[b][a].receives
         assert [p.last - p.first for p in sends] == [p.last - p.first for p in receives]
         sent = [(p.own, n) for p in sends for n, first, _ in plans[p.own].sends if first == p.first]
         received = [(n, p.own) for p in receives for n, first, _ in plans[p.own].receives if first == p.first]
         assert sent == received
 
 
-def test_routes_are_worked_out_once_and_keep_no_plan_alive() -> None:
-    known = Routes((0, 1))
+def test_segments_are_worked_out_once_and_keep_no_plan_alive() -> None:
+    known = SegmentCache((0, 1))
     for _ in range(3):
         plans = {0: plans_of(Partition((4, 4, 4), (2, 1, 1)))[0]}
-        routes = known.of(plans)
-        assert known.of(dict(plans)) is routes
+        peers = known.by_peer(plans)
+        assert known.by_peer(dict(plans)) is peers
         assert len(known._known) == 1
         del plans
         assert not known._known
@@ -90,14 +92,14 @@ def test_routes_are_worked_out_once_and_keep_no_plan_alive() -> None:
 
 @contextmanager
 def transports(owners: Sequence[int], timeout: float = 20.0) -> Iterator[list[SocketTransport]]:
-    meshes = [Mesh(rank, "127.0.0.1", timeout) for rank in range(max(owners) + 1)]
+    connections_of = [Connections(rank, "127.0.0.1", timeout) for rank in range(max(owners) + 1)]
     token = secrets.token_bytes(TOKEN_BYTES)
     try:
-        on_each(meshes, lambda mesh: mesh.connect([m.address for m in meshes], token))
-        yield [SocketTransport(mesh, owners) for mesh in meshes]
+        on_each(connections_of, lambda connections: connections.connect([m.address for m in connections_of], token))
+        yield [SocketTransport(connections, owners) for connections in connections_of]
     finally:
-        for mesh in meshes:
-            mesh.close()
+        for connections in connections_of:
+            connections.close()
 
 
 def on_each(ranks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
@@ -132,7 +134,7 @@ def test_sockets_deliver_the_halos_that_one_rank_gets(placement: tuple[Partition
     plans, expected = plans_of(partition), alone(partition, 0.5)
 
     def exchange(transport: SocketTransport) -> dict[int, Any]:
-        own = Halos(plans, [n for n, owner in enumerate(owners) if owner == transport._mesh.rank])
+        own = Halos(plans, [n for n, owner in enumerate(owners) if owner == transport._connections.rank])
         transport.exchange(*own.pack(0.5))()
         return own.halos
 
@@ -150,7 +152,7 @@ def test_exchanges_under_way_together_are_waited_for_in_any_order(order: tuple[i
     plans = plans_of(partition)
 
     def exchange(transport: SocketTransport) -> None:
-        own = [n for n, owner in enumerate(owners) if owner == transport._mesh.rank]
+        own = [n for n, owner in enumerate(owners) if owner == transport._connections.rank]
         several = [Halos(plans, own) for _ in range(3)]
         waits = [transport.exchange(*halos.pack(1e6 * i)) for i, halos in enumerate(several)]
         for i in order:
@@ -171,25 +173,25 @@ def test_gather_puts_parts_at_their_places_also_while_an_exchange_is_under_way(
     plans = plans_of(partition)
 
     def gather(transport: SocketTransport) -> Any:
-        owned = np.array(owners) == transport._mesh.rank
+        owned = np.array(owners) == transport._connections.rank
         halos = Halos(plans, [int(n) for n in np.flatnonzero(owned)])
         wait = transport.exchange(*halos.pack(0.0))
-        everyone = np.full(len(owners), -1.0)
-        transport.gather(np.where(owned, np.arange(len(owners)) + 0.25, 0.0), everyone)
+        gathered = np.full(len(owners), -1.0)
+        transport.gather(np.where(owned, np.arange(len(owners)) + 0.25, 0.0), gathered)
         wait()
         for number, halo in halos.halos.items():
             np.testing.assert_array_equal(halo, alone(partition, 0.0)[number])
-        return everyone
+        return gathered
 
     with transports(owners) as ranks:
-        for everyone in on_each(ranks, gather):
-            np.testing.assert_array_equal(everyone, np.arange(len(owners)) + 0.25)
+        for gathered in on_each(ranks, gather):
+            np.testing.assert_array_equal(gathered, np.arange(len(owners)) + 0.25)
 
 
 def test_one_rank_gathers_its_own_parts() -> None:
-    everyone = np.zeros(3)
-    Alone().gather(np.arange(3.0), everyone)
-    assert [*everyone] == [0, 1, 2]
+    gathered = np.zeros(3)
+    Alone().gather(np.arange(3.0), gathered)
+    assert [*gathered] == [0, 1, 2]
 
 
 def test_who_is_told_to_stop_raises_the_reason_at_the_next_look() -> None:

@@ -1,32 +1,36 @@
 """The CUDA text of batched.cu on the host, thread by thread: each column gets what the CPU kernels make of it alone.
 
 A block's threads are fibers that take turns; a shuffle or a barrier is a point where they wait for each other. How the
-kernels are launched on a GPU, and their bits there, is for the tests of `tests/test_batch.py` that need one.
+kernels are launched on a GPU, and their bits there, is for the tests of `tests/program/test_batch.py` that need one.
 """
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver import grids, hierarchy, problems
-from dsolver.engines.eager import EagerEngine
-from dsolver.hierarchy import Level, Rows
+from dsolver import problems
+from dsolver.benchmarks.hpcg.levels import MakeLevels, partitions
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid import coarse_grid
+from dsolver.grid.coloring import Order
+from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend, load
-from dsolver.kernels.layout import SLICE
-from dsolver.levels import Hierarchy
-from dsolver.ordering import Order
-from dsolver.partition import Partition
-from dsolver.preconditioners import Noise
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.multigrid import hierarchy
+from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.level import Level
+from dsolver.preconditioners.chebyshev import noise
 from tests.on_host import FIBERS, compiled, packed, without_assembly
 
 F64 = npt.NDArray[np.float64]
+HEADERS = ("slices.cuh", "sell/passes.cuh", "sell/batched.cuh", "hpcg/header.cuh")
 GRID = (11, 9, 10)
 WARPS = 2
 
@@ -34,12 +38,13 @@ HOST = (
     FIBERS
     + """
 #define fma std::fma
-#include "batched.cu"
+#include "sell/batched.cu"
+#include "hpcg/batched.cu"
 static void* given[16];
 static long long numbers[16];
 #define P(type, i) static_cast<type*>(given[i])
-#define M P(const Entries, 0), P(const real, 1), P(const int, 2)
-#define M_COMPACT P(const Entries, 0), P(const float, 1), P(const int, 2)
+#define M P(const Header, 0), P(const real, 1), P(const int, 2)
+#define M_COMPACT P(const Header, 0), P(const float, 1), P(const int, 2)
 #define N(i) numbers[i]
 static void call_spmv() { spmv(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1)); }
 static void call_spmv_dot() { spmv_dot(M, P(real, 3), P(real, 4), P(real, 5), P(double, 6), N(0), N(1), N(2)); }
@@ -54,8 +59,8 @@ static void call_spmv_dot_compact() {
 static void call_backward_update() { backward(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
 static void call_backward_keep() { backward_keep(M, P(real, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3)); }
 static void call_forward_corrected() {
-    forward_corrected(M, P(real, 3), P(real, 4), P(real, 5), P(real, 6), P(real, 7), P(real, 8), N(0), N(1), N(2),
-                      N(3));
+    forward_corrected(P(const SmoothedHeader, 0), P(const real, 1), P(const int, 2), P(real, 3), P(real, 4),
+                      P(real, 5), P(real, 6), P(real, 7), P(real, 8), N(0), N(1), N(2), N(3));
 }
 static void call_restrict_residual() {
     restrict_residual(M, P(int, 3), P(real, 4), P(real, 5), N(0), N(1), N(2), N(3), N(4));
@@ -89,7 +94,10 @@ class Host:
 
     def __init__(self, folder: Any, width: int) -> None:
         self.width = width
-        options, sources = ("-O1", "-ffp-contract=off", f"-DWIDTH={width}"), ("batched.cu", "slices.cuh", "passes.cuh")
+        options, sources = (
+            ("-O1", "-ffp-contract=off", f"-DWIDTH={width}"),
+            ("sell/batched.cu", "hpcg/batched.cu", *HEADERS),
+        )
         self._launch = compiled(folder, HOST, *options, sources=sources, edited=without_assembly).launch
 
     def __call__(self, name: str, warps: int, arrays: tuple[Any, ...], *sizes: int) -> None:
@@ -110,11 +118,11 @@ def levels(cuts: tuple[int, int, int]) -> list[Level]:
     """Levels of a 27-point matrix with rough rows, on CPU kernels; levels stay distributed where there are chunks."""
     partition = Partition(GRID, cuts)
     engine = EagerEngine(partition, load("cpu"))
-    noise = engine.per_chunk(Noise(partition=partition))
-    weights = engine.per_chunk(rough_rows, noise)
-    rows = Rows(partition=partition, offsets=problems.BOX_OFFSETS, weights=weights, constant=False)
+    rough = engine.per_chunk(partial(noise, partition))
+    weights = engine.per_chunk(rough_rows, rough)
+    rows = FinestRows(partition=partition, offsets=problems.BOX_OFFSETS, weights=weights, constant=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grids, "SMALL_GRID", 0)
+        patch.setattr(coarse_grid, "SMALL_GRID", 0)
         patch.setattr(hierarchy, "LAST", 30, raising=False)
         return hierarchy.build(engine, rows)
 
@@ -143,7 +151,7 @@ def test_matrix_passes(host: Host, cuts: tuple[int, int, int]) -> None:
     cpu, k = load("cpu"), host.width
     for level in levels(cuts)[:2]:
         made: Any = level.chunks
-        a, layout = made.items[0].matrix, made.items[0].layout
+        a, layout = made.items[0].local, made.items[0].layout
         count, size = len(a.local.upper), layout.size
         x, r = vectors(k, layout, 1), vectors(k, layout, 2)
         listed = np.random.default_rng(0).permutation(count)
@@ -182,9 +190,9 @@ def test_matrix_passes(host: Host, cuts: tuple[int, int, int]) -> None:
             close(out, wanted)
 
 
-def by_color(host: Host, name: str, a: Any, *vectors: F64, backward: bool = False) -> None:
+def by_color(host: Host, name: str, a: Any, *vectors: F64, backward: bool = False, coarse: Any = None) -> None:
     """A half sweep: a launch for each color."""
-    layout, head = a.layout, (packed(a.local), a.local.values, a.local.columns, a.diagonal)
+    layout, head = a.layout, (packed(a.local, coarse=coarse), a.local.values, a.local.columns, a.diagonal)
     for color in range(layout.colors)[:: -1 if backward else 1]:
         first, last = (int(s) - 1 for s in layout.color_slices[color : color + 2])
         start, step = (last - 1, -1) if backward else (first, 1)
@@ -193,8 +201,11 @@ def by_color(host: Host, name: str, a: Any, *vectors: F64, backward: bool = Fals
 
 def test_the_cycle_of_hpcg(host: Host) -> None:
     cpu, k = load("cpu"), host.width
-    fine, coarse = Hierarchy.plan(problems.hpcg((12, 10, 8)), (1, 1, 1), Order.parse("color8"), 2).build(cpu, 0)
-    a, transfer, layout, target = fine.matrix, fine.transfer, fine.layout, coarse.layout
+    problem = problems.hpcg((12, 10, 8))
+    fine, coarse = MakeLevels(
+        problem=problem, partitions=partitions(Partition(problem.grid), 2), order=Order.parse("color8")
+    )(cpu, 0)
+    a, transfer, layout, target = fine.local, fine.transfer, fine.layout, coarse.layout
     assert transfer is not None
     r, x, e, w, rc = (np.zeros((k, size)) for size in (*(layout.size,) * 4, target.size))
     r[:] = vectors(k, layout, 11)
@@ -214,7 +225,7 @@ def test_the_cycle_of_hpcg(host: Host) -> None:
     correction = np.zeros_like(x)
     coarse_points = transfer.fine_of[target.position]
     correction[:, coarse_points] = np.random.default_rng(12).standard_normal((k, len(coarse_points)))
-    by_color(host, "forward_corrected", a, r, correction, e, x, w)
+    by_color(host, "forward_corrected", a, r, correction, e, x, w, coarse=a.coarse)
     by_color(host, "backward_update", a, w, x, backward=True)
     for c in range(k):
         x_c, e_c, rc_c, w_c = wanted[c]
@@ -230,11 +241,17 @@ def test_transfers_and_the_last_level(host: Host, cuts: tuple[int, int, int]) ->
     fine, coarse = levels(cuts)[:2]
     above: Any = fine.chunks
     below: Any = coarse.chunks
-    way: Any = fine.descent
-    descent, layout, target = way.items[0], above.items[0].layout, below.items[0].layout
+    transfer: Any = fine.transfer
+    descent, layout, target = transfer.chunks.items[0], above.items[0].layout, below.items[0].layout
     for name, single, a, x, y in (
-        ("product", "restrict_full", descent.restriction, vectors(k, layout, 3), np.zeros((k, target.size))),
-        ("product_add", "prolong_add", descent.prolongation, vectors(k, descent.lattice, 4), vectors(k, layout, 5)),
+        ("product", "restrict_full", descent.restriction.local, vectors(k, layout, 3), np.zeros((k, target.size))),
+        (
+            "product_add",
+            "prolong_add",
+            descent.prolongation.local,
+            vectors(k, descent.columns, 4),
+            vectors(k, layout, 5),
+        ),
     ):
         wanted, count = y.copy(), len(a.slices.upper)
         head = (packed(a.slices), a.slices.values, a.slices.columns, a.target)
@@ -242,8 +259,8 @@ def test_transfers_and_the_last_level(host: Host, cuts: tuple[int, int, int]) ->
         for c in range(k):
             cpu.kernel(single)(a, x[c], wanted[c])
         close(y, wanted)
-    routes: Any = fine.in_order
-    route, x, y = routes.items[0], vectors(k, target, 6), np.zeros((k, descent.lattice.size))
+    routes: Any = transfer.order
+    route, x, y = routes.items[0], vectors(k, target, 6), np.zeros((k, descent.columns.size))
     wanted, size = y.copy(), len(route.source)
     halo = np.ascontiguousarray(x.T)  # the columns of an item side by side
     for given, apart in ((x, (x.shape[1], 1)), (halo, (1, k))):
@@ -265,7 +282,7 @@ def test_transfers_and_the_last_level(host: Host, cuts: tuple[int, int, int]) ->
 def test_halos(host: Host) -> None:
     cpu, k = load("cpu"), host.width
     made: Any = levels((2, 1, 1))[0].chunks
-    layout, a, plan = (getattr(made.items[0], name) for name in ("layout", "halo_matrix", "halo"))
+    layout, a, plan = (getattr(made.items[0], name) for name in ("layout", "ghost", "halo"))
     h = np.random.default_rng(8).standard_normal((plan.size, k))
     x, y = vectors(k, layout, 9), vectors(k, layout, 10)
     count, slices = a.size, len(a.slices.upper)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dsolver.kernels.cpu.compiled import compiled
+from dsolver.kernels.cpu.loops.compiled import compiled, digest
 
 PROGRAM = """
-from dsolver.kernels.cpu import sweeps
-print(sweeps.spmv._cache.cache_path)
+from dsolver.kernels.cpu.loops import sell
+print(sell.spmv._cache.cache_path)
 """
 
 
@@ -43,3 +43,17 @@ def test_without_a_folder_that_can_be_written_kernels_are_compiled_anew(
 
 def test_numbas_own_setting_is_obeyed(tmp_path: Path) -> None:
     assert cache(NUMBA_CACHE_DIR=str(tmp_path / "mine")).is_relative_to(tmp_path / "mine")
+
+
+def test_other_sources_have_another_folder(tmp_path: Path) -> None:
+    """Numba does not notice a change in a function that a kernel calls, and fails on classes that were renamed."""
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "reference").mkdir()
+    called = tmp_path / "cpu" / "called.py"
+    called.write_text("ONE = 1")
+    before = digest(tmp_path)
+    (tmp_path / "reference" / "text.py").write_text("is not compiled")
+    assert digest(tmp_path) == before
+    called.write_text("ONE = 2")
+    assert digest(tmp_path) != before
+    assert digest(tmp_path) not in (before, "")

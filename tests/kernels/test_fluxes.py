@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.fluxes import Fluxes, star
+from dsolver.kernels.lattice.fluxes import Fluxes, star
 from tests.on_host import compiled
 
 BACKENDS = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -21,7 +21,7 @@ HOST = """
 struct Index { int x, y, z; };
 static Index threadIdx, blockIdx, blockDim;
 template <typename T> static T __ldg(const T* from) { return *from; }
-#include "fluxes.cu"
+#include "lattice/fluxes.cu"
 extern "C" void all(
     int n, const double* const* kappa, const double* const* ends, const double* numbers, const double* times,
     const double* sizes, int nx, int ny, int nz, double* out
@@ -37,7 +37,7 @@ extern "C" void all(
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("fluxes.cu",))
+    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("lattice/fluxes.cu",))
 
 
 def fluxes(case: str) -> Fluxes:
@@ -100,4 +100,4 @@ def test_backends_make_the_same_bits(name: str, case: str) -> None:
         ends={at: backend.asarray(values) for at, values in given.ends.items()},
         doubled=given.doubled,
     )
-    assert backend.to_host(backend.star(there)).tobytes() == star(np, given).tobytes()
+    assert backend.to_host(backend.lattice.star(there)).tobytes() == star(np, given).tobytes()

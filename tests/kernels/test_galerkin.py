@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
+from dsolver.grid.partition import three
 from dsolver.kernels import Backend, load
-from dsolver.kernels.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, couplings
-from dsolver.partition import three
+from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, NEGLIGIBLE, Coarsening, couplings
 
 F64 = npt.NDArray[np.float64]
 Triple = tuple[int, int, int]
@@ -128,9 +128,9 @@ def backend(name: str) -> Backend:
 
 def coarsened(b: Backend, c: Coarsening, offsets: tuple[Triple, ...], w: F64) -> tuple[F64, F64]:
     weights = b.asarray(np.ascontiguousarray(w))
-    p = b.interpolation(c, offsets, weights)
+    p = b.lattice.interpolation(c, offsets, weights)
     assert p.shape == (8, *c.ghosted)
-    return b.to_host(p), b.to_host(b.galerkin(c, offsets, weights, p))
+    return b.to_host(p), b.to_host(b.lattice.galerkin(c, offsets, weights, p))
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.coarsening import COARSE_OFFSETS, CORNERS, Coarsening
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening
 from tests.on_host import compiled
 
 F64 = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ struct Index { int x, y, z; };
 struct int4 { int x, y, z, w; };
 static Index threadIdx, blockIdx, blockDim;
 template <typename T> static T __ldg(const T* from) { return *from; }
-#include "galerkin.cu"
+#include "lattice/galerkin.cu"
 extern "C" void launch(LATTICE, int between, double* p, int back) {
     blockDim = {1, 1, 1};
     for (int i = 0, n = nx * ny * nz; i < n; ++i) {
@@ -56,7 +56,12 @@ extern "C" void launch_coarse_weights(
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return compiled(tmp_path_factory.mktemp("host"), HOST, "-ffp-contract=off", sources=("galerkin.cu", "lattice.cuh"))
+    return compiled(
+        tmp_path_factory.mktemp("host"),
+        HOST,
+        "-ffp-contract=off",
+        sources=("lattice/galerkin.cu", "lattice/lattice.cuh"),
+    )
 
 
 def aligned(values: Any) -> npt.NDArray[np.int32]:
@@ -108,7 +113,7 @@ def test_launches_write_nothing_that_they_read(
     p: F64 = np.zeros((len(CORNERS), *c.ghosted))
     for between in range(1 + sum(factor == 2 for factor in factors)):  # as in kernels/cuda/galerkin.py
         library.launch(*lattice.arguments, between, pointer(p), int(back))
-    np.testing.assert_allclose(p, load("numpy").interpolation(c, offsets, weights), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(p, load("numpy").lattice.interpolation(c, offsets, weights), rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("periodic", [(False, False, False), (True, False, True), (True, True, True)])
@@ -123,8 +128,8 @@ def test_coarse_rows_are_those_of_the_text(
 ) -> None:
     c, weights = problem(grid, factors, periodic, offsets)
     text = load("numpy")
-    p = text.interpolation(c, offsets, weights)
-    expected = text.galerkin(c, offsets, weights, p)
+    p = text.lattice.interpolation(c, offsets, weights)
+    expected = text.lattice.galerkin(c, offsets, weights, p)
     axes = aligned([(a.first, a.reach, not a.folded, n) for a, n in zip(c.axes, c.coarse_shape, strict=True)])
     out = np.full(expected.shape, np.nan)
     where, steps = Lattice(c, offsets, weights), aligned([(*offset, 0) for offset in offsets])

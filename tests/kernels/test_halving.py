@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dsolver.grid.partition import three
 from dsolver.kernels import load
-from dsolver.kernels.coarsening import COARSE_OFFSETS, GHOST, Coarsening
-from dsolver.partition import three
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening
 from tests.on_host import FIBERS, compiled
 
 F64 = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ struct int3 { int x, y, z; };
 static int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 struct double2 { double x, y; };
 static double2 make_double2(double x, double y) { return {x, y}; }
-#include "halving.cu"
+#include "lattice/halving.cu"
 static void* arrays[4];
 static int n[10];
 static long long stride;
@@ -74,7 +74,7 @@ LEVELS: list[tuple[Triple, Flags]] = [
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    options, sources = ("-O1", "-ffp-contract=off"), ("halving.cu", "lattice.cuh")
+    options, sources = ("-O1", "-ffp-contract=off"), ("lattice/halving.cu", "lattice/lattice.cuh")
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources)
 
 
@@ -101,9 +101,11 @@ def halving(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType
 
     fake: Any = SimpleNamespace(empty=empty, asarray=np.asarray, ascontiguousarray=np.ascontiguousarray)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    path = str(resources.files("dsolver.kernels") / "cuda" / "halving.py")
+    path = str(resources.files("dsolver.kernels") / "cuda" / "lattice" / "halving.py")
     for name in ("loader", "tables"):
-        monkeypatch.setitem(sys.modules, f"dsolver.kernels.cuda.{name}", SimpleNamespace(kernel=kernel, table=aligned))
+        monkeypatch.setitem(
+            sys.modules, f"dsolver.kernels.cuda.launch.{name}", SimpleNamespace(kernel=kernel, table=aligned)
+        )
     spec = importlib.util.spec_from_file_location("halving_on_host", path)
     assert spec is not None
     assert spec.loader is not None
@@ -144,9 +146,9 @@ def compared(halving: ModuleType, c: Coarsening, offsets: tuple[Triple, ...], we
     assert halving.serves(c, offsets)
     text = load("numpy")
     p = halving.interpolation(c, offsets, weights)
-    np.testing.assert_array_equal(p, text.interpolation(c, offsets, weights))
+    np.testing.assert_array_equal(p, text.lattice.interpolation(c, offsets, weights))
     found = halving.galerkin(c, offsets, weights, p)
-    np.testing.assert_array_equal(found, text.galerkin(c, offsets, weights, p))
+    np.testing.assert_array_equal(found, text.lattice.galerkin(c, offsets, weights, p))
 
 
 @pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])

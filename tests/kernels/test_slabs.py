@@ -20,9 +20,10 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.backend import Entries
-from dsolver.kernels.cuda import choice
-from dsolver.kernels.layout import SLICE, Matrix
+from dsolver.kernels.cuda.launch import config
+from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.sell import Matrix
 from tests.on_host import FIBERS, compiled, packed, without_assembly
 
 I64 = npt.NDArray[np.int64]
@@ -32,14 +33,15 @@ HOST = (
     FIBERS
     + """
 #define fma std::fma
-#include "assembly.cu"
+#include "sell/assembly.cu"
+#include "hpcg/assembly.cu"
 static void* given[8];
 static int numbers[8];
 #define P(type, i) static_cast<type*>(given[i])
 #define N(i) numbers[i]
 static void call_lattice_slabs() { lattice_slabs(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3)); }
 static void call_reached_slabs() {
-    reached_slabs(P(const Entries, 0), P(const real, 1), P(int, 2), P(int, 3), P(int, 4), N(0), N(1), N(2), N(3), N(4));
+    reached_slabs(P(const Header, 0), P(const real, 1), P(int, 2), P(int, 3), P(int, 4), N(0), N(1), N(2), N(3), N(4));
 }
 static void call_mixed_order() {
     mixed_order(P(int, 0), P(int, 1), N(0), N(1), N(2), N(3), N(4), P(int, 2), P(int, 3));
@@ -55,7 +57,7 @@ extern "C" void launch(const char* name, int blocks, int wide, void** pointers, 
 """
 )
 GRID = (37, 9, 14)
-SLICE_NUMBER = 2  # of `Entries` in slices.cuh
+SLICE_NUMBER = 2  # of `Header` in slices.cuh
 ORDER = (7, 5, 6, 1, 2, 3, 4, 0)
 
 
@@ -78,8 +80,9 @@ class OnHost(np.ndarray[Any, Any]):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    options, sources = ("-O1", "-ffp-contract=off"), ("assembly.cu", "slices.cuh")
-    return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources, edited=without_assembly)
+    options, folder = ("-O1", "-ffp-contract=off"), tmp_path_factory.mktemp("host")
+    sources = ("sell/assembly.cu", "sell/assembly.cuh", "slices.cuh", "hpcg/assembly.cu", "hpcg/header.cuh")
+    return compiled(folder, HOST, *options, sources=sources, edited=without_assembly)
 
 
 @pytest.fixture
@@ -102,24 +105,24 @@ def schedule(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     as_numpy = dict.fromkeys(("asarray", "asnumpy"), np.asarray)
     fake: Any = SimpleNamespace(empty=empty, zeros=empty, full=np.full, argsort=np.argsort, **as_numpy)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    module = loaded("schedule", monkeypatch)
-    vars(module).update(kernel=kernel, device_property=lambda _: 4, chosen=choice.default)
+    module = loaded("launch", "schedule", monkeypatch)
+    vars(module).update(kernel=kernel, device_property=lambda _: 4, chosen=config.default)
     return module
 
 
 @pytest.fixture
 def mixed(schedule: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """mixed.py on that schedule."""
-    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.schedule", schedule)
-    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.tables", SimpleNamespace(table=np.ascontiguousarray))
-    module = loaded("mixed", monkeypatch)
+    """mixed_colors.py on that schedule."""
+    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.launch.schedule", schedule)
+    monkeypatch.setitem(sys.modules, "dsolver.kernels.cuda.launch.tables", SimpleNamespace(table=np.ascontiguousarray))
+    module = loaded("hpcg", "mixed_colors", monkeypatch)
     vars(module).update(kernel=schedule.kernel)
     return module
 
 
-def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def loaded(room: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Another copy of a module of dsolver.kernels.cuda."""
-    path = str(resources.files("dsolver.kernels") / "cuda" / f"{name}.py")
+    path = str(resources.files("dsolver.kernels") / "cuda" / room / f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"{name}_on_host", path)
     assert spec is not None
     assert spec.loader is not None
@@ -143,8 +146,8 @@ def made(keep: Callable[[I64, I64], npt.NDArray[np.bool_]], offsets: Offsets) ->
         kept = keep(inside, other)
         columns[number, inside[kept]] = other[kept]
     values = np.where(columns == columns[-1], 30.0, -1.0)
-    layout = backend.layout(color, 8, GRID)
-    matrix: Any = backend.matrix(layout, Entries(columns=columns, values=values), color == 7)
+    layout = backend.layouts.colored(color, 8, GRID)
+    matrix: Any = backend.format("hpcg").matrix(layout, Ell(columns=columns, values=values), color == 7)
     rows = np.broadcast_to(np.arange(count), columns[:-1].shape)[columns[:-1] >= 0]
     others = columns[:-1][columns[:-1] >= 0].astype(np.int64)
     return Case(matrix=matrix, color=color, rows=rows, columns=others)
@@ -170,9 +173,9 @@ def widths_of(case: Case) -> Any:
 
 def half_sweeps(schedule: ModuleType, case: Case, slabs: int) -> tuple[Any, Any]:
     """The halves of a sweep, cut into so many slabs."""
-    entries = packed(case.matrix.local).reshape(-1, 4)
+    headers = packed(case.matrix.local).reshape(-1, 4)
     vars(schedule)["slabs_of"] = lambda *_: slabs
-    found: tuple[Any, Any] = schedule.sweeps(case.matrix.layout, entries, case.matrix.local, widths_of(case))
+    found: tuple[Any, Any] = schedule.sweeps(case.matrix.layout, headers, case.matrix.local, widths_of(case))
     return found
 
 
@@ -192,8 +195,8 @@ def follows(case: Case, sweep: Any, *, back: bool) -> bool:
         ran.append(known)
         start, step, count = map(int, unit.launch[2])
         slices = start + step * np.arange(count)
-        if sweep.entries is not None:
-            slices = sweep.entries[slices, SLICE_NUMBER]
+        if sweep.headers is not None:
+            slices = sweep.headers[slices, SLICE_NUMBER]
         assert (unit_of[slices] < 0).all()
         unit_of[slices] = number
     own, other = (case.matrix.layout.position[rows] // SLICE - 1 for rows in (case.rows, case.columns))
@@ -235,22 +238,22 @@ def test_no_mixed_launch_runs_before_what_it_reads(
     schedule: ModuleType, mixed: ModuleType, name: str, slabs: int
 ) -> None:
     case = CASES[name]()
-    entries = packed(case.matrix.local).reshape(-1, 4)
+    headers = packed(case.matrix.local).reshape(-1, 4)
     vars(mixed)["slabs_of"] = lambda *_: slabs
     halves = half_sweeps(schedule, case, 1)
-    forward, backward = mixed.plan(case.matrix.layout, entries, case.matrix.local, halves)
+    forward, backward = mixed.plan(case.matrix.layout, headers, case.matrix.local, halves)
     assert follows(case, forward, back=False)
     assert follows(case, backward, back=True)
     assert len(forward.units) <= 2 * 7 + slabs
     assert forward.chains == (1 if slabs == 1 else 2)
-    assert len(forward.entries) == len(entries)
+    assert len(forward.headers) == len(headers)
 
 
 def test_colors_take_turns_in_a_mixed_launch(schedule: ModuleType, mixed: ModuleType) -> None:
     case = CASES["27 points"]()
-    entries = packed(case.matrix.local).reshape(-1, 4)
+    headers = packed(case.matrix.local).reshape(-1, 4)
     vars(mixed)["slabs_of"] = lambda *_: 4
-    forward, _ = mixed.plan(case.matrix.layout, entries, case.matrix.local, half_sweeps(schedule, case, 1))
+    forward, _ = mixed.plan(case.matrix.layout, headers, case.matrix.local, half_sweeps(schedule, case, 1))
     starts = case.matrix.layout.color_slices - 1
     assert max(len(set(colors_of(unit, forward, starts))) for unit in forward.units) > 1
 
@@ -258,6 +261,6 @@ def test_colors_take_turns_in_a_mixed_launch(schedule: ModuleType, mixed: Module
 def colors_of(unit: Any, sweep: Any, starts: I64) -> list[int]:
     """The color of each slice of a launch; starts: the first slice of each color."""
     start, _, count = map(int, unit.launch[2])
-    numbers = sweep.entries[start : start + count, SLICE_NUMBER].astype(np.int64)
+    numbers = sweep.headers[start : start + count, SLICE_NUMBER].astype(np.int64)
     found: list[int] = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
     return found

@@ -10,19 +10,19 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.backend import StencilRows
-from dsolver.kernels.coarsening import Coarsening
-from dsolver.kernels.galerkin import interpolation
-from dsolver.kernels.layout import SLICE
-from dsolver.kernels.star import Around, alone, star_transfer
-from dsolver.kernels.stencil import (
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.stencil import (
     CENTER,
     CLASSES,
     OFFSETS,
     STAR_COLORS,
     ConstantStencil,
+    StencilRows,
     constant_stencil,
 )
+from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.lattice.galerkin import interpolation
+from dsolver.kernels.lattice.star import Around, alone, star_transfer
 
 F64 = npt.NDArray[np.float64]
 Shape = tuple[int, int, int]
@@ -123,16 +123,16 @@ class Box:
     def __init__(self, case: Case, backend: Backend) -> None:
         self.backend, self.textbook = backend, load("numpy")
         rows = rows_of(case)
-        self.stored_layout = self.textbook.layout(*colors_of(case), case.shape)
-        self.stored = self.textbook.matrix(self.stored_layout, rows, None)
+        self.stored_layout = self.textbook.layouts.colored(*colors_of(case), case.shape)
+        self.stored = self.textbook.format("sell").matrix(self.stored_layout, rows)
         count = int(np.prod(case.shape))
         put = backend.asarray
-        self.layout = backend.layout(put(np.zeros(count, dtype=np.int32)), 1, case.shape)
+        self.layout = backend.layouts.colored(put(np.zeros(count, dtype=np.int32)), 1, case.shape)
         on_device = replace(rows, numbering=put(rows.numbering), weights=put(rows.weights))
         found = constant_stencil(on_device, case.lo)
         assert found is not None
         self.stencil = found
-        self.constant = backend.constant_matrix(found)
+        self.constant = backend.stencil.matrix(found)
 
     def vector(self, seed: int) -> tuple[F64, Any]:
         """A random vector in the text-book and on the backend."""
@@ -146,7 +146,7 @@ class Box:
         """A vector of the backend; its padding must be zero."""
         host = self.backend.to_host(x)
         assert not host[self.backend.to_host(self.layout.row) < 0].any()
-        return self.backend.to_host(self.backend.unload(self.layout, x)).ravel(order="F")
+        return self.backend.to_host(self.backend.vectors.unload(self.layout, x)).ravel(order="F")
 
 
 def close(found: F64, expected: F64) -> None:
@@ -209,17 +209,17 @@ def test_half_sweeps(case: Case, backend: Backend) -> None:
     ids=str,
 )
 def test_both_ways_through_a_grid_give_the_same_bits(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    launches = pytest.importorskip("dsolver.kernels.cuda.stencil")
+    launches = pytest.importorskip("dsolver.kernels.cuda.stencil.setup")
     backend = load("cuda", dtype=dtype)
     box = Box(case, load("numpy"))
-    layout = backend.layout(backend.asarray(np.zeros(int(np.prod(case.shape)), dtype=np.int32)), 1, case.shape)
+    layout = backend.layouts.colored(backend.asarray(np.zeros(int(np.prod(case.shape)), dtype=np.int32)), 1, case.shape)
     values = np.random.default_rng(1).standard_normal(layout.rows).astype(dtype)
     x = backend.zeros(layout.size)
     x[SLICE : SLICE + layout.rows] = backend.asarray(values)
     names, results = [], []
     for least in (1, 1 << 30):
         monkeypatch.setattr(launches, "LEAST_LINE", least)
-        a = backend.constant_matrix(box.stencil)
+        a = backend.stencil.matrix(box.stencil)
         names.append(a.products.name)
         for _ in range(2):  # the second one finds what the first one left of its tickets
             y, dot = backend.zeros(layout.size), backend.sums(1)
@@ -269,7 +269,7 @@ def both_alone(case: Case) -> tuple[Around, Around]:
 def test_interpolation_is_the_one_of_the_coarse_operators(case: Case) -> None:
     box = Box(case, load("numpy"))
     nx, ny, nz = (n // 2 for n in case.shape)
-    layout = load("numpy").layout(np.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
+    layout = load("numpy").layouts.colored(np.zeros(nx * ny * nz, dtype=np.int32), 1, (nx, ny, nz))
     transfer = star_transfer(box.stencil, *both_alone(case), layout)
     coarsening = Coarsening(lo=(0, 0, 0), shape=case.shape, grid=case.shape, periodic=case.wraps, factors=(2, 2, 2))
     rows = rows_of(case)
@@ -301,9 +301,9 @@ def test_a_level_in_two_passes(case: Case, name: str) -> None:
         count = int(np.prod(shape))
         k, j, i = np.indices(shape[::-1])
         color = ((i + j + k) % 2).ravel().astype(np.int32)
-        coarse = backend.layout(backend.asarray(color), 2, shape)
-        lattice = backend.layout(backend.asarray(np.zeros(count, dtype=np.int32)), 1, shape)
-        transfer = backend.constant_transfer(star_transfer(box.stencil, *both_alone(case), coarse))
+        coarse = backend.layouts.colored(backend.asarray(color), 2, shape)
+        lattice = backend.layouts.colored(backend.asarray(np.zeros(count, dtype=np.int32)), 1, shape)
+        transfer = backend.stencil.transfer(star_transfer(box.stencil, *both_alone(case), coarse))
         r, xc, no_halo = box.vector(1)[1], backend.zeros(lattice.size), backend.zeros(2 * backend.guard)
         block = np.random.default_rng(2).standard_normal(shape)
         backend.kernel("load")(lattice, backend.asarray(block), xc)
@@ -312,7 +312,7 @@ def test_a_level_in_two_passes(case: Case, name: str) -> None:
         backend.kernel("star_up")(transfer, r, no_halo, xc, x)
         host = backend.to_host(rc)
         assert not host[backend.to_host(coarse.row) < 0].any()
-        results.append((backend.to_host(backend.unload(coarse, rc)).ravel(order="F"), box.block(x)))
+        results.append((backend.to_host(backend.vectors.unload(coarse, rc)).ravel(order="F"), box.block(x)))
     for found, expected in zip(results[1], results[0], strict=True):
         close(found, expected)
 
@@ -322,8 +322,8 @@ def test_a_level_in_two_passes_is_symmetric() -> None:
     book = load("numpy")
     case = Case(shape=(8, 7, 6), points=7, symmetric=True)
     box = Box(case, book)
-    layout = book.layout(np.zeros(36, dtype=np.int32), 1, (4, 3, 3))
-    transfer = book.constant_transfer(star_transfer(box.stencil, *both_alone(case), layout))
+    layout = book.layouts.colored(np.zeros(36, dtype=np.int32), 1, (4, 3, 3))
+    transfer = book.stencil.transfer(star_transfer(box.stencil, *both_alone(case), layout))
     no_halo, rc, x = book.zeros(0), book.zeros(layout.size), book.zeros(box.layout.size)
     matrix = np.zeros((len(x), len(x)))
     for number, unit in enumerate(np.eye(len(x))):
@@ -338,7 +338,7 @@ def test_which_stars_have_a_way_down() -> None:
     book = load("numpy")
 
     def way(case: Case, coarse: Shape) -> None:
-        layout = book.layout(np.zeros(int(np.prod(coarse)), dtype=np.int32), 1, coarse)
+        layout = book.layouts.colored(np.zeros(int(np.prod(coarse)), dtype=np.int32), 1, coarse)
         star_transfer(Box(case, book).stencil, alone(case.shape), alone(coarse), layout)
 
     way(Case(shape=(8, 7, 6), points=7, symmetric=True), (4, 3, 3))

@@ -30,10 +30,10 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, where arrays of the host stand for a device's."""
     cuda = SimpleNamespace(runtime=SimpleNamespace(getDevice=lambda: 0), Stream=Stream)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=np.array, cuda=cuda))
-    monkeypatch.delitem(sys.modules, "dsolver.kernels.cuda.tables", raising=False)
+    monkeypatch.delitem(sys.modules, "dsolver.kernels.cuda.launch.tables", raising=False)
     monkeypatch.setattr(Stream, "waited", 0)
-    yield import_module("dsolver.kernels.cuda.tables")
-    sys.modules.pop("dsolver.kernels.cuda.tables", None)
+    yield import_module("dsolver.kernels.cuda.launch.tables")
+    sys.modules.pop("dsolver.kernels.cuda.launch.tables", None)
 
 
 def test_the_same_values_are_brought_once(tables: Any) -> None:

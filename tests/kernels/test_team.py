@@ -6,7 +6,7 @@ import multiprocessing
 
 import pytest
 
-from dsolver.kernels.cpu.team import Team
+from dsolver.kernels.cpu.loops.team import Team
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # from Python 3.12 on

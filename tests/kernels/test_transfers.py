@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dsolver.grids import in_lattice_order, numbered, partition_of
-from dsolver.kernels import load, transfers
-from dsolver.kernels.coarsening import Coarsening, couplings, jumps, pairs
-from dsolver.kernels.layout import SLICE
+from dsolver.grid.coarse_grid import partition_of
+from dsolver.grid.numbering import chunk_numbering
+from dsolver.kernels import load
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.lattice import transfers
+from dsolver.kernels.lattice.coarsening import Coarsening, couplings, jumps, pairs
 from dsolver.problems import BOX_OFFSETS
 from tests.on_host import compiled
 
@@ -49,7 +51,7 @@ struct Index { int x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 template <typename T> static T __ldg(const T* from) { return *from; }
 template <typename T> static void atomicAdd(T* to, T value) { *to += value; }
-#include "transfers.cu"
+#include "lattice/transfers.cu"
 #define EACH(count) blockDim = {1, 1, 1}; for (blockIdx.x = 0; blockIdx.x < count; ++blockIdx.x)
 extern "C" void restrict_all(int n, const Axes* l, const double* p, const int* around, int* columns, double* values) {
     EACH(n) restriction(l, p, around, columns, values);
@@ -75,7 +77,7 @@ extern "C" void count_all(const double* weights, const int* pairs, int n, double
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return compiled(tmp_path_factory.mktemp("host"), HOST, sources=("transfers.cu",))
+    return compiled(tmp_path_factory.mktemp("host"), HOST, sources=("lattice/transfers.cu",))
 
 
 def pointer(values: Any) -> ctypes.c_void_p:
@@ -83,7 +85,7 @@ def pointer(values: Any) -> ctypes.c_void_p:
 
 
 def lattice(made: Coarsening, base: Triple) -> npt.NDArray[np.int32]:
-    """LATTICE of transfers.cu, as dsolver.kernels.cuda.transfers makes it."""
+    """LATTICE of transfers.cu, as dsolver.kernels.cuda.lattice.setup makes it."""
     numbers, first = [], 0
     for axis, factor, points, fine, start in zip(
         made.axes, made.factors, made.coarse_shape, made.shape, base, strict=True
@@ -103,7 +105,7 @@ def cases(grid: Triple, periodic: Flags, factors: Triple) -> Any:
                 lo=chunk.box.lo, shape=chunk.box.shape, grid=grid, periodic=partition.periodic, factors=factors
             )
             p = rng.standard_normal((8, *made.ghosted)) * (rng.random((8, *made.ghosted)) < 0.8)
-            fine = numbered(NUMPY, partition, chunk.number, BOX_OFFSETS)
+            fine = chunk_numbering(NUMPY, partition, chunk.number, BOX_OFFSETS)
             coarse_box = tuple(n + 2 for n in made.coarse_grid[::-1])
             coarse = rng.integers(-1, 99, coarse_box).astype(np.int32)
             yield made, p, np.ascontiguousarray(fine), coarse, made.coarse_lo
@@ -163,7 +165,7 @@ def test_the_cuda_text_counts_jumps_as_the_numpy_text(host: Any) -> None:
 @pytest.mark.parametrize("name", BACKENDS)
 def test_backends_count_jumps(name: str) -> None:
     backend, weights = load(name), rough_rows()
-    found = backend.to_host(backend.jumps(BOX_OFFSETS, backend.asarray(weights), 10.0))
+    found = backend.to_host(backend.lattice.jumps(BOX_OFFSETS, backend.asarray(weights), 10.0))
     np.testing.assert_array_equal(found, jumps(np, BOX_OFFSETS, weights, 10.0))
 
 
@@ -174,8 +176,11 @@ def test_backends_make_the_entries_of_the_text(name: str, grid: Triple, periodic
     for made, p, fine, coarse, base in cases(grid, periodic, factors):
         there = [backend.asarray(a) for a in (p, fine, coarse)]
         for found, (columns, values) in (
-            (backend.restriction(made, *there[:2]), transfers.restriction(np, made, p, fine)),
-            (backend.prolongation(made, there[0], there[2], base), transfers.prolongation(np, made, p, coarse, base)),
+            (backend.lattice.restriction(made, *there[:2]), transfers.restriction(np, made, p, fine)),
+            (
+                backend.lattice.prolongation(made, there[0], there[2], base),
+                transfers.prolongation(np, made, p, coarse, base),
+            ),
         ):
             np.testing.assert_array_equal(backend.to_host(found.columns), columns)
             np.testing.assert_array_equal(backend.to_host(found.values), values)
@@ -186,11 +191,13 @@ def test_backends_copy_lattices_and_add_couplings(name: str) -> None:
     backend, rng = load(name), np.random.default_rng(0)
     values = rng.random((27, 14, 25, 36))
     there = backend.asarray(values)
-    np.testing.assert_array_equal(backend.to_host(backend.framed(there, 2)), transfers.framed(np, values, 2))
+    np.testing.assert_array_equal(backend.to_host(backend.lattice.framed(there, 2)), transfers.framed(np, values, 2))
     like = [np.array([0, 1, 2, 2, 3, 35]), np.array([0, 24, 4]), np.array([0, 0, 1, 2, 13])]
-    np.testing.assert_array_equal(backend.to_host(backend.spread(there, like)), transfers.spread(np, values, like))
+    np.testing.assert_array_equal(
+        backend.to_host(backend.lattice.spread(there, like)), transfers.spread(np, values, like)
+    )
     expected = couplings(np, BOX_OFFSETS, values.reshape(27, -1))
-    found = backend.to_host(backend.couplings(BOX_OFFSETS, there.reshape(27, -1)))
+    found = backend.to_host(backend.lattice.couplings(BOX_OFFSETS, there.reshape(27, -1)))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -198,7 +205,7 @@ def test_backends_copy_lattices_and_add_couplings(name: str) -> None:
 @pytest.mark.parametrize("shape", [(40, 7, 9), (3, 1, 1), (32, 4, 2)])
 def test_rows_of_one_color_stay_in_their_order(name: str, shape: Triple) -> None:
     backend, rows = load(name), int(np.prod(shape))
-    found = in_lattice_order(backend, shape)
+    found = backend.layouts.plain(shape)
     slices = -(-rows // SLICE)
     np.testing.assert_array_equal(found.color_slices, [1, 1 + slices])
     assert (found.rows, found.size) == (rows, SLICE * (slices + 2))
@@ -217,8 +224,8 @@ def test_colors_that_follow_from_classes_along_axes(name: str, shape: Triple, ki
     colors = rng.permutation(np.arange(kinds**3) // 2).astype(np.int32).reshape(kinds, kinds, kinds)
     x, y, z = classes
     color = colors[z[:, None, None], y[:, None], x].reshape(-1)
-    expected = backend.layout(backend.asarray(color), int(colors.max()) + 1, shape)
-    found = backend.lattice_layout(classes, colors, shape)
+    expected = backend.layouts.colored(backend.asarray(color), int(colors.max()) + 1, shape)
+    found = backend.layouts.lattice(classes, colors, shape)
     assert (found.rows, found.size, found.shape) == (expected.rows, expected.size, expected.shape)
     np.testing.assert_array_equal(found.color_slices, expected.color_slices)
     for array in ("position", "row", "color"):
@@ -229,7 +236,7 @@ def test_colors_that_follow_from_classes_along_axes(name: str, shape: Triple, ki
 @pytest.mark.parametrize("name", BACKENDS)
 def test_numbers_of_a_box_with_a_layer_around(name: str) -> None:
     backend = load(name)
-    found = backend.to_host(backend.numbers((3, 2, 4)))
+    found = backend.to_host(backend.lattice.numbers((3, 2, 4)))
     expected = np.full((6, 4, 5), -1)
     expected[1:-1, 1:-1, 1:-1] = np.arange(24).reshape(4, 2, 3)
     np.testing.assert_array_equal(found, expected)

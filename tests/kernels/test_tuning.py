@@ -8,34 +8,34 @@ from typing import Any
 
 import pytest
 
-from dsolver.kernels import findings
-from dsolver.kernels.cuda import choice
-from dsolver.kernels.findings import Model
+from dsolver.kernels import device_cache
+from dsolver.kernels.cuda.launch import config
+from dsolver.kernels.device_cache import Model
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setenv(findings.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(device_cache.VARIABLE, str(tmp_path))
     return Model(name="H200", driver="13000", toolkit="13.0")
 
 
 def read(model: Model, itemsize: int) -> Any:
-    return choice.kept(findings.read(model), itemsize)
+    return config.kept(device_cache.read(model), itemsize)
 
 
 def test_a_choice_is_kept_for_each_value_type(model: Model) -> None:
     assert read(model, 8) is None
-    best = replace(choice.default(8), warps=2, slab_share=0.36, flow=False)
-    assert choice.keep(model, 8, best)
+    best = replace(config.default(8), warps=2, slab_share=0.36, flow=False)
+    assert config.keep(model, 8, best)
     assert read(model, 8) == best
     assert read(model, 4) is None
-    findings.keep(model, "copy_bandwidth", 4e12)
+    device_cache.keep(model, "copy_bandwidth", 4e12)
     assert read(model, 8) == best
 
 
 def test_a_choice_for_other_kernels_is_none(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    choice.keep(model, 8, choice.default(8))
-    monkeypatch.setattr(choice, "fingerprint", lambda: "changed")
+    config.keep(model, 8, config.default(8))
+    monkeypatch.setattr(config, "fingerprint", lambda: "changed")
     assert read(model, 8) is None
 
 
@@ -59,31 +59,31 @@ def test_a_choice_for_other_kernels_is_none(model: Model, monkeypatch: pytest.Mo
     ],
 )
 def test_what_no_kernel_can_do_is_not_taken(model: Model, damage: dict[str, Any]) -> None:
-    entry = {"kernels": choice.fingerprint(), "choice": {**asdict(choice.default(8)), **damage}}
-    findings.keep(model, choice.name_of(8), entry)
+    entry = {"kernels": config.fingerprint(), "choice": {**asdict(config.default(8)), **damage}}
+    device_cache.keep(model, config.name_of(8), entry)
     assert read(model, 8) is None
 
 
 @pytest.mark.parametrize("entry", [None, 1, [], {}, {"kernels": "?"}])
 def test_what_is_no_choice_is_not_taken(model: Model, entry: Any) -> None:
-    findings.keep(model, choice.name_of(8), entry)
+    device_cache.keep(model, config.name_of(8), entry)
     assert read(model, 8) is None
 
 
 def test_a_choice_lasts_as_long_as_it_is_wanted() -> None:
-    one, two = replace(choice.default(8), warps=1), replace(choice.default(8), warps=2)
-    with choice.using(8, one):
-        with choice.using(8, two):
-            assert choice.chosen(8) == two
-        assert choice.chosen(8) == one
-    assert 8 not in choice._forced
+    one, two = replace(config.default(8), warps=1), replace(config.default(8), warps=2)
+    with config.using(8, one):
+        with config.using(8, two):
+            assert config.chosen(8) == two
+        assert config.chosen(8) == one
+    assert 8 not in config._forced
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_tuning_keeps_what_it_finds(model: Model, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from dsolver import kernels
-    from dsolver.kernels.cuda import probe, tuning
+    from dsolver.kernels.cuda.launch import probe, tuning
 
     monkeypatch.setattr(tuning, "sizes", lambda _: {"large": 64, "medium": 64, "small": 32})
     monkeypatch.setattr(probe, "model", lambda _: model)
@@ -94,6 +94,6 @@ def test_tuning_keeps_what_it_finds(model: Model, dtype: str, monkeypatch: pytes
     assert len(trials) == sum(len(values) for _, _, values in tuning.questions(itemsize))
     assert all(trial.seconds > 0.0 for trial in trials)
     assert read(model, itemsize) == best
-    assert choice.chosen(itemsize) == best
+    assert config.chosen(itemsize) == best
     monkeypatch.undo()
-    choice._of_device.cache_clear()
+    config._of_device.cache_clear()

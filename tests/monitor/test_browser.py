@@ -16,7 +16,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dsolver
-from dsolver.iteration import State
+from dsolver.session.follower import State
 from tests.clusters import forked
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster
 
-from dsolver.engines.gauge import GPU_MEMORY
-from dsolver.monitor.attaching import attach
-from dsolver.monitor.dashboard import Dashboard, memory_of
-from dsolver.monitor.events import Feed
-from tests.feeds import begun
+from dsolver.monitor.dashboard import Dashboard, attach, memory_of
+from dsolver.monitor.events import SolveEvents
+from dsolver.monitor.gpu_memory import GPU_MEMORY
+from tests.solve_events import begun
 
 PREFIX: dict[str, str] = {}
 """Of each scheduler, the path below which its dashboard lies."""
@@ -47,8 +46,8 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
-def started(client: Client) -> Feed:
-    return begun(Feed(client))
+def started(client: Client) -> SolveEvents:
+    return begun(SolveEvents(client))
 
 
 def board(client: Client) -> Any:
@@ -91,7 +90,7 @@ def test_a_scheduler_without_dashboard_goes_without_the_page() -> None:
         assert attach(client, Dashboard)
         feed = started(client)
         feed.end("converged", 1, 0.1)
-        feed.part()
+        feed.flush()
 
 
 def test_memory_of_a_gpu_stands_beside_its_process() -> None:
@@ -103,9 +102,9 @@ def test_memory_of_a_gpu_stands_beside_its_process() -> None:
 def test_the_data_tell_memory_of_a_solves_workers(client: Client) -> None:
     attach(client, Dashboard)
     workers = list(client.nthreads())
-    feed = begun(Feed(client), workers=[*workers, "tcp://gone:1"], iteration_bytes=10, copy_bandwidth=1e9)
+    feed = begun(SolveEvents(client), workers=[*workers, "tcp://gone:1"], iteration_bytes=10, copy_bandwidth=1e9)
     feed.end("converged", 1, 0.1)
-    feed.part()
+    feed.flush()
     shown = board(client)[feed.id]
     assert list(shown["memory"]) == workers
     (where, used, _) = shown["memory"][workers[0]][0]
@@ -119,5 +118,5 @@ def test_messages_of_others_do_no_harm(client: Client) -> None:
         client.log_event("dsolver", message)
     feed = started(client)
     feed.end("converged", 1, 0.1)
-    feed.part()
+    feed.flush()
     assert board(client)[feed.id]["end"]["status"] == "converged"

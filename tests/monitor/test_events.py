@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -10,31 +11,31 @@ from distributed import Client, LocalCluster
 
 from dsolver.monitor import events
 from dsolver.monitor.spans import Span, from_columns
-from tests.feeds import begun
+from tests.solve_events import begun
 
 STEP = Span(kind="inner", name="spmv", level=0, chunk=0, start=1.0, stop=2.0, iteration=7)
 WAIT = Span(kind="wait", name="wait", level=0, start=2.0, stop=2.5, iteration=7)
 
 
-def tell_all(feed: events.Feed) -> None:
+def tell_all(feed: events.SolveEvents) -> None:
     begun(feed)
     feed.state(1, 0.5, 1e-8, 100)
     feed.state(7, 0.1, 1e-8, 100)
     feed.spans([STEP, WAIT])
     feed.end("converged", 7, 0.1)
-    feed.part()
+    feed.flush()
 
 
 def test_messages_come_in_order_and_bear_the_id() -> None:
     heard: list[events.Message] = []
     unsubscribe = events.subscribe(heard.append)
     try:
-        first, second = events.Feed(), events.Feed()
+        first, second = events.SolveEvents(), events.SolveEvents()
         tell_all(first)
         tell_all(second)
     finally:
         unsubscribe()
-    tell_all(events.Feed())
+    tell_all(events.SolveEvents())
     assert [m["event"] for m in heard] == ["start", "state", "state", "spans", "end"] * 2
     assert {m["solve"] for m in heard} == {first.id, second.id}
     assert first.id != second.id
@@ -48,10 +49,10 @@ def test_every_documented_key_is_told_and_no_other() -> None:
     heard: list[events.Message] = []
     unsubscribe = events.subscribe(heard.append)
     try:
-        tell_all(events.Feed())
+        tell_all(events.SolveEvents())
     finally:
         unsubscribe()
-    rows = [line.split("|")[1:3] for line in (events.__doc__ or "").splitlines() if line.startswith("| `")]
+    rows = re.findall(r"^(`.*?`) {2,}(\w.*?) {2,}", events.__doc__ or "", re.MULTILINE)
     documented: dict[str, set[str]] = {event: set() for event in ("start", "state", "spans", "end")}
     for names, where in rows:
         for event in documented:
@@ -69,7 +70,7 @@ def test_a_subscriber_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixtur
 
     off = [events.subscribe(broken), events.subscribe(heard.append)]
     try:
-        tell_all(events.Feed())
+        tell_all(events.SolveEvents())
     finally:
         for unsubscribe in off:
             unsubscribe()
@@ -89,11 +90,11 @@ def test_a_cluster_hears_the_same() -> None:
         while not heard and time.monotonic() < until:  # a subscription takes a moment to arrive
             client.log_event(events.TOPIC, {"event": "test", "solve": ""})
             time.sleep(0.05)
-        feed = events.Feed(client)
+        feed = events.SolveEvents(client)
         tell_all(feed)
         kept = [message for _, message in client.get_events(events.TOPIC) if message["solve"] == feed.id]
         assert [m["event"] for m in kept] == ["start", "state", "state", "spans", "end"]
         while heard[-1][1]["event"] != "end" and time.monotonic() < until:
             time.sleep(0.05)
         assert [m for _, m in heard if m["solve"] == feed.id] == kept
-    tell_all(events.Feed(client))  # a closed client is no reason to fail
+    tell_all(events.SolveEvents(client))  # a closed client is no reason to fail

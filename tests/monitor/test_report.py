@@ -7,11 +7,13 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dsolver
-from dsolver.iteration import State
 from dsolver.monitor import notebook
-from dsolver.monitor.notebook import Live, curve
+from dsolver.monitor.curve import curve
+from dsolver.monitor.notebook import Live
+from dsolver.session.follower import State
 from tests.commands import call
 
 
@@ -37,7 +39,15 @@ def test_a_page_shows_all_panels_and_needs_no_other_file(folder: Path, tmp_path:
     result = call("report", *everything(folder), "-o", str(out))
     assert result.exit_code == 0, result.output
     page = out.read_text()
-    for text in ("<svg", "<table>", "16×16×16", "32×16×16", "resident/cpu"):
+    for text in (
+        "How to read lanes",
+        "Exposed communication is",
+        "<svg",
+        "<table>",
+        "16×16×16",
+        "32×16×16",
+        "resident/cpu",
+    ):
         assert text in page
     assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
@@ -57,6 +67,8 @@ def test_one_panel_for_one_file(folder: Path) -> None:
     for names, panels in ((["a.json"], 1), (["a.json", "b.json"], 2), (["a.jsonl"], 1), (["kernels.json"], 1)):
         figure = report.draw(report.read([folder / name for name in names]))
         assert len(figure.axes) == panels
+    everything = report.draw(report.read([folder / name for name in ("a.json", "b.json", "a.jsonl", "kernels.json")]))
+    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in everything.axes)
     lanes = report.draw(report.read([folder / "a.jsonl"])).axes[0]
     assert next(label.get_text() for label in lanes.get_yticklabels()) == "rank 0 main"
     assert lanes.patches
@@ -120,6 +132,65 @@ def test_a_view_says_what_to_do_where_a_solve_did_not_converge() -> None:
     problem = dsolver.problems.hpcg((8, 8, 8))
     assert "raise maxiter" in dsolver.solve(problem, np.ones(problem.grid), maxiter=1)._repr_html_()
     assert "maxiter" not in dsolver.solve(problem, np.ones(problem.grid))._repr_html_()
+
+
+def words(shown: str) -> list[str]:
+    """The texts of a view, which has to be well-formed."""
+    return [text.strip() for text in ET.fromstring(shown).itertext() if text.strip()]
+
+
+def test_a_curve_has_titles_ticks_and_the_tolerance() -> None:
+    shown = curve(range(31), [10.0**-k for k in range(31)], 1e-8)
+    found = words(shown)
+    assert {"iteration", "‖b − A x‖", "tolerance 1.0e-08", "0", "30", "10⁰", "10⁻³⁰"} <= set(found)
+    assert 3 <= sum(text.isdecimal() for text in found) <= 7
+    assert "stroke-dasharray" in shown
+    assert "tolerance" not in curve(range(3), [1.0, 0.1, 0.01])
+
+
+def test_views_take_the_color_of_the_text_around_them() -> None:
+    """Which is light in a dark theme: only lines have colors of their own, which show on both."""
+    root = ET.fromstring(curve(range(4), [1.0, 1e-2, 1e-4, 1e-6], 1e-5))
+    assert {item.attrib["fill"] for item in root.iter("{http://www.w3.org/2000/svg}text")} == {"currentColor"}
+    drawn = {item.attrib.get("stroke") for item in root.iter()} - {None}
+    assert drawn == {"currentColor", "#3b8bd0", "#2f9e5b"}
+
+
+def test_several_solutions_have_one_view_relative_to_their_right_hand_sides() -> None:
+    problem = dsolver.problems.poisson7((8, 8, 8))
+    b = np.random.default_rng(0).standard_normal((18, *problem.grid))
+    with dsolver.Solver(problem) as solver:
+        found = solver.solve(b, rtol=1e-7)
+    shown = words(found._repr_html_())
+    assert "Solutions: 18 of 18 converged" in shown[0]
+    assert {"tolerance 1.0e-07", "2 more", "15"} <= set(shown)
+    assert found._repr_html_().count("<polyline") == 18
+
+
+def test_problems_estimates_and_hierarchies_have_views() -> None:
+    problem = dsolver.problems.diffusion((8, 6, 4), np.ones((8, 6, 4)), bc="periodic")
+    shown = words(problem._repr_html_())
+    assert shown[0] == "Problem diffusion 8 × 6 × 4"
+    assert {"192", "x 8 periodic, y 6 periodic, z 4 periodic", "7 points, from coefficients"} <= set(shown)
+    line = sp.diags_array([-np.ones(299), 2.0 * np.ones(300), -np.ones(299)], offsets=[-1, 0, 1]).tocsr()
+    assert words(dsolver.matrix(line, chunks=2)._repr_html_())[:5] == [
+        "Matrix problem, 300 rows",
+        "entries",
+        "898",
+        "chunks",
+        "2",
+    ]
+    with dsolver.Solver(line, M="amg") as solver:
+        assert {"level", "A, MB", "300", "898"} <= set(words(solver.hierarchy._repr_html_()))
+    shown = words(dsolver.estimate(dsolver.problems.poisson7((32, 32, 32)), workers=16, device="cuda")._repr_html_())
+    assert shown[0] == "Estimate for 16 GPUs"
+    assert {"matrices", "halos", "7", "8 more"} <= set(shown)
+
+
+def test_only_public_names_are_completed() -> None:
+    assert dir(dsolver) == sorted([*dsolver.__all__, "__version__"])
+    for module in (dsolver.problems, dsolver.preconditioners):
+        assert dir(module) == sorted(module.__all__)
 
 
 def test_a_running_solve_is_shown_where_there_is_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,12 @@ import pytest
 from distributed import Client, LocalCluster, get_task_stream
 
 import dsolver
+from dsolver.cluster.devices import present
 from dsolver.monitor import events, taskstream, watch
-from dsolver.monitor.attaching import attach
+from dsolver.monitor.dashboard import attach
 from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl
 from dsolver.problems import poisson7
+from tests.exposures import check_that_numbers_agree
 
 GRID = (32, 16, 16)
 B = np.random.default_rng(0).standard_normal(GRID)
@@ -40,14 +42,14 @@ def heard() -> Iterator[list[events.Message]]:
 
 
 def test_a_short_solve_is_not_measured_unasked(monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]) -> None:
-    monkeypatch.setattr(watch, "QUIET", 1e9)
+    monkeypatch.setattr(watch, "MEASURE_AFTER", 1e9)
     solution = dsolver.solve(poisson7(GRID), B)
     assert (solution.spans, solution.exposure, solution.exposed_ms, solution.exposed_percent) == ((), None, None, None)
     assert [m["event"] for m in heard if m["event"] != "state"] == ["start", "end"]
 
 
 def test_a_longer_one_is(monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]) -> None:
-    monkeypatch.setattr(watch, "QUIET", 0.0)
+    monkeypatch.setattr(watch, "MEASURE_AFTER", 0.0)
     solution = dsolver.solve(poisson7(GRID), B, device="cpu")
     plain = dsolver.solve(poisson7(GRID), B, device="cpu")
     assert solution.residuals == plain.residuals
@@ -67,14 +69,16 @@ def test_a_longer_one_is(monkeypatch: pytest.MonkeyPatch, heard: list[events.Mes
     assert measured
     assert tuple(s for m in measured for s in from_columns(m["spans"])) == solution.spans
     assert solution.exposure == exposure(solution.spans)
+    assert solution.exposure is not None
+    assert measured[-1]["exposure"] == solution.exposure.to_dict(), "what the page shows at the end is what is returned"
 
 
 def test_a_callback_does_not_make_every_iteration_told_and_measured(
     monkeypatch: pytest.MonkeyPatch, heard: list[events.Message]
 ) -> None:
-    monkeypatch.setattr(watch, "QUIET", 0.0)
-    monkeypatch.setattr(watch, "PAUSE", 1e9)
-    monkeypatch.setattr(watch, "BREATH", 1e9)
+    monkeypatch.setattr(watch, "MEASURE_AFTER", 0.0)
+    monkeypatch.setattr(watch, "MEASURE_EVERY", 1e9)
+    monkeypatch.setattr(watch, "PUBLISH_EVERY", 1e9)
     solution = dsolver.solve(poisson7(GRID), B, device="cpu", callback=lambda _: None)
     assert solution.iterations > 3
     assert [m["event"] for m in heard] == ["start", "state", "spans", "end"]
@@ -87,12 +91,24 @@ def test_spans_go_to_a_file_or_a_function(tmp_path: Path, client: Client) -> Non
     assert tuple(told) == solution.spans
     assert {span.rank for span in told} == {0, 1}
     assert min(span.iteration for span in told) > 1  # the first superstep, of one iteration, is not measured
-    assert solution.exposed_ms is not None
+    assert solution.exposure is not None
     assert solution.exposed_percent is not None
     assert 0 < solution.exposed_percent < 100
+    check_that_numbers_agree(solution.exposure)
     (tmp_path / "spans.jsonl").write_text("of an earlier solve\n")
     solution = dsolver.solve(problem, B, client=client, device="cpu", spans=tmp_path / "spans.jsonl")
     assert tuple(read_jsonl(tmp_path / "spans.jsonl")) == solution.spans
+
+
+def test_levels_of_a_task_graph_add_up_to_its_exposed_communication(client: Client) -> None:
+    """Each level's largest over the workers once made 120 % of an iteration."""
+    told: list[Span] = []
+    solution = dsolver.solve(
+        poisson7(GRID, chunks=(2, 1, 1)), B, client=client, device="cpu", engine="graph", spans=told.extend, maxiter=4
+    )
+    assert {span.rank for span in told} == {0, 1}
+    assert solution.exposure is not None
+    check_that_numbers_agree(solution.exposure)
 
 
 @pytest.mark.parametrize("sink", [3, "no/such/folder/spans.jsonl", "."])
@@ -134,7 +150,7 @@ def test_ranks_get_rows_in_dasks_task_stream(client: Client) -> None:
         time.sleep(0.2)
     records = [record for record in stream.data if str(record["thread"]).startswith("cpu")]
     assert len(records) == len(solution.spans)
-    assert {record["worker"] for record in records} == set(client.scheduler_info()["workers"])
+    assert {record["worker"] for record in records} == set(present(client))
     assert len({(record["worker"], record["thread"][:4]) for record in records}) == 2  # a worker a rank
     assert {record["thread"] for record in records} == {"cpu0-inner", "cpu0-halo", "cpu1-inner", "cpu1-halo"}
     works = {record["thread"] for record in records if record["startstops"][0]["action"] == "compute"}
@@ -160,7 +176,7 @@ def test_names_in_the_task_stream_are_whole() -> None:
 
 
 def test_the_page_and_the_rows_come_with_a_solve_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "QUIET", 0.0)
+    monkeypatch.setattr(watch, "MEASURE_AFTER", 0.0)
     with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
         dsolver.solve(poisson7(GRID), B, client=client, device="cpu")
         until = time.monotonic() + 60

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.backend import StencilRows
+from dsolver.kernels.formats.stencil import StencilRows
 
 F64 = npt.NDArray[np.float64]
 Shape = tuple[int, int, int]
@@ -124,13 +124,14 @@ class Box:
         nx, ny, nz = ((n + 1) // 2 for n in case.shape)
         offsets, weights = stencil_of(case)
         self.stencil = StencilRows(shape=case.shape, numbering=put(numbering), offsets=offsets, weights=put(weights))
-        self.layout = backend.layout(put(color), colors, case.shape)
-        self.matrix = backend.matrix(self.layout, self.stencil, put(is_coarse))
-        self.outer = backend.halo_matrix(self.layout, self.stencil)
+        self.layout = backend.layouts.colored(put(color), colors, case.shape)
+        hpcg = backend.format("hpcg")
+        self.matrix = hpcg.matrix(self.layout, self.stencil, put(is_coarse))
+        self.outer = hpcg.halo_matrix(self.layout, self.stencil)
         coarse_color, coarse_colors = colors_of((nx, ny, nz), case.order)
-        self.coarse = backend.layout(put(coarse_color), coarse_colors, (nx, ny, nz))
+        self.coarse = backend.layouts.colored(put(coarse_color), coarse_colors, (nx, ny, nz))
         fine_row = np.flatnonzero(is_coarse).astype(np.int32)
-        self.transfer = backend.transfer(self.layout, self.coarse, put(fine_row))
+        self.transfer = hpcg.injection(self.layout, self.coarse, put(fine_row))
 
     def vector(self, seed: int, *, coarse: bool = False) -> Any:
         """A vector with the same random items on every backend."""
@@ -161,7 +162,7 @@ class Box:
         where = self.coarse if coarse else self.layout
         host, row = self.backend.to_host(x), self.backend.to_host(where.row)
         assert not host[row < 0].any(), "padding must stay zero"
-        return self.backend.to_host(self.backend.unload(where, x))
+        return self.backend.to_host(self.backend.vectors.unload(where, x))
 
 
 @cache

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels import Backend
-from dsolver.kernels.layout import SLICE, Matrix, Slices
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.sell import Matrix, Slices
 from tests.kernels.backends.boxes import F64, Box
 
 
@@ -34,13 +35,12 @@ def made_explicit(s: Slices, backend: Backend) -> Slices:
 
 def with_slices(b: Box, local: Slices) -> Any:
     """The matrix of the box with other slices."""
-    parts = {field.name: getattr(b.matrix, field.name) for field in fields(Matrix)}
-    other = Matrix(**{**parts, "local": local})
     if b.backend.name != "cuda":
-        return other
-    from dsolver.kernels.cuda.assembly import with_launches
+        return replace(b.matrix, local=local)
+    parts = {field.name: getattr(b.matrix, field.name) for field in fields(Matrix)}
+    from dsolver.kernels.cuda.hpcg.matrix import with_launches
 
-    return with_launches(other)
+    return with_launches(Matrix(**{**parts, "local": local}), b.matrix.coarse)
 
 
 def smoothed(b: Box, matrix: Any) -> list[F64]:

@@ -26,11 +26,11 @@ def test_bits_do_not_depend_on_the_number_of_threads(dtype: str) -> None:
 
 @pytest.mark.gpu
 def test_early_starts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda import launching
+    from dsolver.kernels.cuda.launch import streams
 
     b = box(LARGE, "cuda")
     early = everything(b)
-    monkeypatch.setattr(launching, "_starts_early", lambda *_: False)
+    monkeypatch.setattr(streams, "_starts_early", lambda *_: False)
     assert all((a == z).all() for a, z in zip(early, everything(b), strict=True))
 
 
@@ -38,7 +38,7 @@ def test_early_starts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("slabs", [2, 5])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
-    from dsolver.kernels.cuda import schedule
+    from dsolver.kernels.cuda.launch import schedule
 
     b = box(case, "cuda")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
@@ -55,16 +55,17 @@ def test_slabs_change_no_bit(case: Case, slabs: int, monkeypatch: pytest.MonkeyP
 def test_mixed_launches_change_no_bit(
     case: Case, slabs: int, monkeypatch: pytest.MonkeyPatch, *, explicit: bool
 ) -> None:
-    from dsolver.kernels.cuda import choice, mixed
+    from dsolver.kernels.cuda.hpcg import mixed_colors
+    from dsolver.kernels.cuda.launch import config
 
     b = box(case, "cuda float32")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
-    with choice.using(itemsize, replace(choice.default(itemsize), flow=False)):
+    with config.using(itemsize, replace(config.default(itemsize), flow=False)):
         expected = smoothed(b, with_slices(b, local))
-        monkeypatch.setattr(mixed, "slabs_of", lambda *_: slabs)
+        monkeypatch.setattr(mixed_colors, "slabs_of", lambda *_: slabs)
         matrix = with_slices(b, local)
-    assert matrix.forward.entries is not None
+    assert matrix.smoothing[0].headers is not None
     for _ in range(3):
         assert all((a == z).all() for a, z in zip(expected, smoothed(b, matrix), strict=True))
 
@@ -74,18 +75,18 @@ def test_mixed_launches_change_no_bit(
 @pytest.mark.parametrize("explicit", [False, True])
 def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
     """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
-    from dsolver.kernels.cuda import choice, schedule, tuning
+    from dsolver.kernels.cuda.launch import config, schedule, tuning
 
     monkeypatch.setattr(schedule, "NARROW_TO_FILL", 0)  # boxes are small
     b = box(case, f"cuda {dtype}")
     local = made_explicit(b.matrix.local, b.backend) if explicit else b.matrix.local
     itemsize = b.backend.dtype.itemsize
-    plain = replace(choice.default(itemsize), narrow=False, flow=False)
-    with choice.using(itemsize, plain):
+    plain = replace(config.default(itemsize), narrow=False, flow=False)
+    with config.using(itemsize, plain):
         expected = smoothed(b, with_slices(b, local))
     for _, attribute, values in tuning.questions(itemsize):
         for value in values:
-            with choice.using(itemsize, replace(plain, **{attribute: value})):
+            with config.using(itemsize, replace(plain, **{attribute: value})):
                 matrix = with_slices(b, local)
                 for _ in range(3):  # launches take turns with what they tell each other
                     found = smoothed(b, matrix)

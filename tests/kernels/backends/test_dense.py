@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.backend import semidefinite_inverse
+from dsolver.kernels.formats.dense import semidefinite_inverse
 from tests.kernels.backends.boxes import BACKENDS, TOLERANCE, Case, box, close
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_dense_matrix_is_the_rows_of_the_stencil(name: str) -> None:
     b = box(Case(shape=(7, 5, 3), points=27, order="parity"), name)
-    dense = b.backend.to_host(b.backend.dense_matrix(b.stencil))
+    dense = b.backend.to_host(b.backend.dense.matrix(b.stencil))
 
     def times(x: Any) -> Any:
         vector, y = b.zeros(), b.zeros()
@@ -40,7 +40,7 @@ def test_dense_solve(backend: str, *, singular: bool) -> None:
     np.fill_diagonal(a, -a.sum(axis=1) + (0.0 if singular else 1.0))
     r = rng.standard_normal(105)
     r -= r.mean() if singular else 0.0
-    inverse = b.backend.dense_inverse(b.layout, a)
+    inverse = b.backend.dense.inverse(b.layout, a)
     right, x = b.zeros(), b.zeros()
     b.kernel("load")(b.layout, r.reshape(b.case.shape, order="F"), right)
     b.kernel("dense_solve")(inverse, right, x)
@@ -68,8 +68,8 @@ def test_a_device_finds_the_inverse_of_the_text(rows: int, kind: str) -> None:
     backend, rng = load("cuda"), np.random.default_rng(rows)
     factor = rng.standard_normal((rows, rows if kind == "full" else max(1, rows // 2)))
     a = factor @ factor.T + (rows * np.eye(rows) if kind == "full" else 0.0)
-    layout = backend.layout(backend.xp.zeros(rows, dtype=np.int32), 1, (rows, 1, 1))
-    found = backend.to_host(backend.dense_inverse(layout, a).values)
+    layout = backend.layouts.colored(backend.xp.zeros(rows, dtype=np.int32), 1, (rows, 1, 1))
+    found = backend.to_host(backend.dense.inverse(layout, a).values)
     expected = semidefinite_inverse(a)
     assert (found == found.T).all()
     close(found, expected, 1e-6 * max(1.0, np.abs(expected).max()))

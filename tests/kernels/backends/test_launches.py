@@ -12,7 +12,7 @@ from tests.kernels.backends.results import smoothed, with_slices
 @pytest.mark.gpu
 @pytest.mark.parametrize("arguments", [(np.zeros(513),), (np.int32(0),) * 65], ids=["bytes", "arguments"])
 def test_more_than_a_launch_can_tell_a_kernel_is_refused(arguments: tuple[np.generic, ...]) -> None:
-    from dsolver.kernels.cuda.launching import follow
+    from dsolver.kernels.cuda.launch.streams import follow
 
     with pytest.raises(ValueError, match="more than a launch can tell"):
         follow(None, (1,), (1,), arguments, cooperative=True)
@@ -60,13 +60,13 @@ def test_an_iteration_can_be_captured_and_replayed() -> None:
 
 @pytest.mark.gpu
 def test_slabs_of_a_lattice_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda import schedule
+    from dsolver.kernels.cuda.launch import schedule
 
     b = box(LARGE, "cuda")
     monkeypatch.setattr(schedule, "slabs_of", lambda *_: 4)
     matrix = with_slices(b, b.matrix.local)
     layers, slices_of_layer = 16, 32  # of a color: 32 x 32 x 16 points
-    for sweep, colors in ((matrix.forward, 8), (matrix.backward, 7)):
+    for sweep, colors in zip(matrix.smoothing, (8, 7), strict=True):
         assert sweep.chains == 2
         assert len(sweep.units) == 4 * colors
         counts = [int(unit.launch[2][2]) for unit in sweep.units]

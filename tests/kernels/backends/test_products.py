@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.kernels.backend import Entries
-from dsolver.kernels.layout import SLICE
+from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.formats.layout import SLICE
 from tests.kernels.backends.boxes import Box, Case, both, box, lattice
 
 
@@ -23,10 +23,10 @@ def test_rectangular_products(pair: tuple[Box, Box], *, in_order: bool) -> None:
         columns[3] = np.minimum(np.arange(rows), own - 1)  # neighbors in lattice order
         columns[4, ::3] = -1
         put = b.backend.asarray
-        entries = Entries(columns=put(columns), values=put(rng.standard_normal(columns.shape)))
-        lattice = b.backend.layout(put(np.zeros(own, dtype=np.int32)), 1, b.coarse.shape)
-        inner = b.backend.product(b.layout, lattice, entries, in_order=in_order)
-        outer = b.backend.halo_product(b.layout, lattice, entries)
+        entries = Ell(columns=put(columns), values=put(rng.standard_normal(columns.shape)))
+        lattice = b.backend.layouts.colored(put(np.zeros(own, dtype=np.int32)), 1, b.coarse.shape)
+        inner = b.backend.format("sell").product(b.layout, lattice, entries, in_order=in_order)
+        outer = b.backend.format("sell").halo_product(b.layout, lattice, entries)
         xc = b.backend.zeros(lattice.size)
         b.kernel("load")(lattice, rng.standard_normal(b.coarse.shape), xc)
         x, y = b.vector(1), b.zeros()
@@ -49,8 +49,8 @@ def test_products_in_lattice_order_are_runs(name: str) -> None:
     nx, ny, nz = b.coarse.shape
     i, j, k = lattice(b.coarse.shape)
     columns = np.stack([(2 * i + 1) + dx + 128 * (2 * j + 1 + 4 * (2 * k + 1)) for dx in (-1, 0)]).astype(np.int32)
-    entries = Entries(columns=b.backend.asarray(columns), values=b.backend.asarray(np.ones(columns.shape)))
-    inner = b.backend.product(b.coarse, b.layout, entries, in_order=True)
+    entries = Ell(columns=b.backend.asarray(columns), values=b.backend.asarray(np.ones(columns.shape)))
+    inner = b.backend.format("sell").product(b.coarse, b.layout, entries, in_order=True)
     host = {field: b.backend.to_host(getattr(inner.slices, field)) for field in ("start", "column_start")}
     assert (np.diff(host["column_start"]) * SLICE == np.diff(host["start"])).all()
     assert (np.diff(host["start"]) == 2 * SLICE).all()
@@ -59,13 +59,15 @@ def test_products_in_lattice_order_are_runs(name: str) -> None:
 
 def test_move(pair: tuple[Box, Box]) -> None:
     def run(b: Box) -> Any:
-        lattice_order = b.backend.layout(b.backend.asarray(np.zeros(b.case.rows, dtype=np.int32)), 1, b.case.shape)
+        lattice_order = b.backend.layouts.colored(
+            b.backend.asarray(np.zeros(b.case.rows, dtype=np.int32)), 1, b.case.shape
+        )
         x, y, z = b.vector(1), b.backend.zeros(lattice_order.size), b.vector(2)
-        b.kernel("move")(b.backend.route(b.layout.position, lattice_order.position), x, y)
+        b.kernel("move")(b.backend.layouts.route(b.layout.position, lattice_order.position), x, y)
         some = b.backend.to_host(lattice_order.position)[::3]
         there = b.backend.to_host(b.layout.position)[1::3]
         count = min(len(some), len(there))
-        b.kernel("move")(b.backend.route(some[:count], there[:count]), y, z)
+        b.kernel("move")(b.backend.layouts.route(some[:count], there[:count]), y, z)
         host = b.backend.to_host(y)
         assert not np.delete(host, b.backend.to_host(lattice_order.position)).any()
         return host[b.backend.to_host(lattice_order.position)], b.block(z)

@@ -9,25 +9,52 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dsolver.distributed.halo import plan_layout
+from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import contract, load
-from dsolver.kernels.layout import SLICE, HaloLayout
+from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
+from dsolver.kernels.lattice.star import alone, star_transfer
 from tests.kernels.backends.boxes import Box, Case, both, box, stencil_of
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_every_kernel_of_the_contract_exists(backend: str) -> None:
-    described = [k for k in vars(contract).values() if isinstance(k, contract.Kernel)]
-    assert described
+    made, b = load(backend), box(Case(shape=(4, 4, 4), points=7, order="parity"), backend)
+    entries = Ell(columns=made.asarray(np.zeros((1, 64), dtype=np.int32)), values=made.asarray(np.ones((1, 64))))
+    weights = tuple(6.0 if not any(o) else -1.0 * (sum(map(abs, o)) == 1) for o in OFFSETS)
+    stencil = ConstantStencil(
+        shape=(4, 4, 4), weights=weights, faces=(0.0,) * 6, wraps=(False, False, False), lo=(0, 0, 0)
+    )
+    product = made.format("sell").product(b.layout, b.layout, entries, in_order=True)
+    carriers: dict[str, Any] = {
+        "A": b.matrix,
+        "H": b.outer,
+        "T": b.transfer,
+        "R": product,
+        "P": product,
+        "S": made.stencil.transfer(star_transfer(stencil, alone((4, 4, 4)), alone((2, 2, 2)), b.coarse)),
+        "inverse": made.dense.inverse(b.layout, made.dense.matrix(b.stencil)),
+    }
+    assert set(carriers) == contract.CARRIERS
     wrong = []
-    for kernel in described:
-        parameters = inspect.signature(load(backend).kernel(kernel.name)).parameters
-        if len(parameters) != len(kernel.arguments):
-            wrong.append(f"{kernel.name}: {list(parameters)} instead of {list(kernel.arguments)}")
+    for kernel in contract.KERNELS.values():
+        first, arguments = kernel.reads[0], kernel.arguments
+        owner, expected = (carriers[first], arguments[1:]) if kernel.carried else (made.vectors, arguments)
+        parameters = inspect.signature(getattr(owner, kernel.name)).parameters
+        if len(parameters) != len(expected):
+            wrong.append(f"{kernel.name}: {list(parameters)} instead of {list(expected)}")
     assert not wrong, "\n".join(wrong)
+    constant = made.stencil.matrix(stencil)
+    for name in ("spmv", "spmv_dot", "forward", "upper_residual", "lower_residual", "backward"):
+        assert len(inspect.signature(getattr(constant, name)).parameters) == len(contract.KERNELS[name].arguments) - 1
+    for carrier in (*carriers.values(), constant):
+        assert carrier.nbytes >= 0
 
 
 def test_cuda_sources_need_no_header_of_the_system() -> None:
-    from dsolver.kernels.cuda import loader
+    from dsolver.kernels.cuda.launch import loader
 
     for file in loader.SOURCES:
         text = loader.source(file)
@@ -83,7 +110,7 @@ def test_scale_diagonal(pair: tuple[Box, Box]) -> None:
     factors = np.random.default_rng(5).uniform(1.0, 2.0, pair[0].case.shape)
 
     def run(b: Box) -> Any:
-        scaled = b.backend.scale_diagonal(b.matrix, b.backend.asarray(factors))
+        scaled = b.matrix.scaled(b.backend.asarray(factors))
         x, y, s = b.vector(3), b.zeros(), b.zeros()
         b.kernel("spmv")(scaled, x, y)
         b.kernel("symgs")(scaled, x, s)
@@ -103,7 +130,7 @@ def test_a_row_without_a_diagonal_is_named(name: str, *, missing: bool) -> None:
         weights[0, 17], named = 0.0, "row 17 "
     rows = replace(b.stencil, offsets=offsets, weights=b.backend.asarray(weights))
     with pytest.raises(ZeroDivisionError, match=named):
-        b.backend.matrix(b.layout, rows, None)
+        b.backend.format("sell").matrix(b.layout, rows)
 
 
 def test_halo_layout_and_pack(pair: tuple[Box, Box]) -> None:
@@ -111,13 +138,13 @@ def test_halo_layout_and_pack(pair: tuple[Box, Box]) -> None:
     sends = [(3, rng.integers(0, pair[0].case.rows, 40)), (5, rng.integers(0, pair[0].case.rows, 3))]
 
     def run(b: Box) -> Any:
-        plan: HaloLayout = b.backend.halo_layout(b.layout, sends, [(3, 8), (5, 1)])
+        plan = plan_layout(b.backend, b.layout, HaloPlan(sends=tuple(sends), receives=((3, 8), (5, 1))))
         assert plan.sends == ((3, 0, 40), (5, 40, 43))
         assert plan.size == 9 + 2 * b.backend.guard
         assert plan.receives[0] == (3, b.backend.guard, b.backend.guard + 8)
         buffer = b.backend.zeros(43)
         b.kernel("pack")(plan, b.vector(1), buffer)
-        nothing = b.backend.halo_layout(b.layout, [], [])
+        nothing = plan_layout(b.backend, b.layout, HaloPlan(sends=(), receives=()))
         b.kernel("pack")(nothing, b.vector(1), b.backend.zeros(0))
         return (b.backend.to_host(buffer),)
 

@@ -55,5 +55,5 @@ def test_directions_are_updated_in_double_from_a_narrow_vector(name: str) -> Non
 def test_a_diagonal_out_of_the_range_of_its_type_is_nan(name: str, factor: float) -> None:
     b = box(CASES[0], name)
     weights = b.backend.to_host(b.stencil.weights) * factor
-    made = b.backend.matrix(b.layout, replace(b.stencil, weights=b.backend.asarray(weights)), None)
+    made = b.backend.format("sell").matrix(b.layout, replace(b.stencil, weights=b.backend.asarray(weights)))
     assert np.isnan(b.backend.to_host(made.diagonal)[b.backend.to_host(b.layout.position)]).all()

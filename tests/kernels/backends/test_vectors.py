@@ -26,6 +26,71 @@ def test_vectors(pair: tuple[Box, Box]) -> None:
     both(pair, run)
 
 
+@pytest.mark.parametrize(("a", "b"), [(3.0, -0.5), (0.0, 2.0), (np.nan, 1.0), (1.0, np.inf), (-np.inf, 0.0)])
+def test_axpby_leaves_y_where_a_scalar_is_not_finite(pair: tuple[Box, Box], a: float, b: float) -> None:
+    def run(box: Box) -> Any:
+        y = box.vector(2)
+        box.kernel("axpby")(-2.0, box.scalar(a), box.vector(1), box.scalar(b), y)
+        return box.block(y)
+
+    both(pair, run)
+    x, y = (pair[1].block(pair[1].vector(seed)) for seed in (1, 2))
+    expected = -2.0 * a * x + b * y if np.isfinite([a, b]).all() else y
+    close(run(pair[0]), expected, TOLERANCE[pair[0].backend.dtype.name])
+
+
+NAN = np.nan
+QUOTIENTS = [
+    ((6.0, 3.0, 5.0, 4.0, 2.0, 1.0, 3.0), 2.5),
+    ((6.0, 3.0, 5.0, 4.0, 1.0, 1.0, 3.0), NAN),  # converged
+    ((6.0, 3.0, 5.0, 4.0, 4.0, 1.0, 3.0), NAN),  # diverged
+    ((6.0, 0.0, 5.0, 4.0, 2.0, 1.0, 3.0), np.inf),
+    ((0.0, 0.0, 5.0, 4.0, 2.0, 1.0, 3.0), NAN),
+]
+"""a, b, c, d, rr, limit, ceiling and what follows."""
+
+
+@pytest.mark.parametrize(("scalars", "expected"), QUOTIENTS)
+def test_quotients(name: str, scalars: tuple[float, ...], expected: float) -> None:
+    one = box(CASES[4], name)
+    out = one.scalar(7.0)
+    one.kernel("quotient")(*map(one.scalar, scalars), out)
+    assert np.array_equal(one.backend.to_host(out), [expected], equal_nan=True)
+
+
+def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None:
+    one, rng = box(CASES[4], name), np.random.default_rng(1)
+    diagonal, beside = rng.standard_normal(4), rng.uniform(0.5, 2.0, 5)
+    guards = [one.scalar(value) for value in (1.0, 0.0, np.inf)]
+    state = [one.scalar(value) for value in (beside[0], 1.0, 1.0, 0.0, 1.0, 0.0)]  # beta, phi, c, s, c_old, s_old
+    written = [one.scalar(0.0) for _ in range(8)]
+    rotate = one.kernel("rotation")
+    found = []
+    for delta, below in zip(diagonal, beside[1:], strict=True):
+        rotate(one.scalar(delta), one.scalar(below**2), *guards, *state, *written)
+        found.append([float(one.backend.to_host(scalar)[0]) for scalar in (*written, state[1])])
+    t = np.zeros((5, 4))
+    for i in range(4):
+        t[i : i + 2, i] = diagonal[i], beside[i + 1]
+        t[i, i + 1 : i + 2] = beside[i + 1]
+    for i, (scale, w1, w2, w3, tau, keep, move, on, phi) in enumerate(found):
+        y = np.linalg.lstsq(t[: i + 2, : i + 1], np.eye(i + 2)[0], rcond=None)[0]
+        residual = np.linalg.norm(t[: i + 2, : i + 1] @ y - np.eye(i + 2)[0])
+        assert abs(phi) == pytest.approx(residual)
+        assert on == 1.0
+        assert scale == pytest.approx(1.0 / beside[i + 1])
+        assert move == pytest.approx(-tau * w1)
+        r = np.abs(np.linalg.qr(t)[1])
+        assert abs(1.0 / w1) == pytest.approx(r[i, i])
+        assert abs(w2 / w1) == pytest.approx(r[i - 1, i] if i else beside[0])  # times a vector of zeros
+        assert abs(w3 / w1) == pytest.approx(r[i - 2, i] if i > 1 else 0.0, abs=1e-15)
+        assert 0.0 < keep < 1.0
+    before = [float(one.backend.to_host(scalar)[0]) for scalar in state]
+    rotate(one.scalar(1.0), one.scalar(-1.0), *guards, *state, *written)
+    assert [float(one.backend.to_host(scalar)[0]) for scalar in state] == before
+    assert all(np.isnan(one.backend.to_host(scalar)[0]) for scalar in written)
+
+
 def test_diagonal_steps(pair: tuple[Box, Box]) -> None:
     def run(b: Box) -> Any:
         r, w, z, d = b.vector(1), b.vector(2), b.zeros(), b.vector(3)

@@ -1,0 +1,85 @@
+"""First use on a machine: what commands take without compiled kernels, and their longest time without a word.
+
+    python bench/cold_start.py [CHECKOUT ...] [--repeat 3]
+
+Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
+are those of the command's own process: what a process beside it compiles is not in them. The machine's load is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+CASES = {
+    "poisson7 64³": ["solve", "--problem", "poisson7", "--grid", "64", "64", "64"],
+    "hpcg 32³": ["hpcg", "--grid", "32", "32", "32", "--iterations", "5"],
+    "matrix, amg": ["solve", "--matrix", "{folder}/A.npz", "--precond", "amg"],
+    "warm, poisson7 64³": ["solve", "--problem", "poisson7", "--grid", "64", "64", "64"],
+}
+
+
+def matrix():
+    """A symmetric matrix of 4096 rows: a lattice of two dimensions."""
+    line = sp.diags_array([-np.ones(63), 2.0 * np.ones(64), -np.ones(63)], offsets=[-1, 0, 1])
+    return sp.csr_array(sp.kron(line, sp.eye_array(64)) + sp.kron(sp.eye_array(64), line))
+
+
+def run(checkout, command, cache):
+    """Wall and processor seconds, and the longest time without output; None where the command fails."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": str(cache), "PYTHONUNBUFFERED": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    began = said = time.perf_counter()
+    silence = 0.0
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dsolver", *command],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    while True:
+        select.select([process.stdout], [], [])
+        now = time.perf_counter()
+        silence, said = max(silence, now - said), now
+        if not os.read(process.stdout.fileno(), 65536):
+            break
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = status
+    return None if status else (time.perf_counter() - began, used.ru_utime + used.ru_stime, silence)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkouts", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sp.save_npz(folder / "A.npz", matrix())
+        for turn in range(args.repeat):
+            for case, command in CASES.items():
+                for number, checkout in enumerate(args.checkouts):
+                    words = [word.format(folder=folder) for word in command]
+                    cache = folder / (f"{number} {turn} poisson7 64³" if "warm" in case else f"{number} {turn} {case}")
+                    if result := run(checkout.resolve(), words, cache):
+                        found.setdefault((case, number), []).append(result)
+    print(f"best of {args.repeat}, {os.cpu_count()} cores, load {os.getloadavg()[1]:.1f} at the end")
+    print("| | checkout | wall s | processor s | longest silence s |\n|---|---|---|---|---|")
+    for (case, number), results in found.items():
+        wall, used, silence = (min(values) for values in zip(*results, strict=True))
+        print(f"| {case} | {args.checkouts[number].name} | {wall:.1f} | {used:.1f} | {silence:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

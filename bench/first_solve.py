@@ -1,0 +1,103 @@
+"""First and later solves of hard coefficients on one GPU: seconds and iterations of every preconditioner.
+
+    python bench/first_solve.py --size 128 [--M auto mg amg] [--fields channels chip] [--matrices FOLDER]
+
+Fields of `fields.py` on n³ cells, b standard normal, relative residual 1e-8, in this process. The clock of a first
+solve runs from κ on the GPU, or with --csr from compressed rows there, to x on the GPU; a later solve has another b.
+The best of --runs, each set up anew; the kernels are compiled before. --matrices writes A of each field as
+FOLDER/NAME.npz, for other solvers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cupy
+import cupyx.scipy.sparse as device_sparse
+import numpy as np
+import scipy.sparse as sp
+from fields import FIELDS, HARD, Field, made
+
+import dsolver
+
+
+def clock() -> float:
+    """Seconds, when the GPU has nothing left to do."""
+    cupy.cuda.Device().synchronize()
+    return time.perf_counter()
+
+
+def system_of(field: Field, a: sp.csr_array | None) -> tuple[Any, Any]:
+    """What is given to `Solver`, a function of nothing, and two right-hand sides on the GPU."""
+    rng = np.random.default_rng(1)
+    if a is not None:
+        there = device_sparse.csr_matrix(
+            (cupy.asarray(a.data), cupy.asarray(a.indices), cupy.asarray(a.indptr)), shape=a.shape
+        )
+        return (lambda: there), [cupy.asarray(rng.standard_normal(a.shape[0])) for _ in range(2)]
+    kappa = cupy.asarray(field.kappa)
+    x, y, z = (cupy.asarray(s) for s in field.sizes)
+    volumes = x[:, None, None] * y[None, :, None] * z[None, None, :]  # rows are multiplied by them
+    sides = [cupy.asarray(rng.standard_normal(field.kappa.shape)) / volumes for _ in range(2)]
+    if field.solid is not None:
+        sides = [cupy.where(cupy.asarray(field.solid), 0.0, b) for b in sides]
+    problem = dsolver.problems.diffusion
+    grid: Any = field.kappa.shape
+    return (lambda: problem(grid, kappa, spacing=field.sizes, mask=field.solid)), sides
+
+
+def solved(system: Any, sides: list[Any], m: str) -> tuple[float, float, float, Any]:
+    """Seconds of the set-up, of the first solve after it, and of a later one, and that one's solution."""
+    began = clock()
+    with dsolver.Solver(system(), M=m, device="cuda") as solver:
+        ready = clock()
+        solver.solve(sides[0])
+        first = clock()
+        solution = solver.solve(sides[1])
+        return ready - began, first - ready, clock() - first, solution
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--fields", nargs="+", default=list(HARD), choices=list(FIELDS))
+    parser.add_argument("--M", nargs="+", default=["auto", "mg", "amg"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--csr", action="store_true", help="bring compressed rows in place of κ")
+    parser.add_argument("--matrices", type=Path, help="write A of each field there")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with ProcessPoolExecutor() as pool:  # before the GPU is touched
+        fields = dict(
+            zip(options.fields, pool.map(partial(made, n=options.size, seed=options.seed), options.fields), strict=True)
+        )
+        matrices = {}
+        if options.csr or options.matrices is not None:
+            matrices = dict(zip(fields, pool.map(Field.matrix, fields.values()), strict=True))
+    for name, field in fields.items():
+        if options.matrices is not None:
+            options.matrices.mkdir(parents=True, exist_ok=True)
+            a = matrices[name]
+            np.savez(options.matrices / f"{name}.npz", data=a.data, indices=a.indices, indptr=a.indptr)
+        system, sides = system_of(field, matrices[name] if options.csr else None)
+        found = []
+        for m in options.M:
+            runs = [solved(system, sides, m) for _ in range(1 + options.runs)][1:]
+            setup, first, later, solution = min(runs, key=lambda run: run[0] + run[1])
+            later = min(run[2] for run in runs)
+            found.append(
+                f"{m} {solution.iterations:3}{'' if solution.converged else '!'} "
+                f"{setup + first:.4f} ({setup:.4f} + {first:.4f}), {later:.4f}"
+            )
+        print(f"{name:10} {'   '.join(found)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Solves in planes and on lines, as solves on grids of three axes: the shapes of what goes in and comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsolver.errors import InputError
+from dsolver.problems import Problem
+
+
+def in_space(problem: Any, b: Any, kappa: Any, sigma: Any) -> tuple[Any, Any, Any, Any]:
+    """The problem with three axes, and b, κ and σ for it; as they are where it has them, or is a matrix.
+
+    Raises:
+        InputError: b has another shape, or κ not one entry for each axis.
+    """
+    if not isinstance(problem, Problem) or problem.flat or problem.dimensions == 3:
+        return problem, b, kappa, sigma
+    count, shape, grid = problem.dimensions, problem.shape, problem.grid
+    if tuple(b.shape[-count:]) != shape or b.ndim > count + 1:
+        raise InputError(f"b has shape {tuple(b.shape)}, but the grid is {shape}: they must be equal")
+
+    def embedded(values: Any) -> Any:
+        return values.reshape(grid) if tuple(getattr(values, "shape", ())) == shape else values
+
+    if isinstance(kappa, list | tuple):
+        if len(kappa) not in (1, count):
+            raise InputError(f"kappa has {len(kappa)} entries: give one for all axes, or one for each of {count}")
+        kappa = [*map(embedded, kappa), *[1.0] * (3 - count)] if len(kappa) == count else embedded(kappa[0])
+    return problem.in_space, b.reshape((*b.shape[:-count], *grid)), embedded(kappa), embedded(sigma)

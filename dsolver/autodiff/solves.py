@@ -1,0 +1,150 @@
+"""x = A⁻¹ r in this process or on a cluster, with the newest set-up kept for the gradient and for the next solve."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.autodiff.systems import System
+from dsolver.errors import InconsistentWarning, NotConvergedError
+from dsolver.kernels.formats.layout import Array
+from dsolver.session.options import SetupArguments, SolveArguments
+from dsolver.solution import Solution
+from dsolver.solver import Solver
+from dsolver.status import Status
+
+
+@final
+class Setups:
+    """The newest set-up of this process, and that of its transpose where this differs.
+
+    A gradient needs the set-up of its solve, and the next step of a descent one for the same grid. Here it stays, until
+    another system is solved with or `release` is called. Set-ups on clusters are not kept: one that is open holds its
+    workers.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._system: System | None = None
+        self._arguments: SetupArguments = {}
+        self._arrays: Sequence[Array] = ()
+        self._solvers: dict[bool, Solver] = {}
+
+    def release(self) -> None:
+        """Give back what the newest set-up holds."""
+        with self._lock:
+            for solver in self._solvers.values():
+                solver.close()
+            self._solvers.clear()
+            self._system, self._arrays = None, ()
+
+    @contextmanager
+    def solver(
+        self, system: System, values: Sequence[Array], arguments: SetupArguments, *, transposed: bool
+    ) -> Iterator[Solver]:
+        """A `Solver` for a system, set up with values for its parameters; nobody else uses it meanwhile.
+
+        Raises:
+            InputError: a value or an argument cannot be right.
+        """
+        if arguments.get("client") is not None:
+            with Solver(system.problem(values, transposed=transposed), **arguments) as solver:
+                yield solver
+            return
+        with self._lock:
+            if not self._fits(system, arguments):
+                self.release()
+            forward = self._forward(system, values, arguments)
+            if transposed and forward.problem.asymmetry and True not in self._solvers:
+                self._solvers[True] = Solver(system.problem(values, transposed=True), **arguments)
+            yield self._solvers.get(transposed, forward)
+
+    def _fits(self, system: System, arguments: SetupArguments) -> bool:
+        """Whether the newest set-up is of the same structure, made with the same arguments."""
+        given: dict[str, Any] = {**arguments}
+        same = self._arguments.keys() == given.keys() and all(
+            mine is given[name] or (isinstance(mine, str | float) and mine == given[name])
+            for name, mine in self._arguments.items()
+        )
+        return same and self._system is not None and self._system.like(system)
+
+    def _forward(self, system: System, values: Sequence[Array], arguments: SetupArguments) -> Solver:
+        """The set-up of A itself with these values: as it is, with its matrix changed, or made anew."""
+        arrays = [*values, *system.arrays]
+        if False in self._solvers and _same(self._arrays, arrays):
+            return self._solvers[False]
+        problem = system.problem(values, transposed=False)
+        if False in self._solvers and bool(problem.asymmetry) == bool(self._solvers[False].problem.asymmetry):
+            self._arrays = ()  # should it be refused
+            self._solvers[False].update(problem)
+            if True in self._solvers:
+                self._solvers.pop(True).close()
+        else:
+            self.release()
+            self._solvers[False] = Solver(problem, **arguments)
+        self._system, self._arguments = system, arguments
+        self._arrays = [values.copy() for values in arrays]  # theirs may be overwritten, by a step of a descent
+        return self._solvers[False]
+
+
+SETUPS: Final = Setups()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Solve:
+    """How x = A⁻¹ r is found.
+
+    Attributes:
+        system: A as a function of its parameters.
+        arguments: of a `Solver`, by name.
+        options: "rtol" and "maxiter" of its solves.
+    """
+
+    system: System
+    arguments: SetupArguments
+    options: SolveArguments
+
+    def __call__(self, values: Sequence[Array], r: Array, *, transposed: bool, gradient: bool) -> Array:
+        """x, of r's shape, in float64.
+
+        Args:
+            values: of the parameters, arrays of NumPy or CuPy.
+            r: the right-hand side, likewise, or several.
+            transposed: whether Aᵀ x = r is meant.
+            gradient: whether r is a gradient, of which the part that no x can reach is zero by definition.
+
+        Raises:
+            InputError: an argument cannot be right.
+            NotConvergedError: the tolerance was not reached.
+        """
+        b = self.system.source(r.astype(np.float64))
+        with (
+            SETUPS.solver(self.system, values, self.arguments, transposed=transposed) as solver,
+            warnings.catch_warnings(),
+        ):
+            if gradient:
+                warnings.simplefilter("ignore", InconsistentWarning)
+            found: Any = solver.solve(b, **self.options)
+        for solution in [found] if isinstance(found, Solution) else found:
+            if solution.status not in (Status.CONVERGED, Status.INCOMPATIBLE_RHS):
+                raise NotConvergedError(
+                    f"the {'gradient of the ' if gradient else ''}solve ended as {solution.status} after "
+                    f"{solution.iterations} iterations with ‖b - Ax‖/‖b‖ = {solution.relative_residual:.2e}, and "
+                    f"gradients would be wrong: {solution.status.advice}"
+                )
+        x: Array = found.x.reshape(r.shape)
+        return x
+
+
+def _same(old: Sequence[Array], new: Sequence[Array]) -> bool:
+    """Whether all values are the same, NaN never."""
+    return len(old) == len(new) and all(
+        a.shape == b.shape and type(a) is type(b) and bool((a == b).all()) for a, b in zip(old, new, strict=True)
+    )

@@ -1,0 +1,244 @@
+"""Systems as functions of parameters: what a package that differentiates has to know of them.
+
+The derivative of x = A⁻¹ r in the direction (dA, dr) is A⁻¹ (dr − dA x). So a gradient g of a number with respect to x
+becomes λ = A⁻ᵀ g with respect to r, and −∂(λᵀ A x) with respect to what A is made of (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.errors import InputError
+from dsolver.kernels.formats.layout import Array
+from dsolver.problems import Problem
+from dsolver.problems.cells import changed
+from dsolver.problems.checked import matrix_of
+from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
+from dsolver.problems.flux_form import FluxForm, kappa_of
+from dsolver.problems.matrix import MatrixProblem, matrix
+from dsolver.problems.problem import check_problem
+
+
+class System(ABC):
+    """A linear system whose matrix follows from parameters, arrays of the package that differentiates."""
+
+    @property
+    def arrays(self) -> Sequence[Array]:
+        """Arrays of NumPy or CuPy that A is made of beside its parameters, and which a user might overwrite."""
+        return ()
+
+    @abstractmethod
+    def like(self, other: System) -> bool:
+        """Whether another system has the same structure, so that a set-up of it may be changed into this one's."""
+
+    @abstractmethod
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
+        """The problem with values for the parameters, or with its transpose, whose x = A⁻¹ b.
+
+        Args:
+            values: of the parameters, arrays of NumPy or CuPy.
+            transposed: whether Aᵀ is meant; where A is symmetric nobody asks.
+
+        Raises:
+            InputError: they cannot be right.
+        """
+
+    def source(self, r: Array) -> Array:
+        """The b of the problem whose right-hand side is r, both arrays of NumPy or CuPy."""
+        return r
+
+    def right_hand_side(self, parameters: Sequence[Any], b: Any) -> Any:  # noqa: ARG002
+        """r of A x = r, of which parameters may be a part, from a user's b."""
+        return b
+
+    @abstractmethod
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
+        """leftᵀ A right, summed over pairs of vectors: terms that no parameter is in may be missing."""
+
+
+@final
+class Fixed(System):
+    """A problem without parameters, whose right-hand side is b itself.
+
+    Args:
+        problem: a stencil, or a matrix that is its own transpose.
+
+    Raises:
+        InputError: it is a matrix that is not.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if problem.asymmetry:
+            raise InputError(
+                f"A is not symmetric ({problem.asymmetry}), and its gradient needs the transpose: pass the sparse "
+                f"matrix itself in place of the problem that dsolver.matrix made of it"
+            )
+        self._problem = problem
+
+    @property
+    def arrays(self) -> Sequence[Array]:
+        """The problem's."""
+        matrix = [self._problem.matrix.data] if isinstance(self._problem, MatrixProblem) else []
+        return [*matrix, *arrays_of(self._problem)]
+
+    def like(self, other: System) -> bool:
+        """Whether it is the same problem."""
+        return isinstance(other, Fixed) and other._problem is self._problem
+
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # noqa: ARG002
+        """The problem."""
+        return self._problem
+
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:  # noqa: ARG002
+        """Zero: it has no parameters."""
+        return 0.0 * (left * right).sum()
+
+
+@final
+class Entries(System):
+    """A sparse matrix as a function of its entries; its parameters are their values, rows and columns.
+
+    Args:
+        rows: of A.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def like(self, other: System) -> bool:
+        """Whether it has as many rows."""
+        return isinstance(other, Entries) and other._rows == self._rows
+
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:
+        """The matrix."""
+        data, rows, columns = values
+        n = self._rows
+        inside = (rows < n) & (columns < n)  # JAX pads entries with places beyond the last
+        places = (columns, rows) if transposed else (rows, columns)
+        row, column = (place[inside] for place in places)
+        return matrix(matrix_of(row, column, data[inside].astype(np.float64), n))
+
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
+        """Σ left_i A_ij right_j over the entries."""
+        data, rows, columns = parameters
+        products = left[rows] * right[columns]
+        return (data * (products if products.ndim == 1 else products.sum(-1))).sum()
+
+
+@final
+class Cells(System):
+    """Diffusion as a function of κ, along all axes or each, and σ.
+
+    Args:
+        problem: of `dsolver.problems.diffusion`.
+        kappas: how many κ there are among the parameters: 0 (that of the problem), 1 or 3.
+        sigma: whether σ is the last of them.
+        xp: the package that differentiates.
+        asarray: makes an array of it of one of NumPy's.
+    """
+
+    def __init__(self, problem: Problem, kappas: int, *, sigma: bool, xp: Any, asarray: Callable[[Any], Array]) -> None:
+        assert isinstance(problem.rule, Diffusion)
+        self._kappas, self._sigma = kappas, sigma
+        # x of r = V f + c is found as that of f = r / V without boundary values.
+        boundary = problem.rule.boundary.homogeneous
+        self._homogeneous = replace(problem, rule=replace(problem.rule, boundary=boundary))
+        self._given, self._asarray = problem, asarray
+        self._flux_form = FluxForm(problem, xp, asarray)
+        self._volumes = FluxForm(problem, np, np.asarray).volumes()
+
+    @property
+    def arrays(self) -> Sequence[Array]:
+        """The coefficients that are no parameters."""
+        return arrays_of(self._given)
+
+    def like(self, other: System) -> bool:
+        """Whether it is the same problem with the same parameters."""
+        return (
+            isinstance(other, Cells)
+            and other._given is self._given
+            and (other._kappas, other._sigma) == (self._kappas, self._sigma)
+        )
+
+    def problem(self, values: Sequence[Any], *, transposed: bool) -> Problem:  # noqa: ARG002  # it is symmetric
+        """The problem with these κ and σ, and no boundary values."""
+        found = [float(value) if value.shape == () else value for value in values]
+        kappa = found[: self._kappas]
+        return changed(
+            self._homogeneous,
+            kappa=None if not kappa else kappa if len(kappa) == 3 else kappa[0],
+            sigma=found[-1] if self._sigma else None,
+        )
+
+    def source(self, r: Array) -> Array:
+        """Source for each unit of volume."""
+        volumes = np.asarray(self._volumes, like=r)
+        return r / (volumes + (volumes == 0.0))  # where cells are left out, r does not matter
+
+    def form(self, parameters: Sequence[Any], left: Any, right: Any) -> Any:
+        """Σ T Δleft Δright and what the ends and σ add."""
+        total = 0.0 * (left * right).sum()
+        if self._kappas:
+            total = total + self._flux_form.of_fluxes(self._along(parameters), left, right)
+        if self._sigma:
+            total = total + self._flux_form.of_sigma(parameters[-1], left, right)
+        return total
+
+    def right_hand_side(self, parameters: Sequence[Any], f: Any) -> Any:
+        """V f and what boundary conditions add, of which κ may be a part."""
+        kappa = self._along(parameters)
+        if self._flux_form.fed and not kappa:
+            kappa = [values if isinstance(values, float) else self._asarray(values) for values in kappa_of(self._given)]
+        return self._flux_form.right_hand_side(kappa, f)
+
+    def _along(self, parameters: Sequence[Any]) -> Sequence[Any]:
+        """κ along x, y, z; nothing where none is a parameter."""
+        kappa = parameters[: self._kappas]
+        return [kappa[0]] * 3 if len(kappa) == 1 else kappa
+
+
+def cells_of(
+    problem: Any, kappa: Any, sigma: Any, xp: Any, asarray: Callable[[Any], Array]
+) -> tuple[System, list[Any]]:
+    """The system of a problem, and its parameters.
+
+    Raises:
+        InputError: it is no problem, or has no such parameters.
+    """
+    check_problem(problem)
+    if isinstance(problem.rule, Diffusion):
+        kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
+        if len(kappas) not in (0, 1, len(KAPPA)):
+            raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")
+        parameters = [asarray(value) for value in (*kappas, *([] if sigma is None else [sigma]))]
+        return Cells(problem, len(kappas), sigma=sigma is not None, xp=xp, asarray=asarray), parameters
+    check_unused(problem.name, kappa, sigma)
+    return Fixed(problem), []
+
+
+def check_unused(name: str, kappa: Any, sigma: Any) -> None:
+    """Refuse coefficients where there are none.
+
+    Raises:
+        InputError: there are.
+    """
+    for given, value in (("kappa", kappa), (SIGMA, sigma)):
+        if value is not None:
+            raise InputError(f"{name} has no {given}: only problems of dsolver.problems.diffusion have")
+
+
+def entries_of(A: Any) -> tuple[System, list[Any]]:
+    """The system of a matrix of SciPy, and its parameters."""
+    places = A.tocoo()
+    return Entries(A.shape[0]), [places.data, places.row, places.col]
+
+
+def arrays_of(problem: Problem) -> list[Array]:
+    """The coefficients of a problem that are arrays of NumPy or CuPy."""
+    packages = ("numpy", "cupy")
+    return [value for value in problem.coefficients.values() if type(value).__module__.partition(".")[0] in packages]

@@ -1,0 +1,146 @@
+"""Solves that PyTorch differentiates: `dsolver.torch.solve`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Unpack, final
+
+import torch
+
+from dsolver.autodiff.planes import in_space
+from dsolver.autodiff.solves import SETUPS, Solve
+from dsolver.autodiff.systems import Entries, System, cells_of, check_unused, entries_of
+from dsolver.engines.foreign_arrays import opened
+from dsolver.errors import InputError
+from dsolver.problems import Problem
+from dsolver.problems.matrix import is_matrix
+from dsolver.session.options import Setup, SetupArguments, spelled_out
+
+__all__ = ["release", "solve"]
+
+
+@spelled_out(Setup)
+def solve(
+    problem: Problem | Any,
+    b: torch.Tensor,
+    *,
+    kappa: Any = None,
+    sigma: Any = None,
+    rtol: float = 1e-8,
+    maxiter: int | None = None,
+    **arguments: Unpack[SetupArguments],
+) -> torch.Tensor:
+    """x of A x = b, which PyTorch differentiates in b, κ, σ and the entries of A.
+
+    A gradient takes one more solve, with the transpose of A. Where A is symmetric the set-up is the same. The newest
+    set-up is kept (`release` frees it): the next solve with the same structure changes its matrix in place, and one
+    with the same values uses it as it is. On a cluster (``client=``) every solve sets up anew. Derivatives may be
+    differentiated again, but for those in entries: PyTorch's sparse tensors pass on no second ones.
+
+    Where A is singular (see `dsolver.problems.diffusion`), x has mean zero, and so has its gradient with respect to b.
+    The gradient with respect to entries holds for changes that leave A's null space as it is.
+
+    Args:
+        problem: the system: a problem of `dsolver.problems`; a sparse tensor, COO or CSR, of shape (n, n); or a matrix
+            of SciPy, whose entries are constants.
+        b: right-hand side, of the grid's shape or (n,), or several as for `dsolver.Solver.solve`: (m, nx, ny, nz) or
+            (n, k). For diffusion it is the source f.
+        kappa: κ of a diffusion problem in place of its own: a tensor of the grid's shape, or with one number; or a
+            sequence of three such, along x, y and z. In a plane all of them have two axes.
+        sigma: σ in place of its own, likewise.
+        rtol: finished when ‖b - A x‖₂ <= rtol ‖b‖₂; of gradients likewise. Their error is about that of x.
+        maxiter: iterations at most; 1000 by default.
+
+    Returns:
+        The solution, a tensor like b on b's device. Whatever b's dtype is, it was computed in float64.
+
+    Raises:
+        InputError: an argument cannot be right.
+        NotConvergedError: the tolerance was not reached, by the solve or by that of a gradient.
+    """
+    if not isinstance(b, torch.Tensor):
+        raise InputError(f"b must be a tensor, not a {type(b).__name__}: torch.as_tensor(b) makes one")
+    if not b.dtype.is_floating_point:
+        raise InputError(f"b has dtype {b.dtype}, which x would be rounded to: use b.to(torch.float64)")
+    asarray, shape = partial(torch.as_tensor, device=b.device), b.shape
+    problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
+    system, parameters = _system_of(problem, kappa, sigma, asarray)
+    right = system.right_hand_side(parameters, b.to(torch.float64))
+    how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
+    x: torch.Tensor = _Inverse.apply(how, False, False, right, *parameters)
+    return x.reshape(shape).to(b.dtype)
+
+
+def release() -> None:
+    """Give back what the newest set-up holds. To release twice does nothing."""
+    SETUPS.release()
+
+
+def _system_of(problem: Any, kappa: Any, sigma: Any, asarray: Any) -> tuple[System, list[torch.Tensor]]:
+    if isinstance(problem, torch.Tensor):
+        check_unused("a sparse tensor", kappa, sigma)
+        return Entries(_square(problem)), _entries(problem)
+    if is_matrix(problem):
+        check_unused("a sparse matrix", kappa, sigma)
+        system, values = entries_of(problem)
+        return system, [asarray(value) for value in values]
+    return cells_of(problem, kappa, sigma, torch, asarray)
+
+
+def _square(A: torch.Tensor) -> int:
+    if A.layout not in (torch.sparse_coo, torch.sparse_csr) or A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise InputError(
+            f"A must be a sparse tensor of shape (n, n), COO or CSR, not one of shape {tuple(A.shape)} with layout "
+            f"{A.layout}: A.to_sparse_csr() makes one"
+        )
+    return int(A.shape[0])
+
+
+def _entries(A: torch.Tensor) -> list[torch.Tensor]:
+    """Values, rows and columns of a sparse tensor's entries."""
+    if A.layout is torch.sparse_coo:
+        A = A.coalesce()
+        return [A.values(), *A.indices()]
+    ends = A.crow_indices()
+    rows = torch.repeat_interleave(torch.arange(A.shape[0], device=A.device), ends.diff())
+    return [A.values(), rows, A.col_indices()]
+
+
+@final
+class _Inverse(torch.autograd.Function):
+    """x = A⁻¹ r, or A⁻ᵀ r, as a function of r and of A's parameters."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, how: Solve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
+    ) -> torch.Tensor:
+        array, back = opened("b", r.detach())
+        values = [opened("a parameter", values.detach())[0] for values in parameters]
+        x: torch.Tensor = back(how(values, array, transposed=transposed, gradient=gradient))
+        ctx.how, ctx.transposed = how, transposed
+        ctx.save_for_backward(x, *parameters)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
+        x, *parameters = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[4:])
+        adjoint = _Inverse.apply(ctx.how, not ctx.transposed, True, g, *parameters)
+        left, right = (x, adjoint) if ctx.transposed else (adjoint, x)
+        slopes = _slopes(ctx.how.system, parameters, wanted, left, right) if any(wanted) else [None] * len(wanted)
+        return None, None, None, adjoint if ctx.needs_input_grad[3] else None, *slopes
+
+
+def _slopes(
+    system: System, parameters: list[torch.Tensor], wanted: list[bool], left: torch.Tensor, right: torch.Tensor
+) -> list[torch.Tensor | None]:
+    """−∂(leftᵀ A right) with respect to each parameter that is wanted."""
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # Vectors may depend on the parameters, too. What is differentiated with respect to an alias stops there.
+        aliases = [
+            values.view_as(values) if needed else values for values, needed in zip(parameters, wanted, strict=True)
+        ]
+        of = [alias for alias, needed in zip(aliases, wanted, strict=True) if needed]
+        found = iter(torch.autograd.grad(-system.form(aliases, left, right), of, create_graph=again))
+    return [next(found) if needed else None for needed in wanted]

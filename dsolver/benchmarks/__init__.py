@@ -1,0 +1,1 @@
+"""Benchmarks on top of the public pieces."""

@@ -1,0 +1,11 @@
+"""The benchmark: HPCG's problem, phases, checks and counting, on any engine.
+
+Follows the HPCG reference benchmark 3.1 (Dongarra, Heroux, Luszczek). Its results are HPCG-style: comparable with
+official ones, and no official submission.
+"""
+
+from dsolver.benchmarks.hpcg.preconditioner import Hpcg
+from dsolver.benchmarks.hpcg.procedure import HpcgOptions, run
+from dsolver.benchmarks.hpcg.result import HpcgResult
+
+__all__ = ["Hpcg", "HpcgOptions", "HpcgResult", "run"]

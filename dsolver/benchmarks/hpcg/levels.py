@@ -1,0 +1,108 @@
+"""Levels of HPCG's multigrid in one chunk: every second point, injection between them, the same stencil on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Final, final
+
+from dsolver.benchmarks.hpcg.coarsening import coarse_halo_plan, coarse_rows, coarsened, correction_rows
+from dsolver.distributed.halo import halo_layout, plan_layout
+from dsolver.grid.coloring import Order
+from dsolver.grid.numbering import stencil_rows
+from dsolver.grid.partition import Partition
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.formats.layout import HaloLayout, Layout
+from dsolver.preconditioners.builder import Blocks, ordered
+from dsolver.problems import Problem
+
+HPCG_LEVELS: Final = 4
+
+
+def partitions(partition: Partition, levels: int = HPCG_LEVELS) -> list[Partition]:
+    """The chunks of each level, finest first."""
+    found = [partition]
+    while len(found) < levels:
+        found.append(coarsened(found[-1]))
+    return found
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HpcgLevel:
+    """One level of one chunk.
+
+    Attributes:
+        layout: the storage order of its rows.
+        local: the entries of its rows in own columns, in the backend's form.
+        ghost: those in the columns of other chunks.
+        halo: what is exchanged for them.
+        transfer: injection to the next coarser level; None on the last.
+        correction: what it exchanges of the next coarser level's solution; None on the last.
+        correction_matrix: what multiplies that, the columns of `ghost` that are coarse points; None on the last.
+    """
+
+    layout: Layout
+    local: Any
+    ghost: Any
+    halo: HaloLayout
+    transfer: Any = None
+    correction: HaloLayout | None = None
+    correction_matrix: Any = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeLevels:
+    """Makes the levels of a chunk.
+
+    Attributes:
+        problem: the system on the finest level; the coarser ones have the same stencil on every second point.
+        partitions: one per level, finest first.
+        order: in which smoothers visit the rows.
+        diagonal: what the finest level's diagonal is multiplied by; None for ones.
+        label: the name of its task in a Dask graph.
+    """
+
+    label: ClassVar[str] = "setup-levels"
+    problem: Problem
+    partitions: Sequence[Partition]
+    order: Order
+    diagonal: Blocks | None = None
+
+    def __call__(self, backend: Backend, number: int, _: None = None) -> tuple[HpcgLevel, ...]:
+        """All levels of one chunk, finest first."""
+        layouts = [ordered(backend, p, number, self.order) for p in self.partitions]
+        finer = [self._corrected(backend, number, depth, *pair) for depth, pair in enumerate(pairwise(layouts))]
+        none = backend.xp.zeros(layouts[-1].rows, dtype=bool)
+        finest, *coarser = *finer, self._level(backend, number, len(finer), layouts[-1], none)
+        if self.diagonal is not None:
+            finest = replace(finest, local=finest.local.scaled(self.diagonal(backend, number)))
+        return (finest, *coarser)
+
+    def _level(self, backend: Backend, number: int, depth: int, layout: Layout, coarse: Any) -> HpcgLevel:
+        """A level by itself; coarse: bool (rows,), its coarse points."""
+        partition, hpcg = self.partitions[depth], backend.format("hpcg")
+        rows = stencil_rows(backend, partition, number, self.problem.offsets, self.problem.values(backend.xp))
+        return HpcgLevel(
+            layout=layout,
+            local=hpcg.matrix(layout, rows, coarse),
+            ghost=hpcg.halo_matrix(layout, rows),
+            halo=halo_layout(backend, layout, partition, number, self.problem.offsets),
+        )
+
+    def _corrected(self, backend: Backend, number: int, depth: int, fine: Layout, coarse: Layout) -> HpcgLevel:
+        """A level with its way to the coarser one and what it exchanges of that one's solution."""
+        fine_row = coarse_rows(backend.xp, fine.shape, coarse.shape)
+        points = backend.xp.zeros(fine.rows, dtype=bool)
+        points[fine_row] = True
+        level, hpcg = self._level(backend, number, depth, fine, points), backend.format("hpcg")
+        plan = coarse_halo_plan(self.partitions[depth], number, self.problem.offsets)
+        rows = correction_rows(self.problem, self.partitions[depth], number, backend)
+        return replace(
+            level,
+            transfer=hpcg.injection(fine, coarse, fine_row),
+            correction=plan_layout(backend, coarse, plan),
+            correction_matrix=hpcg.halo_matrix(fine, rows),
+        )

@@ -1,0 +1,110 @@
+"""HPCG's V-cycle as a preconditioner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final, final
+
+from dsolver.benchmarks.hpcg.levels import HPCG_LEVELS, MakeLevels, partitions
+from dsolver.benchmarks.hpcg.vcycle import VCycle
+from dsolver.distributed.forecast import F64, I32, Part
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+
+REACHED: Final = 0.915
+"""The part of a GPU's bandwidth at which an iteration moves its bytes: H200, docs/performance.md."""
+HEADER_BYTES: Final = 16
+"""Bytes of each slice on a GPU: where it is, and where its entries at coarse points begin, as everywhere in 4 more."""
+MIXED_BYTES: Final = 3 * HEADER_BYTES
+"""Bytes of each slice of a level in the orders of mixed launches (`kernels/cuda/hpcg/mixed_colors.py`)."""
+TOLD: Final = 4
+"""Vectors of `kernels/cuda/hpcg/flow.py`, through which the warps of a small level tell each other what they know."""
+TOLD_ROWS: Final = 1 << 18
+"""Rows of such a small level at most, on a large GPU."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Hpcg(Preconditioner):
+    """One V-cycle of the HPCG benchmark, four levels with injection between them: ``"hpcg"``.
+
+    Attributes:
+        levels: how many; the extents of every chunk must be divisible by 2 for each but the last.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, multilevel=True)
+    levels: int = HPCG_LEVELS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "divisor", 2 ** (self.levels - 1))
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse rows that differ, periodic grids and chunks that cannot be halved so often."""
+        if not problem.constant or any(problem.periodic):
+            raise InputError(
+                f"HPCG's V-cycle needs a stencil that is the same in all rows on a grid that is not periodic, which "
+                f"{problem.name} is not: use another preconditioner"
+            )
+        for axis, extents in zip("xyz", partition.sizes, strict=True):
+            bad = sorted({n for n in extents if n % self.divisor})
+            if bad:
+                raise InputError(
+                    f"{sum(extents)} points along {axis} in {len(extents)} chunks make chunks of {bad[0]} points along "
+                    f"{axis} that are not divisible by {self.divisor}, which {self.levels} multigrid levels need: "
+                    f"choose a grid and chunks so that every chunk is"
+                )
+
+    def build(self, builder: Builder) -> Built:
+        """All levels; A is the finest one, or one more in float64."""
+        exact = builder.stored(compact=True) if builder.lowered else None
+        make = MakeLevels(
+            problem=builder.problem,
+            partitions=partitions(builder.partition, self.levels),
+            order=builder.order,
+            diagonal=builder.diagonal,
+        )
+        chunks = builder.per_chunk(make)
+        levels = [chunks.at(depth) for depth in range(self.levels)]
+        return (levels[0] if exact is None else exact), levels
+
+    def on(self, site: Site) -> VCycle:
+        """The V-cycle."""
+        return VCycle(site.engine, site.levels)
+
+    def forecast(self, part: Part) -> Forecast:
+        """The V-cycle's half sweeps; see `dsolver.benchmarks.hpcg.vcycle`."""
+        levels, value = [part.stored(partition) for partition in partitions(part.partition, self.levels)], part.value
+        steps = list(pairwise(levels))
+        moved = levels[-1].stored(value) + 6 * value * levels[-1].rows
+        for fine, coarse in steps:
+            fine.way = I32 * (fine.size + coarse.size)
+            # The halves of the pre-smoother and r, d, x; d, x, x, e. Those of the post-smoother, the entries at coarse
+            # points, of which a row has an eighth, and r, d, e, x, w; d, w, x.
+            moved += 2 * fine.stored(value) + value * (15 * fine.rows + fine.entries // 8 + coarse.rows)
+            # The lower entries of coarse rows, e, the map and the coarse right-hand side; then the correction.
+            moved += value * (fine.entries // 8 + fine.rows + 3 * coarse.rows) + 2 * I32 * coarse.rows
+        shared = sum(fine.halo_matrix // 4 for fine, _ in steps)
+        for level in levels:
+            level.way += (I32 + part.cuda * HEADER_BYTES) * level.size // SLICE
+            if part.cuda and level.rows <= TOLD_ROWS:
+                shared += TOLD * value * level.size
+            elif part.cuda and value != F64:
+                level.way += MIXED_BYTES * level.size // SLICE
+        return Forecast(
+            levels=levels,
+            exact=part.exact(levels[0], compact=True),
+            vectors=sum(value * (3 * fine.size + 2 * fine.boundary + 2 * coarse.size) for fine, coarse in steps),
+            slots=[slots for fine, _ in steps for slots in (fine.slots, fine.slots // 4)],
+            shared=shared,
+            moved=moved,
+            reached=REACHED,
+        )
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """Measured at 64³ (docs/performance.md)."""
+        return 0.29 * alone

@@ -1,0 +1,105 @@
+"""`dsolver estimate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+import dsolver
+from dsolver.cli import files
+from dsolver.cli.options import Command, force_option, precond_dtype_option
+from dsolver.cli.system.choice import system_of, system_options
+from dsolver.cluster.runtime import DeviceName
+from dsolver.krylov.methods import METHODS
+from dsolver.preconditioners.registry import AUTO, NAMED
+from dsolver.session.options import PrecondDtype
+
+EPILOG = """
+\b
+Examples:
+  dsolver estimate --problem poisson7 --grid 1024 1024 1024 --workers 8 --device cuda
+  dsolver estimate --problem hpcg --grid 4096 4096 4096 --precond hpcg --workers 4096 --per-host 8
+"""
+
+
+@click.command(
+    "estimate", cls=Command, epilog=EPILOG, short_help="Forecast memory, time and scaling; nothing is started."
+)
+@system_options
+@click.option(
+    "--workers", type=int, default=1, show_default=True, metavar="N", help="Workers of the cluster that is planned."
+)
+@click.option(
+    "--per-host",
+    type=int,
+    metavar="N",
+    help="GPUs of a host. Adds curves of weak and strong scaling up to --workers, and what stops them. Without a GPU "
+    "here, those of H200s.  Example: --workers 4096 --per-host 8",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="Their device. auto: GPUs if this machine has one, or with --per-host.",
+)
+@click.option(
+    "--precond", type=click.Choice(tuple(NAMED)), default=AUTO, show_default=True, help="As of `dsolver solve`."
+)
+@click.option("--method", type=click.Choice(tuple(METHODS)), help="As of `dsolver solve`.")
+@click.option(
+    "--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides that are given at once."
+)
+@precond_dtype_option
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the forecast as JSON; with - to stdout, which then has nothing else.",
+)
+@force_option
+def command(
+    *,
+    kind: str | None,
+    file: Path | None,
+    grid: tuple[int, ...],
+    partition: str,
+    workers: int,
+    per_host: int | None,
+    device: DeviceName,
+    precond: str,
+    method: str | None,
+    together: int,
+    precond_dtype: PrecondDtype,
+    json_file: Path | None,
+    force: bool,
+    **diffusion: Any,
+) -> None:
+    """Forecast what `dsolver solve` would take: memory of each worker, iterations and a rough time.
+
+    With --per-host also an iteration's time on one GPU and more, for as many points on each (weak scaling) and for
+    this grid (strong scaling). Nothing is allocated or started.
+    """
+    alone = json_file == files.STDOUT
+    files.check_output(None if alone else json_file, force=force)
+    problem = system_of(
+        kind=kind, file=file, grid=grid, partition=partition, chunks=None, rhs=None, **diffusion
+    ).problem
+    found = dsolver.estimate(
+        problem,
+        workers=workers,
+        per_host=per_host,
+        device="cuda" if per_host is not None and device == "auto" else device,
+        M=precond,
+        method=method,
+        together=together,
+        precond_dtype=precond_dtype,
+    )
+    if not alone:
+        click.echo(repr(found))
+    if json_file is not None:
+        files.write_json(json_file, json.dumps(found.to_dict(), indent=1))

@@ -1,0 +1,79 @@
+"""NetCDF-4 and HDF5 files, in and out through xarray: arrays whose axes have names, and coordinates along them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.errors import InputError, installing
+
+ENDINGS: Final = (".nc", ".h5")
+FILE: Final = re.compile(r"(?P<file>.+\.(?:nc|h5))(?::(?P<variable>[^:]+))?")
+"""A file's name, with the name of a variable behind a colon where it holds several."""
+AXES: Final = ("x", "y", "z")
+SOLUTION: Final = "solution"
+"""Name of the variable that is written; x would be that of an axis."""
+
+
+def is_labeled(path: Path) -> bool:
+    """Whether the name is that of such a file."""
+    return FILE.fullmatch(path.name) is not None
+
+
+def read(path: Path) -> Any:
+    """A variable as a DataArray, in memory; axes that are called x, y and z are brought into this order.
+
+    Raises:
+        InputError: xarray, h5netcdf or h5py is not installed, it cannot be read, or it is not clear what is meant.
+    """
+    xarray, found = library(), FILE.fullmatch(path.name)
+    assert found is not None
+    file = path.with_name(found["file"])
+    if not file.is_file():
+        raise InputError(f"cannot read {file}: there is no such file")
+    try:
+        # Axes without names get some: HDF5 files of other programs have none.
+        with xarray.open_dataset(file, engine="h5netcdf", phony_dims="sort", decode_times=False) as data:
+            array = _variable(file, data, found["variable"]).load()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {file}: it is no NetCDF-4 or HDF5 file ({error})") from error
+    axes = AXES[: array.ndim]
+    return array.transpose(*axes) if {*axes} == {*array.dims} else array
+
+
+def write(path: Path, x: Any) -> None:
+    """Write a solution: a DataArray with its coordinates, any other array with the axes x, y and z."""
+    array = x if hasattr(x, "dims") else library().DataArray(np.asarray(x), dims=AXES[: x.ndim])
+    array.rename(SOLUTION).to_netcdf(path, engine="h5netcdf")
+
+
+def library() -> Any:
+    """The xarray package, with h5netcdf and h5py to read and write files.
+
+    Raises:
+        InputError: one of them is not installed.
+    """
+    try:
+        for package in ("h5py", "h5netcdf"):  # which reads without the other, too, but writes nothing
+            importlib.import_module(package)
+        return importlib.import_module("xarray")
+    except ImportError as error:
+        raise InputError(
+            f"{error.name} is not installed, which {' and '.join(ENDINGS)} files need: {installing('netcdf')}, or use "
+            f"a .npy file"
+        ) from error
+
+
+def _variable(file: Path, data: Any, name: str | None) -> Any:
+    names = sorted(map(str, data.data_vars))
+    if name is None and len(names) == 1:
+        return data[names[0]]
+    if name in names:
+        return data[name]
+    if not names:
+        raise InputError(f"cannot read {file}: it holds no variable")
+    raise InputError(f"{file} holds the variables {', '.join(names)}: name one of them, as in {file.name}:{names[0]}")

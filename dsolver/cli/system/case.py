@@ -1,0 +1,200 @@
+"""Diffusion with coefficients, conditions and active cells from options and files, or from a case file (TOML)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar, final
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from dsolver import problems
+from dsolver.cli import files
+from dsolver.cli.options import Several
+from dsolver.cli.system.conditions import Value, condition_of, opened, value_of, values_of
+from dsolver.errors import InputError
+from dsolver.problems import Condition, Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SUFFIX: Final = ".toml"
+
+_OPTIONS: Final = (
+    click.option(
+        "--kappa",
+        cls=Several,
+        metavar="VALUE ...",
+        help="Diffusion −∇·(κ∇u) + σu = f in place of a stencil: κ, a number or a file (.npy, .zarr, .nc or .h5) "
+        "of the grid's shape; one for all axes or one for each.  Example: --kappa k.npy",
+    ),
+    click.option("--sigma", metavar="VALUE", help="Its σ, a number or a file. Default: 0."),
+    click.option(
+        "--spacing",
+        cls=Several,
+        metavar="VALUE ...",
+        help="Sizes of its cells: a number, or one (or a file) for each axis.",
+    ),
+    click.option(
+        "--bc",
+        cls=Several,
+        metavar="FACE=CONDITION ...",
+        help="Its boundary conditions: x-, x+, x (both) and so on = dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE "
+        "or periodic, each a number or a .npy file; u = 0 where none is given.  "
+        "Example: --bc x-=dirichlet:1 y=neumann",
+    ),
+    click.option(
+        "--active", metavar="FILE", help="The cells that it has, true in an array of the grid's shape. Default: all."
+    ),
+    click.option(
+        "--source", metavar="VALUE", help="Its f, the source for each unit of volume: a number or a file. Default: 0."
+    ),
+)
+
+
+def case_options(command: F) -> F:
+    """Add the options that describe diffusion."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Diffusion as its options describe it. A case file has the same names, with `bc` as a table.
+
+    Attributes:
+        grid: cells along each axis; empty where arrays tell.
+        kappa: for all axes, or for each.
+        sigma, source: numbers or files.
+        spacing: of all axes, or of each.
+        bc: conditions by face or axis.
+        active: a file.
+    """
+
+    grid: tuple[int, ...] = ()
+    kappa: tuple[Value, ...] = ()
+    sigma: Value | None = None
+    spacing: tuple[Value, ...] = ()
+    bc: Mapping[str, Condition] = field(default_factory=dict)
+    active: Path | None = None
+    source: Value | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything but the grid is given, so that diffusion is meant."""
+        return replace(self, grid=()) != Case()
+
+    def over(self, other: Case) -> Case:
+        """This case, with what it leaves open from another one. Conditions are taken face by face."""
+        names = [each.name for each in fields(self) if each.name != "bc"]
+        mine = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, ())}
+        # A face here takes the place of its axis there, and an axis that of its faces.
+        kept = {face: condition for face, condition in other.bc.items() if not any(face[0] == at[0] for at in self.bc)}
+        return replace(other, **mine, bc={**kept, **self.bc})
+
+    def problem(self, chunks: tuple[int, ...] | None, name: str) -> Problem:
+        """The problem.
+
+        Raises:
+            InputError: a file cannot be read, nothing tells the grid, or what is given does not fit it.
+        """
+        kappa, sigma = [opened(value) for value in self.kappa], 0.0 if self.sigma is None else opened(self.sigma)
+        active = None if self.active is None else opened(self.active)
+        if active is not None and np.dtype(active.dtype).kind not in "biu":
+            raise InputError(
+                f"{self.active} has dtype {active.dtype}: it must be true at the cells that are solved for"
+            )
+        source = files.opened(self.source) if isinstance(self.source, Path) else None
+        shapes = [tuple(values.shape) for values in (*kappa, sigma, active, source) if hasattr(values, "shape")]
+        if not (self.grid or shapes):
+            raise InputError("give --grid NX NY NZ, or a file with an array of the grid's shape")
+        spacing = [opened(value, small=True) for value in self.spacing]
+        problem = problems.diffusion(
+            self.grid or shapes[0],
+            1.0 if not kappa else kappa[0] if len(kappa) == 1 else kappa,
+            sigma,
+            spacing=1.0 if not spacing else spacing[0] if len(spacing) == 1 else spacing,
+            bc=dict(self.bc),
+            mask=None if active is None else active == 0,
+            chunks=chunks,
+            name=name,
+        )
+        if not self.source and not any(condition.feeds for condition in self.bc.values()):
+            raise InputError("nothing drives the solution, which is zero: give --source, or a --bc with a value")
+        return problem
+
+    def right(self, problem: Problem) -> npt.NDArray[np.float64]:
+        """f where it is a number, shape ``problem.shape``."""
+        assert not isinstance(self.source, Path)
+        return np.full(problem.shape, self.source or 0.0)
+
+
+def case_of(
+    *, kappa: tuple[str, ...], spacing: tuple[str, ...], bc: tuple[str, ...], grid: tuple[int, ...], **more: str | None
+) -> Case:
+    """The case of `case_options`.
+
+    Raises:
+        InputError: a condition cannot be right.
+    """
+    conditions = {}
+    for text in bc:
+        face, equals, condition = text.partition("=")
+        if not equals:
+            raise InputError(f"--bc {text}: write FACE=CONDITION, such as x-=dirichlet:1")
+        if face in conditions:
+            raise InputError(f"--bc names {face} twice")
+        conditions[face] = condition
+    given = {"grid": grid, "kappa": kappa, "spacing": spacing, "bc": conditions, **more}
+    return _case({name: value for name, value in given.items() if value}, Path())
+
+
+def case_text(path: Path) -> dict[str, Any]:
+    """Names and values of a case file, as TOML has them.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: it is no TOML ({error})") from error
+
+
+def read_case(path: Path) -> Case:
+    """A case file.
+
+    Raises:
+        InputError: it cannot be read, has a name that is unknown, or a grid or bc of another kind.
+    """
+    given = case_text(path)
+    known = [each.name for each in fields(Case)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(f"{path} has {unknown[0]!r}: a case has {', '.join(known)}")
+    if not isinstance(given.get("bc", {}), Mapping):
+        raise InputError(f"{path}: bc is a table of faces and conditions, such as [bc] with the line x = 'neumann'")
+    if not isinstance(given.get("grid", []), list):
+        raise InputError(f"{path}: grid is a list, such as grid = [64, 64, 64], not {given['grid']}")
+    return _case(given, path.parent)
+
+
+def _case(given: Mapping[str, Any], folder: Path) -> Case:
+    """A case from texts and numbers by name; names of files are those in the folder."""
+    conditions = {face: condition_of(face, text, folder) for face, text in given.get("bc", {}).items()}
+    return Case(
+        grid=tuple(given.get("grid", ())),
+        kappa=values_of(given["kappa"], folder) if "kappa" in given else (),
+        sigma=value_of(given["sigma"], folder) if "sigma" in given else None,
+        spacing=values_of(given["spacing"], folder) if "spacing" in given else (),
+        bc=conditions,
+        active=folder / str(given["active"]) if "active" in given else None,
+        source=value_of(given["source"], folder) if "source" in given else None,
+    )

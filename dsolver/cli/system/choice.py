@@ -1,0 +1,191 @@
+"""The system that `dsolver solve` is to solve: a stencil on a grid, diffusion, or a matrix from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+import dsolver
+from dsolver import problems
+from dsolver.cli.options import Several
+from dsolver.cli.system.case import SUFFIX, Case, case_of, case_options, read_case
+from dsolver.cluster.file_rows import blocks_of_file
+from dsolver.errors import InputError
+from dsolver.grid.partition import Box
+from dsolver.problems import Problem
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PROBLEMS: Final[dict[str, Callable[..., Problem]]] = {
+    "hpcg": problems.hpcg,
+    "poisson5": problems.poisson5,
+    "poisson7": problems.poisson7,
+    "poisson27": problems.poisson27,
+}
+
+_OPTIONS: Final = (
+    click.option(
+        "--problem",
+        "kind",
+        metavar="NAME|FILE",
+        help="Which matrix A on a grid. poisson7: diagonal 6, the six nearest points -1; poisson5: so in a plane. "
+        "hpcg and poisson27: diagonal 26, the 26 nearest -1. Values outside the grid are zero. Or a case, a .toml file "
+        "with what the options from --kappa to --source say, which take the place of its values.  [default: hpcg]",
+    ),
+    case_options,
+    click.option(
+        "--matrix",
+        "file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A from a file in place of --problem: Matrix Market (.mtx, .mtx.gz, .mtx.bz2), SciPy's .npz, PETSc's "
+        "binary format (.petsc, .bin). With --scheduler the workers read it, each its rows, from a folder that all of "
+        "them see; with --grid or --partition graph this process reads it.",
+    ),
+    click.option(
+        "--grid",
+        cls=Several,
+        type=int,
+        metavar="NX NY NZ",
+        help="Points along x, y and z, or along x and y of a plane. With --matrix: the lattice whose points A's rows "
+        "are, the last axis fastest, so that multigrid serves A; --chunks is then as for a grid, else P for P ranges "
+        "of rows.  Example: --grid 64 64 64",
+    ),
+    click.option(
+        "--partition",
+        type=click.Choice(["rows", "graph"]),
+        default="rows",
+        show_default=True,
+        help="Which rows of --matrix a chunk has. rows: consecutive ones. graph: those that METIS puts together.",
+    ),
+)
+
+
+def system_options(command: F) -> F:
+    """Add the options that say what is solved."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A system as its options describe it.
+
+    Attributes:
+        problem: what is solved.
+        file: of the right-hand side, or None.
+        right: makes it where there is no file, shape ``problem.shape``.
+    """
+
+    problem: Problem
+    file: Path | None
+    right: Callable[[], npt.NDArray[np.float64]]
+
+
+def system_of(
+    *,
+    kind: str | None,
+    file: Path | None,
+    grid: tuple[int, ...],
+    partition: str,
+    chunks: tuple[int, ...] | None,
+    rhs: Path | None,
+    client: Client | None = None,
+    **diffusion: Any,
+) -> System:
+    """The system of `system_options`, and its right-hand side.
+
+    Args:
+        kind: name of a matrix on a grid, or a case file.
+        file: with a matrix.
+        grid: numbers of points.
+        partition: which rows of the matrix a chunk has.
+        chunks: along each axis.
+        rhs: file of the right-hand side.
+        client: of a cluster whose workers read the matrix; None to read it here.
+        diffusion: options of `case_options`.
+
+    Raises:
+        InputError: they exclude each other, or one of them cannot be right.
+    """
+    case = case_of(grid=grid, **diffusion)
+    if file is None:
+        if partition != "rows":
+            raise InputError("--partition is of the rows of --matrix: a grid is cut into boxes by --chunks")
+        if case.asked or (kind or "").endswith(SUFFIX):
+            return _diffusion(kind, case, chunks, rhs)
+        if kind is not None and kind not in PROBLEMS:
+            raise InputError(f"--problem {kind}: name {', '.join(PROBLEMS)}, or a case, a file that ends with {SUFFIX}")
+        if not grid:
+            raise InputError("give --grid NX NY NZ, or --matrix FILE, or --kappa FILE")
+        problem = PROBLEMS[kind or "hpcg"](grid, chunks=chunks)
+        return System(problem=problem, file=rhs, right=partial(sums_of_stencil, problem))
+    if kind is not None or case.asked:
+        raise InputError(
+            "--problem and --kappa to --source are of a grid, and --matrix is a matrix from a file: give one of them"
+        )
+    cut: Any = chunks
+    if not grid and chunks is not None:
+        if chunks[1:] not in ((), (1, 1)):
+            raise InputError(f"--chunks {' '.join(map(str, chunks))}: rows of a matrix are cut as P 1 1")
+        cut = chunks[0]
+    if client is not None:
+        return _on_cluster(file, client, cut, rhs)
+    a = dsolver.read_matrix(file)
+    found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name)
+    return System(problem=found, file=rhs, right=partial(sums_of_rows, a))
+
+
+def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None) -> System:
+    """A matrix that the workers read."""
+    blocks = blocks_of_file(file.absolute(), client, chunks)
+    problem = dsolver.matrix_from_blocks(blocks, client=client, name=file.name)
+
+    def right() -> npt.NDArray[np.float64]:
+        return np.concatenate(client.gather(client.map(sums_of_rows, blocks)))
+
+    return System(problem=problem, file=rhs, right=right)
+
+
+def _diffusion(kind: str | None, case: Case, chunks: tuple[int, ...] | None, rhs: Path | None) -> System:
+    """Diffusion from options, or from a case file that options add to."""
+    if rhs is not None:
+        raise InputError("diffusion has a source, f, in place of --rhs: give it with --source")
+    name = "diffusion"
+    if kind is not None:
+        if not kind.endswith(SUFFIX):
+            raise InputError(
+                f"--kappa to --source describe diffusion: leave out --problem {kind}, or name a case there"
+            )
+        case, name = case.over(read_case(Path(kind))), Path(kind).stem
+    problem = case.problem(chunks, name)
+    file = case.source if isinstance(case.source, Path) else None
+    return System(problem=problem, file=file, right=partial(case.right, problem))
+
+
+def sums_of_rows(a: Any) -> npt.NDArray[np.float64]:
+    """A 1 of some rows of a matrix of SciPy, (rows,)."""
+    return np.asarray(a.sum(axis=1), dtype=np.float64).ravel()
+
+
+def sums_of_stencil(problem: Problem) -> npt.NDArray[np.float64]:
+    """A 1 of a constant stencil: for each row the sum of its entries, shape ``problem.shape``."""
+    domain = Box(lo=(0, 0, 0), hi=problem.grid)
+    out = np.zeros(problem.grid)
+    for (i, j, k), weight in zip(problem.offsets, problem.weights, strict=True):
+        inside = domain.intersect(domain.shifted((-i, -j, -k)))
+        if inside is not None:
+            out[inside.slices] += weight
+    return out.reshape(problem.shape)

@@ -1,0 +1,191 @@
+"""A matrix from a file that the workers of a cluster read: each its part of the bytes, and no process all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import getitem
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.cluster.devices import present
+from dsolver.cluster.row_blocks import matrix_from_blocks
+from dsolver.errors import ClusterError, InputError
+from dsolver.grid.row_partition import RowPartition
+from dsolver.problems.file_parts import (
+    Entries,
+    MarketHeader,
+    all_entries,
+    joined_rows,
+    market_entries,
+    market_header,
+    row_pointers,
+    rows_of,
+)
+from dsolver.problems.io import compressed
+from dsolver.problems.io import read_matrix as read_here
+from dsolver.problems.matrix import MatrixProblem
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+PART_BYTES: Final = 1 << 28
+"""Bytes of text that a worker reads at a time at most: entries take about as many while they are sorted by owners."""
+RANGES: Final = 3840
+"""Ranges of rows whose entries are counted, at least; chunks begin with one of them."""
+UNIT: Final = 12
+"""Rows of a range are a multiple of it, so that blocks of 2, 3, 4 or 6 rows stay whole."""
+
+
+@overload
+def read_matrix(path: str | Path) -> Any: ...
+@overload
+def read_matrix(path: str | Path, *, client: Client, chunks: int | None = None) -> MatrixProblem: ...
+def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int | None = None) -> Any:
+    """A sparse matrix from a file, read in this process, or by the workers of a cluster.
+
+    Args:
+        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field but complex and any symmetry
+            (read on all cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
+            `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with 32-bit indices.
+        client: a Dask cluster's, whose workers then read the file, from a folder that all of them see. Of a `.mtx` file
+            each reads a part of the lines, and entries go to the owners of their rows; of PETSc's format, and of an
+            `.npz` file in CSR format, each reads its rows. A compressed `.mtx` file, and an `.npz` file in another
+            format, one worker has to read alone: it needs the memory for all of it. Nothing of it comes here.
+        chunks: on a cluster, into how many chunks the rows are cut, with about as many entries each; by default one for
+            each worker.
+
+    Returns:
+        Without a client a `scipy.sparse.csr_array` with float64 values, sorted columns and no duplicates. With one a
+        problem as of `dsolver.matrix_from_blocks`, whose rows lie on the workers: solve it with the same client.
+
+    Raises:
+        InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
+            or SciPy is not installed. On a cluster also: as of `dsolver.matrix_from_blocks`.
+    """
+    if client is None:
+        if chunks is not None:
+            raise InputError("chunks= is for a cluster: dsolver.matrix(A, chunks=...) cuts a matrix in this process")
+        return read_here(path)
+    path = Path(path).absolute()
+    return matrix_from_blocks(blocks_of_file(path, client, chunks), client=client, name=path.name)
+
+
+def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> list[Future[Any]]:
+    """Blocks of rows of a matrix from a file, each a future of a `scipy.sparse` matrix on the worker that read it.
+
+    Args:
+        path: as the workers see it.
+        client: the cluster's.
+        chunks: how many blocks; by default as many as workers.
+
+    Raises:
+        InputError: as of `read_matrix`.
+        ClusterError: there are no workers.
+    """
+    workers = sorted(present(client))
+    if not workers:
+        raise ClusterError("the cluster has no workers: start some, or wait for them with client.wait_for_workers")
+    chunks = len(workers) if chunks is None else chunks
+    pointers = client.submit(row_pointers, path, pure=False)
+    if client.submit(_is_none, pointers).result():
+        return _exchanged(path, client, workers, chunks)
+    bounds = client.submit(_bounds, pointers, chunks).result()
+    return [
+        client.submit(
+            rows_of, path, span, client.submit(_slice, pointers, *span), **_near(workers, number, chunks), pure=False
+        )
+        for number, span in enumerate(pairwise(bounds))
+    ]
+
+
+def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) -> list[Future[Any]]:
+    """Blocks of rows whose entries are anywhere in a file: they go from those who read them to the owners of the rows.
+
+    This process gets how many entries each range of rows has.
+    """
+    if path.suffix.lower() == ".mtx":
+        header = client.submit(market_header, path, pure=False).result()
+        cuts = _cuts(header, len(workers))
+        parts = [
+            client.submit(market_entries, path, header, *span, **_near(workers, number, len(cuts) - 1), pure=False)
+            for number, span in enumerate(pairwise(cuts))
+        ]
+        shape = header.shape
+    else:
+        header, parts = None, [client.submit(all_entries, path, pure=False)]
+        shape = client.submit(_shape, *parts).result()
+    if shape[0] != shape[1]:
+        raise InputError(f"{path} has shape {shape}: a system needs as many rows as columns")
+    least = max(RANGES, 64 * chunks)
+    width = 1 if shape[0] <= least else UNIT * -(-shape[0] // (UNIT * least))
+    counts = client.gather([client.submit(_counts, part, width, -(-shape[0] // width)) for part in parts])
+    if header is not None:
+        header.check(path, sum(lines for lines, _ in counts))
+    entries = np.concatenate([[0], np.cumsum(sum(found for _, found in counts))])
+    ranges = RowPartition.by_entries(entries, chunks).bounds
+    bounds = (*(width * begin for begin in ranges[:-1]), shape[0])
+    split = [client.submit(_split, part, bounds) for part in parts]
+    return [
+        client.submit(
+            _joined,
+            str(path),
+            span,
+            *[client.submit(getitem, part, number) for part in split],
+            **_near(workers, number, chunks),
+        )
+        for number, span in enumerate(pairwise(bounds))
+    ]
+
+
+def _near(workers: Sequence[str], number: int, count: int) -> dict[str, Any]:
+    """Options by which a task, the `number`-th of so many, runs on its worker if that is there."""
+    return {"workers": [workers[number * len(workers) // count]], "allow_other_workers": True}
+
+
+def _cuts(header: MarketHeader, workers: int) -> list[int]:
+    """Bytes between which each task reads lines: one for each worker, or more where these would be long."""
+    size = header.size - header.begin
+    parts = max(workers, -(-size // PART_BYTES))
+    return [header.begin + size * part // parts for part in range(parts + 1)]
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def _is_none(found: Any) -> bool:
+    return found is None
+
+
+def _bounds(pointers: npt.NDArray[np.int64], chunks: int) -> tuple[int, ...]:
+    return RowPartition.by_entries(pointers, chunks).bounds
+
+
+def _slice(pointers: npt.NDArray[np.int64], first: int, last: int) -> npt.NDArray[np.int64]:
+    return pointers[first : last + 1].copy()
+
+
+def _shape(part: Entries) -> tuple[int, int]:
+    return part.shape
+
+
+def _counts(part: Entries, width: int, ranges: int) -> tuple[int, npt.NDArray[np.int64]]:
+    """Lines of a part, and the entries that it has in each range of rows."""
+    return part.lines, np.bincount(part.row // width, minlength=ranges)
+
+
+def _split(part: Entries, bounds: tuple[int, ...]) -> list[Entries]:
+    """The entries for each owner of rows, in the order of the file."""
+    owner = np.searchsorted(bounds, part.row, side="right") - 1
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner, np.arange(len(bounds)), sorter=order)
+    row, column, values = part.row[order], part.column[order], part.values[order]
+    return [part._replace(row=row[a:b], column=column[a:b], values=values[a:b]) for a, b in pairwise(ends)]
+
+
+def _joined(name: str, span: tuple[int, int], *parts: Entries) -> Any:
+    """A block of rows, from entries of all parts."""
+    return compressed(name, joined_rows(span, parts), span[0])

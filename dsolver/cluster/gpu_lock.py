@@ -1,0 +1,35 @@
+"""Refuses a second program on a cluster's GPUs from the same thread: programs take turns, so it would deadlock."""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakKeyDictionary
+
+from dsolver.cluster.runtime import Runtime
+from dsolver.errors import ClusterError
+
+_CLAIMS: WeakKeyDictionary[object, tuple[int, frozenset[str]]] = WeakKeyDictionary()
+"""The thread that opened each holder, and the holder's workers."""
+
+
+def claim(holder: object, runtime: Runtime) -> None:
+    """Note that a holder has the GPUs of a cluster, if its runtime uses them, until `release`.
+
+    Raises:
+        ClusterError: this thread has opened another holder of one of them, and not closed it.
+    """
+    if runtime.engine != "resident" or runtime.device != "cuda":
+        return
+    mine = threading.get_ident(), frozenset(runtime.workers)
+    for other, (thread, workers) in list(_CLAIMS.items()):
+        if thread == mine[0] and workers & mine[1]:
+            raise ClusterError(
+                f"{other} holds the GPUs of this cluster and was opened by this thread, which would wait for ever: "
+                f"close it first, or use it for this solve too"
+            )
+    _CLAIMS[holder] = mine
+
+
+def release(holder: object) -> None:
+    """End the claim of a holder, if there is one."""
+    _CLAIMS.pop(holder, None)

@@ -1,0 +1,234 @@
+"""Opens a Dask cluster for one run: one of our own on this machine, somebody else's, or none."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
+from dsolver.cluster.nannies import set_timeout
+from dsolver.cluster.runtime import usable_cpus
+from dsolver.errors import ClusterError, DeviceError, InputError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+CONNECT_SECONDS: Final = 10
+WAIT_SECONDS: Final = 600
+"""Seconds that workers may take to come where they are waited for: pods and batch jobs with GPUs take minutes."""
+OF_A_CLIENT: Final = ("distributed.deploy", "distributed.comm", "distributed.client", "distributed.core")
+"""Loggers that print a traceback, beside our message, when a scheduler is lost or was never there."""
+MOST_PER_CPU: Final = 8
+MOST_ON_FEW_CPUS: Final = 64
+"""Workers that are started on a machine at most: each is a process of 100 MB that takes a second of a CPU to start."""
+DASHBOARD: Final = "127.0.0.1:8787"
+PRELOAD: Final = """
+import logging, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+late = "Failed to communicate with scheduler during heartbeat"
+logging.getLogger("distributed.worker").addFilter(lambda record: not record.getMessage().startswith(late))
+"""
+"""Python code that our own workers run first. A terminal sends Ctrl-C to them too, and this process is the one to end
+them. Its scheduler goes first; a worker whose heartbeat is on its way then would show a traceback."""
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "threads_per_worker": 1,
+    "memory_limit": None,  # solver memory cannot be spilled, so a limit could only kill
+    "dashboard_address": DASHBOARD,
+    "silence_logs": logging.ERROR,
+}
+"""Options of our own clusters, on CPUs and GPUs."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The choice of a cluster.
+
+    Attributes:
+        workers: start so many workers on this machine; None for no cluster of our own.
+        scheduler: address of a running scheduler, such as "tcp://10.0.0.1:8786", or the file that it wrote its address
+            to, ending in ".json"; None for none.
+        wait: begin only when that scheduler has so many workers; None to take those that are there.
+        device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
+        engine: that will run there.
+
+    Raises:
+        InputError: the choices exclude each other or are out of range.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    wait: int | None = None
+    device: str = "auto"
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InputError(f"{self.workers} workers: start at least 1")
+        if self.workers is not None and self.scheduler is not None:
+            raise InputError("--workers starts a cluster and --scheduler uses a running one: give only one of them")
+        if self.wait is not None and self.scheduler is None:
+            raise InputError("--wait-workers waits for the workers of a running scheduler: give --scheduler, too")
+        if self.wait is not None and self.wait < 1:
+            raise InputError(f"--wait-workers {self.wait}: wait for at least 1")
+        given = self.workers is not None or self.scheduler is not None
+        if self.engine == "reference" and given:
+            raise InputError(
+                "the reference engine runs in this process: drop --workers or --scheduler, or choose another engine"
+            )
+        if self.engine == "graph" and not given:
+            raise InputError(
+                "the graph engine makes Dask tasks and needs a cluster: add --workers 2 to start one on this machine, "
+                "or --scheduler tcp://HOST:8786 to use a running one"
+            )
+
+
+@contextmanager
+def open_client(options: ClusterOptions) -> Iterator[Client | None]:
+    """A client of the cluster that the options name, closed at the end together with what was started for it.
+
+    Raises:
+        ClusterError: the scheduler cannot be reached.
+        DeviceError: GPU workers were asked for and cannot be started here.
+    """
+    if options.scheduler is not None:
+        # Current, so that a Dask array is computed there and not in this process.
+        with _silent(*OF_A_CLIENT), _connected(options.scheduler) as client, client.as_current():
+            if options.wait is not None:
+                _await_workers(client, options.wait)
+            yield client
+    elif options.workers is not None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Port .* is already in use")
+            cluster = start_local(options.workers, options.device)
+        with ExitStack() as closed, cluster, cluster.get_client() as client:
+            try:
+                yield client
+            except BaseException:
+                # The scheduler would tell of each call that is cut off as of an error of its own.
+                closed.enter_context(_silent("distributed.scheduler"))
+                raise
+    else:
+        yield None
+
+
+def _connected(address: str) -> Client:
+    from distributed import Client
+    from distributed.comm.addressing import get_address_host_port
+
+    written = address.endswith(".json")
+    if written and not Path(address).is_file():
+        raise ClusterError(f"there is no scheduler file {address}: is the scheduler running?")
+    try:
+        if not written and not address.startswith("inproc://"):
+            get_address_host_port(address)
+    except ValueError as error:
+        raise InputError(f"{address!r} is no scheduler address: write it like tcp://10.0.0.1:8786") from error
+    try:
+        with _silent(*OF_A_CLIENT):
+            where = {"scheduler_file": address} if written else {"address": address}
+            return Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address} within {CONNECT_SECONDS} s: check the address and that "
+            f"`dask scheduler` runs there ({type(error).__name__})"
+        ) from error
+
+
+def _await_workers(client: Client, count: int) -> None:
+    try:
+        client.wait_for_workers(count, timeout=WAIT_SECONDS)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"{len(client.nthreads())} of {count} workers came within {WAIT_SECONDS} s: look at the logs of the others "
+            f"or ask --wait-workers for fewer"
+        ) from error
+    except OSError as error:
+        raise ClusterError(f"the scheduler does not answer any more: {error}") from error
+
+
+def start_local(workers: int, device: str, **scheduler: Any) -> Any:
+    """A cluster on this machine: one worker a GPU, or so many CPU workers.
+
+    Args:
+        workers: how many.
+        device: "cpu", "cuda", or "auto" for GPU workers where this machine has a GPU for each.
+        scheduler: further arguments of `distributed.LocalCluster`, such as host, scheduler_port, dashboard_address.
+
+    Raises:
+        DeviceError: GPU workers were asked for and cannot be started here.
+        InputError: this machine has far too few CPUs for so many.
+    """
+    import dask
+
+    cpus = usable_cpus()
+    most = max(MOST_ON_FEW_CPUS, MOST_PER_CPU * cpus)
+    if workers > most:
+        raise InputError(
+            f"{workers} workers on this machine, which has {cpus} CPUs: start at most {most}, or use more machines"
+        )
+
+    options = _DEFAULTS | scheduler
+    set_timeout()
+    if device == "cuda" or (device == "auto" and count_gpus() >= workers):
+        return _start_gpus(workers, options)
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        processes=True,
+        **options,
+        preload=[*dask.config.get("distributed.worker.preload"), PRELOAD],
+    )
+
+
+def _start_gpus(workers: int, options: dict[str, Any]) -> Any:
+    try:
+        dask_cuda: Any = importlib.import_module("dask_cuda")
+    except ImportError as error:
+        raise DeviceError(f"GPU workers need dask-cuda, which is not installed ({error}); {INSTALL}") from error
+    gpu = find_gpu()
+    if not isinstance(gpu, Gpu):
+        raise DeviceError(f"device 'cuda' was asked for, but {gpu}")
+    present = count_gpus()
+    if workers > present:
+        raise DeviceError(
+            f"{workers} GPU workers were asked for, but this machine shows {present} GPU(s): use --workers {present}"
+        )
+    return dask_cuda.LocalCUDACluster(
+        n_workers=workers,
+        device_memory_limit=None,
+        **options,
+    )
+
+
+def count_gpus() -> int:
+    """GPUs that dask-cuda could give a worker each and that CuPy can use."""
+    if not isinstance(find_gpu(), Gpu):
+        return 0
+    try:
+        return int(importlib.import_module("dask_cuda.utils").get_n_gpus())
+    except ImportError:
+        return 0
+
+
+@contextmanager
+def _silent(*loggers: str) -> Iterator[None]:
+    """Mute Dask's loggers for a while."""
+    importlib.import_module("distributed")  # which sets their levels when it is imported
+    found = [logging.getLogger(name) for name in loggers]
+    before = [logger.level for logger in found]
+    try:
+        for logger in found:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(found, before, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,238 @@
+"""A matrix on a cluster, given as blocks of rows: what is planned of it is planned by tasks, where the blocks are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.row_partition import RowPartition, ghost_columns
+from dsolver.kernels.general.look import CANCELED
+from dsolver.problems.checked import ASYMMETRY
+from dsolver.problems.io import compressed
+from dsolver.problems.matrix import (
+    ROWS,
+    ChunkCounts,
+    ChunkRows,
+    MatrixProblem,
+    RowBlock,
+    counts_of,
+    is_matrix,
+    row_block,
+)
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+
+@final
+class PlacedRows(ChunkRows):
+    """Row blocks on a cluster, and what they are made from: a lost one is made again.
+
+    Args:
+        blocks: futures of the `RowBlock` of each chunk.
+        sources: futures that they follow from.
+    """
+
+    def __init__(self, blocks: Sequence[Future[RowBlock]], sources: Sequence[Future[Any]]) -> None:
+        self._blocks, self._sources = tuple(blocks), tuple(sources)
+
+    def blocks(self, partition: Partition, *, host: bool) -> Mapping[int, Any]:  # noqa: ARG002  # they lie on the host
+        """The future of every chunk's rows, by number."""
+        assert len(partition) == len(self._blocks)
+        return dict(enumerate(self._blocks))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Findings about a block, for the client.
+
+    Attributes:
+        ghosts: int64, other chunks' columns that it reads, unique and ascending.
+        empty: rows without an entry: how many, and the first one.
+        hollow: rows with a zero on the diagonal, likewise.
+        indefinite: whether the diagonal has a number that is not positive.
+        closed: whether the entries of every row add up to zero.
+        products: xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors.
+    """
+
+    ghosts: npt.NDArray[np.int64]
+    empty: tuple[int, int]
+    hollow: tuple[int, int]
+    indefinite: bool
+    closed: bool
+    products: tuple[float, float, float]
+
+
+def matrix_from_blocks(blocks: Sequence[Any], *, client: Client | None = None, name: str = "matrix") -> MatrixProblem:
+    """A linear system whose matrix lies on a Dask cluster as blocks of rows, which stay where they are.
+
+    Each block is a chunk. Columns are numbered, checked and planned by tasks beside the blocks; this process gets the
+    columns that blocks read of each other, and no rows. Whether A is symmetric is told by products with two random
+    vectors, in which a difference of single entries may be lost to rounding. A block that a lost worker had is computed
+    again, if Dask knows from what.
+
+    Args:
+        blocks: delayed objects, futures, or other Dask objects that compute to sparse matrices of SciPy or CuPy: the
+            rows of A one after the other, each with all n columns.
+        client: the cluster's; by default the newest one. Solve with it, too.
+        name: for reports.
+
+    Returns:
+        A problem as of `dsolver.matrix`. Its b and x may be Dask arrays, which are not brought here either.
+
+    Raises:
+        InputError: blocks are no such objects or have not the columns of one square matrix; A has values that are not
+            real and finite, or an empty row.
+        ClusterError: there is no cluster.
+    """
+    from distributed import default_client
+
+    client = client or default_client()
+    held = [_future(client, number, block) for number, block in enumerate(blocks)]
+    if not held:
+        raise InputError("blocks has no block")
+    shapes = client.gather([client.submit(_shape, block, number) for number, block in enumerate(held)])
+    partition = _partition(shapes)
+    spans = list(pairwise(partition.bounds))
+    rows = [client.submit(_compressed, block, number, spans[number][0]) for number, block in enumerate(held)]
+    looks = [client.submit(_findings, a, *span) for a, span in zip(rows, spans, strict=True)]
+    findings: list[Findings] = client.gather(looks)
+    empty, first = _total([found.empty for found in findings])
+    if empty:
+        raise InputError(f"A has {empty} empty rows, the first is row {first}: take such rows out")
+    hollow, at = _total([found.hollow for found in findings])
+    asymmetry = _asymmetry(findings)
+    plans = partition.halo_plans([found.ghosts for found in findings])
+    where = client.who_has(rows)
+    places = tuple(where[a.key][0] for a in rows)
+    made = [
+        client.submit(_row_block, a, plan, *span, workers=[place], allow_other_workers=True)
+        for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
+    ]
+    counts: list[ChunkCounts] = client.gather([client.submit(counts_of, block) for block in made])
+    return MatrixProblem(
+        name=name,
+        grid=(partition.rows, 1, 1),
+        chunks=partition.as_grid.sizes,
+        offsets=((0, 0, 0),),
+        singular=not asymmetry and all(found.closed for found in findings),
+        asymmetry=asymmetry,
+        hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",
+        indefinite=any(found.indefinite for found in findings),
+        coefficients={ROWS: PlacedRows(made, [*held, *rows])},
+        senders=tuple(tuple(source for source, _ in plan.receives) for plan in plans),
+        counts=tuple(counts),
+        places=places,
+    )
+
+
+def _future(client: Client, number: int, block: Any) -> Future[Any]:
+    """The future of a block, which begins to be computed."""
+    from distributed import Future
+
+    if isinstance(block, Future):
+        return block
+    if not hasattr(block, "__dask_graph__"):
+        raise InputError(
+            f"block {number} is a {type(block).__name__}, but must be a delayed object or a future of a sparse matrix; "
+            f"dsolver.matrix is for matrices in this process"
+        )
+    found: Future[Any] = client.compute(block)
+    return found
+
+
+def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
+    """Row ranges of blocks with these shapes.
+
+    Raises:
+        InputError: they are not those of one square matrix.
+    """
+    size = sum(rows for rows, _ in shapes)
+    for number, (rows, columns) in enumerate(shapes):
+        if columns != size:
+            raise InputError(
+                f"block {number} has {columns} columns, but the blocks have {size} rows: they must be equal"
+            )
+        if rows == 0:
+            raise InputError(f"block {number} has no rows: leave it out")
+    return RowPartition(bounds=(0, *np.cumsum([rows for rows, _ in shapes]).tolist()))
+
+
+def _total(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """How many of all blocks, and the first one."""
+    return sum(count for count, _ in counts), next((first for count, first in counts if count), 0)
+
+
+def _asymmetry(findings: Sequence[Findings]) -> str:
+    """As `Problem.asymmetry`."""
+    one, other, size = (sum(part) for part in zip(*(found.products for found in findings), strict=True))
+    if abs(one - other) <= ASYMMETRY * size:
+        return ""
+    return f"xᵀA y = {one:.6g}, but yᵀA x = {other:.6g} for two random vectors"
+
+
+# -- tasks, where the blocks are ---------------------------------------------------------------------------------------
+
+
+def _shape(block: Any, number: int) -> tuple[int, int]:
+    if not is_matrix(block):
+        raise InputError(f"block {number} is a {type(block).__name__}, but must be a sparse matrix of SciPy or CuPy")
+    rows, columns = block.shape
+    return int(rows), int(columns)
+
+
+def _compressed(block: Any, number: int, first: int) -> Any:
+    """A block as a CSR array of SciPy in canonical form."""
+    on_host = block.get() if type(block).__module__.partition(".")[0] == "cupyx" else block
+    return compressed(f"block {number}", on_host, first)
+
+
+def _findings(rows: Any, first: int, last: int) -> Findings:
+    own, columns = np.arange(first, last), rows.indices.astype(np.int64)
+    row = np.repeat(own, np.diff(rows.indptr))
+    diagonal = np.bincount(row[row == columns] - first, rows.data[row == columns], last - first)
+    sums, magnitudes = np.asarray(rows.sum(axis=1)).ravel(), np.asarray(abs(rows).sum(axis=1)).ravel()
+    (x_row, x), (y_row, y) = ((noise(row, seed), noise(columns, seed)) for seed in (1, 2))
+    return Findings(
+        ghosts=ghost_columns(np, columns, first, last),
+        empty=_counted(np.diff(rows.indptr) == 0, first),
+        hollow=_counted(diagonal == 0.0, first),
+        indefinite=bool((diagonal <= 0.0).any()),
+        closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
+        products=(
+            float(x_row @ (rows.data * y)),
+            float(y_row @ (rows.data * x)),
+            float(abs(x_row) @ abs(rows.data * y)),
+        ),
+    )
+
+
+def _counted(of: npt.NDArray[np.bool_], first: int) -> tuple[int, int]:
+    """How many rows of a block, and the number of the first one in A."""
+    found = np.flatnonzero(of)
+    return len(found), first + int(found[0]) if len(found) else 0
+
+
+def _row_block(rows: Any, plan: HaloPlan, first: int, last: int) -> RowBlock:
+    columns = rows.indices.astype(np.int64)
+    ghosts = ghost_columns(np, columns, first, last)
+    return row_block(rows.indptr.astype(np.int64), columns, rows.data, (first, last), ghosts, plan)
+
+
+def noise(places: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
+    """Random numbers in [-1, 1), the same for a place wherever it is asked for (Steele et al., SplitMix, 2014)."""
+    with np.errstate(over="ignore"):
+        z = (places.astype(np.uint64) * np.uint64(2) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    scaled: npt.NDArray[np.float64] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
+    return scaled

@@ -1,0 +1,195 @@
+"""The choice of engine, device and owners, and the start of programs there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
+
+from dsolver.cluster import devices, versions
+from dsolver.cluster.nannies import bear_with_nannies
+from dsolver.engines.base import Engine
+from dsolver.engines.running import LocalProgram, RunningProgram, S
+from dsolver.errors import ClusterError, InputError
+from dsolver.grid.cut import chunks_for, owners_of
+from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+P = TypeVar("P")
+
+EngineName = Literal["auto", "reference", "graph", "resident"]
+DeviceName = Literal["auto", "cpu", "cuda"]
+KernelsName = Literal["auto", "numpy"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A choice of engine, device and workers, checked against what is there. Make it with `connect`.
+
+    Attributes:
+        engine: "reference", "graph" or "resident".
+        device: "cpu" or "cuda".
+        kernels: the backend's name, "numpy", "cpu" or "cuda".
+        client: the Dask cluster, or None to stay in this process.
+        workers: worker addresses in rank order; empty without a client.
+    """
+
+    engine: str
+    device: str
+    kernels: str
+    client: Client | None
+    workers: tuple[str, ...]
+
+    def chunks_for(self, grid: Triple, divisor: int = 1) -> Triple:
+        """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
+
+        Raises:
+            InputError: the grid has no multiple of the divisor along an axis.
+        """
+        return chunks_for(grid, max(1, len(self.workers)), divisor)
+
+    def workers_used(self, chunks: int) -> str:
+        """The number of workers that own a chunk, of how many, for people; empty without a cluster."""
+        used, there = min(chunks, len(self.workers)), len(self.workers)
+        if not there:
+            return ""
+        workers = "worker" if there == 1 else "workers"
+        return f"{there} {workers}" if used == there else f"{used} of {there} {workers}"
+
+    def describe(self, chunks: int, link: str = "") -> str:
+        """The engine, the kernels, the workers that own one of so many chunks, and their link, for people."""
+        workers = self.workers_used(chunks)
+        described = f"{self.engine}/{self.kernels}" + (f" with {workers}" if workers else "")
+        return f"{described}, {link}" if link else described
+
+    def launch(
+        self,
+        program: Callable[[Engine, S], P],
+        spec: S,
+        partition: Partition,
+        offsets: Offsets = DIRECTIONS,
+        places: Sequence[str] = (),
+    ) -> RunningProgram[P]:
+        """Start a program for a partition: program(engine, spec), in this process or on every rank.
+
+        Args:
+            program: made on the engine, or on every rank's.
+            spec: what it needs; picklable.
+            partition: the chunks.
+            offsets: what the rows read; a task graph then links only those chunks that exchange.
+            places: workers that have the chunks' data; empty where that is to be brought.
+        """
+        owners = owners_of(partition, self.workers, places)
+        if self.engine == "graph":
+            from dsolver.engines.graph.engine import GraphEngine
+
+            assert self.client is not None
+            graph = GraphEngine(
+                partition,
+                self.client,
+                owners,
+                kernels=self.kernels,
+                neighbors=lambda chunk: partition.neighbors(chunk, offsets),
+            )
+            return LocalProgram(graph, program, spec)
+        if self.engine == "resident" and self.client is not None:
+            from dsolver.engines.spmd.client import SpmdProgram
+
+            return SpmdProgram(self.client, partition, owners, self.kernels, program, spec)
+        if self.engine == "resident":
+            from dsolver.engines.eager.resident import ResidentEngine
+
+            return LocalProgram(ResidentEngine(partition, self.kernels, threads=usable_cpus()), program, spec)
+        from dsolver.engines.eager.engine import EagerEngine
+        from dsolver.kernels import load
+
+        return LocalProgram(EagerEngine(partition, load(self.kernels)), program, spec)
+
+
+def connect(
+    client: Client | None = None,
+    *,
+    engine: EngineName = "auto",
+    device: DeviceName = "auto",
+    kernels: KernelsName = "auto",
+) -> Runtime:
+    """Choose where to run.
+
+    Args:
+        client: a Dask cluster's client, or None for this process alone.
+        engine: "auto" is "resident", with or without a client; "graph" needs a client.
+        device: "auto" is "cuda" where every worker (or this process) has a GPU and CuPy, else "cpu".
+        kernels: "auto" for the device's own, "numpy" for the text-book kernels on a CPU.
+
+    Raises:
+        InputError: a name is unknown, or the choices exclude each other.
+        DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers.
+        ClusterError: the cluster cannot be reached, has no workers, or has other versions of what must agree.
+    """
+    _check("engine", engine, ("auto", "reference", "graph", "resident"))
+    check_device(device)
+    _check("kernels", kernels, ("auto", "numpy"))
+    _check_client(client)
+    if engine == "graph" and client is None:
+        raise InputError("the graph engine makes Dask tasks: pass client=Client(...), or --workers or --scheduler")
+    if kernels == "numpy" and device == "cuda":
+        raise InputError("the NumPy kernels run on a CPU: drop device='cuda' or kernels='numpy'")
+    if engine == "reference":
+        client = None
+    chosen = "resident" if engine == "auto" else engine
+    wanted = "cpu" if kernels == "numpy" else device
+    workers, found = devices.of_cluster(client, wanted) if client else ((), devices.of_process(wanted))
+    if client is not None:
+        _check_versions(client, workers, gpus=found == "cuda")
+        bear_with_nannies(getattr(client, "cluster", None))
+    return Runtime(
+        engine=chosen,
+        device=found,
+        kernels="numpy" if kernels == "numpy" else found,
+        client=client,
+        workers=workers,
+    )
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that there is not.
+
+    Raises:
+        InputError: its name is unknown.
+    """
+    _check("device", device, ("auto", "cpu", "cuda"))
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_client(client: Any) -> None:
+    if client is None:
+        return
+    if not hasattr(client, "submit"):
+        raise InputError(
+            f"client must be a dask.distributed Client, as Client(address_or_cluster) makes, not {client!r}"
+        )
+    if client.asynchronous:
+        raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
+
+
+def _check_versions(client: Client, workers: tuple[str, ...], *, gpus: bool) -> None:
+    try:
+        there = devices.ask_all(client, versions.installed, workers)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
+    reason = versions.disagreement(versions.installed(), there, gpus=gpus)
+    if reason is not None:
+        raise ClusterError(reason)
+
+
+def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(allowed)}")

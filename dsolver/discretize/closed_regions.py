@@ -1,0 +1,305 @@
+"""Closed regions: connected cells that no boundary and no σ fixes, each with a constant of its own.
+
+A porous medium has thousands. They are numbered by their labels (`components`); sums over them are taken chunk by
+chunk in a fixed tree, and for those that go on in other chunks put together in the order of the chunks, so that they
+are the same to the last bit for any number of workers, and cost one small exchange however many regions there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.discretize.coefficients import Coefficients, cells
+from dsolver.discretize.components import GROUNDED, LABELS, SOLID, rows
+from dsolver.distributed.collectives import AllGather
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.arrays import layer
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.reductions import Groups, grouped
+from dsolver.problems.discretization import CellRule, Patch
+
+LEAST: Final = 1e-8
+"""Least factor less 1 by which the diagonal of a region is raised where a preconditioner is made: see `_raising`."""
+
+
+@final
+class ClosedRegions:
+    """All closed regions of a problem.
+
+    Args:
+        engine: runs the kernels.
+        coefficients: prepared.
+        rule: of the rows.
+        labels: of `dsolver.discretize.components.labelled`.
+
+    Attributes:
+        count: how many there are.
+        alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
+        whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
+            then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
+    """
+
+    def __init__(self, engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> None:
+        self._engine = engine
+        self._members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels})
+        self._lattice = coefficients.lattice.at("layout")
+        self._worst = AllGather(engine, 4)
+        self._merging: tuple[AllGather, PerChunk, PerChunk] | None = None
+        if len(engine.partition) > 1:
+            self._merging = self._shared()
+        self._cells = self.sums("cells")
+        self._volumes = self.sums("volumes")
+        counted = engine.per_chunk(_counted, self._members, self._cells)
+        numbers = counted.at(0), counted.at(1), self._members.at("others"), self._members.at("inside")
+        self.count, self.alone, others, inside = (int(number) for number in engine.global_sums(*numbers))
+        self.whole = (self.count, self.alone, others) == (1, 0, 0) and inside > 0
+
+    @property
+    def factors(self) -> PerChunk | None:
+        """Factors for a preconditioner's diagonal, a block for each chunk: see `_raising`. None for ones."""
+        if self.count == self.alone:
+            return None
+        return self._engine.per_chunk(_raising, self._members, self._cells, self._lattice)
+
+    def sums(self, what: str, *vector: PerChunk | Field) -> PerChunk:
+        """Sums over each region, float64 (regions,) in every chunk.
+
+        Args:
+            what: "cells", "volumes", "x" or "x times volumes".
+            vector: the layout of x, and x.
+        """
+        sums = self._engine.per_chunk(partial(_sums, what=what), self._members, *vector)
+        if self._merging is None:
+            return sums
+        gather, known, places = self._merging
+        shared = self._engine.per_chunk(_shared_sums, self._members, sums)
+        totals = gather.broadcast(gather.combine(_merged, shared, known))
+        return self._engine.per_chunk(_with_others, self._members, sums, places, totals)
+
+    def missed(self, sums: PerChunk, bound: float) -> tuple[float, float, float, float]:
+        """The inconsistent part of a right-hand side: see `_missed`, of all chunks."""
+        missed = self._engine.per_chunk(partial(_missed, bound=bound), self._members, sums, self._cells)
+        square, beyond, worst, label = self._worst.read(self._worst.combine(_missed_of_all, missed), 4)
+        return square, beyond, worst, label
+
+    def less(self, layout: PerChunk, x: Field, sums: PerChunk, out: Field, *, right: bool) -> None:
+        """out = x less each region's sum / volume, times the cells' volumes where it is a right-hand side."""
+        self._subtract(layout, x, sums, self._volumes, out, right=right)
+
+    def less_mean(self, layout: PerChunk, x: Field, out: Field) -> None:
+        """out = x less its mean in each region of more than one cell: the rows of single ones are not zero."""
+        sizes = self._engine.per_chunk(_endless_alone, self._cells)
+        self._subtract(layout, x, self.sums("x", layout, x), sizes, out, right=False)
+
+    def _subtract(
+        self, layout: PerChunk, x: Field, sums: PerChunk, sizes: PerChunk, out: Field, *, right: bool
+    ) -> None:
+        blocks = self._engine.per_chunk(partial(_less, right=right), self._members, layout, x, sums, sizes)
+        self._engine.run(LOAD, layout, blocks, out)
+
+    def _shared(self) -> tuple[AllGather, PerChunk, PerChunk]:
+        """The all-gather that adds up regions in several chunks, its `Merging`, and the places of a chunk's own."""
+        engine, members = self._engine, self._members
+        counts = AllGather(engine, 1)
+        sizes = counts.broadcast(counts.combine(_joined, engine.per_chunk(_shared_count, members)))
+        gather = AllGather(engine, sizes)
+        known = gather.combine(_merging, engine.per_chunk(_shared_labels, members))
+        places = engine.per_chunk(_places, members, gather.broadcast(known.at("groups", "keys")))
+        return gather, known, places
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Members:
+    """The cells of one chunk in closed regions, which are numbered in the order of their labels.
+
+    Attributes:
+        cells: int32 (cells,), numbers in lattice order, region after region.
+        volumes: float64 (cells,), of each.
+        groups: which region they are of; its keys are the labels.
+        begun: float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0.
+        beyond: int (shared regions,), those with a cell that is coupled to one in another chunk.
+        others: float64 (1,), cells of regions that are not closed.
+        inside: float64 (1,), couplings within the chunk.
+    """
+
+    cells: Any
+    volumes: Any
+    groups: Groups
+    begun: Any
+    beyond: Any
+    others: Any
+    inside: Any
+
+
+def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
+    """A chunk's cells in closed regions, by their labels."""
+    xp, labels = patch.xp, patch.own[LABELS].reshape(-1)
+    found = xp.flatnonzero((labels > GROUNDED) & (labels < SOLID))
+    order, groups = grouped(xp, labels[found])
+    places = found[order]
+    first = places[groups.starts]
+    across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
+    for axis in range(3):
+        linked = rule.linked(patch, axis)
+        inside += linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))].sum()
+        for side in (0, 1):
+            across[layer(axis, side)] |= linked[layer(axis, side)]
+    shared = xp.zeros(len(groups.keys), dtype=np.bool_)
+    shared[groups.of[across.reshape(-1)[places]]] = True
+    volumes = xp.broadcast_to(rule.source(patch).volumes(), patch.shape).reshape(-1)
+    return Members(
+        cells=places.astype(np.int32),
+        volumes=volumes[places],
+        groups=groups,
+        begun=(rows(patch).reshape(-1)[first] + 1.0 == groups.keys).astype(np.float64),
+        beyond=xp.flatnonzero(shared),
+        others=xp.full(1, 1.0) * (labels <= GROUNDED).sum(),
+        inside=inside,
+    )
+
+
+def _counted(_: Backend, __: int, members: Members, counts: Any) -> tuple[Any, Any]:
+    """float64 (1,) each: the regions that begin in a chunk, and those of them that are a single cell."""
+    alone = members.begun * (counts == 1.0)
+    return members.begun.sum().reshape(1), alone.sum().reshape(1)
+
+
+def _sums(backend: Backend, _: int, members: Members, layout: Layout | None = None, x: Any = None, *, what: str) -> Any:
+    """Sums over a chunk's part of each region, float64 (regions,); for `what` see `ClosedRegions.sums`."""
+    if what == "cells":
+        return members.groups.counts.astype(np.float64)
+    if what == "volumes":
+        return members.groups.sums(backend.xp, members.volumes)
+    assert layout is not None
+    values = cells(backend, layout, x).reshape(-1)[members.cells]
+    return members.groups.sums(backend.xp, values if what == "x" else values * members.volumes)
+
+
+def _less(
+    backend: Backend, _: int, members: Members, layout: Layout, x: Any, totals: Any, sizes: Any, *, right: bool
+) -> Any:
+    """x less each region's total / size, times the cells' volumes for a right-hand side: a block (nx, ny, nz)."""
+    values = cells(backend, layout, x)
+    means = (totals / sizes)[members.groups.of]
+    values.reshape(-1)[members.cells] -= means * members.volumes if right else means
+    return values.T
+
+
+def _endless_alone(backend: Backend, _: int, counts: Any) -> Any:
+    """float64 (regions,): the counts, infinite for a region of one cell."""
+    return backend.xp.where(counts > 1.0, counts, np.inf)
+
+
+def _raising(backend: Backend, _: int, members: Members, counts: Any, layout: Layout) -> Any:
+    """Factors for a chunk's diagonal with which, for a preconditioner, no region is closed: a block (nx, ny, nz).
+
+    A row's diagonal d becomes d (1 + δ) with δ = 1 / n² for a region of n cells. The smallest eigenvalue of D⁻¹A in it
+    that is not zero is that of a chain at least, about 5 / n², so of the correction that it needs a region gets five
+    sixths or more. Without it, Gauss-Seidel side by side in two chunks leaves (1, -1) as it is in a region of one cell
+    in each, and coarse levels have rows of zeros and rounding.
+    """
+    xp = backend.xp
+    out = xp.ones(layout.shape[::-1])
+    by = xp.where(counts > 1.0, xp.maximum(LEAST, 1.0 / counts**2), 0.0)  # one cell alone has a row of its own
+    out.reshape(-1)[members.cells] += by[members.groups.of]
+    return out.T
+
+
+# -- regions that go on in other chunks: labels and sums of all chunks, on every owner ---------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Merging:
+    """The addition of sums over the parts of regions in several chunks.
+
+    Attributes:
+        order: int64 (parts,), region after region, the chunks of each in their order.
+        groups: which region they are of; its keys are the labels.
+    """
+
+    order: Any
+    groups: Groups
+
+
+def _headed(xp: Any, values: Any) -> Any:
+    """Values with one more item in front, so that there is one."""
+    return xp.concatenate([xp.zeros(1), values])
+
+
+def _shared_count(backend: Backend, _: int, members: Members) -> Any:
+    """float64 (1,): the items that a chunk sends to the others, the first of which stands for nothing."""
+    return backend.xp.full(1, 1.0 + len(members.beyond))
+
+
+def _shared_labels(backend: Backend, _: int, members: Members) -> Any:
+    """float64 (1 + shared regions,)."""
+    return _headed(backend.xp, members.groups.keys[members.beyond])
+
+
+def _shared_sums(backend: Backend, _: int, members: Members, sums: Any) -> Any:
+    """float64 (1 + shared regions,), of sums over own cells."""
+    return _headed(backend.xp, sums[members.beyond])
+
+
+def _places(backend: Backend, _: int, members: Members, labels: Any) -> Any:
+    """int (shared regions,): the places of a chunk's shared regions among all that are shared."""
+    return backend.xp.searchsorted(labels, members.groups.keys[members.beyond])
+
+
+def _with_others(_: Backend, __: int, members: Members, sums: Any, places: Any, totals: Any) -> Any:
+    """float64 (regions,): sums over own cells, or over all where a region goes on in other chunks."""
+    out = sums.copy()
+    out[members.beyond] = totals[places]
+    return out
+
+
+def _merging(xp: Any, labels: list[Any]) -> Merging:
+    order, groups = grouped(xp, xp.concatenate(labels))
+    return Merging(order=order, groups=groups)
+
+
+def _merged(xp: Any, sums: list[Any], known: Merging) -> Any:
+    """float64 (shared regions of all chunks,)."""
+    return known.groups.sums(xp, xp.concatenate(sums)[known.order])
+
+
+def _joined(xp: Any, numbers: list[Any]) -> Any:
+    """float64 (all,)."""
+    return xp.concatenate(numbers)
+
+
+# -- the inconsistent part of a right-hand side ------------------------------------------------------------------------
+
+
+def _missed(backend: Backend, _: int, members: Members, totals: Any, counts: Any, *, bound: float) -> Any:
+    """The inconsistent part of a right-hand side, for the regions that begin in a chunk.
+
+    float64 (4,): the sum of (n·b)² / n·n, how many are beyond bound², the largest one, and that one's label.
+    """
+    xp = backend.xp
+    squares = _headed(xp, members.begun * totals * totals / counts)
+    worst = squares.argmax()
+    label = _headed(xp, members.groups.keys)[worst]
+    beyond = (squares > bound * bound).sum().astype(np.float64)
+    return xp.stack([squares.sum(), beyond, squares[worst], label])
+
+
+def _missed_of_all(xp: Any, missed: list[Any]) -> tuple[Any, ...]:
+    """The numbers of `_missed` for all chunks: float64 (1,) each."""
+    squares, beyond = missed[0][0:1], missed[0][1:2]
+    worst = missed[0]
+    for each in missed[1:]:
+        squares, beyond = squares + each[0:1], beyond + each[1:2]
+        worst = xp.where(each[2] > worst[2], each, worst)
+    return squares, beyond, worst[2:3], worst[3:4]

@@ -1,0 +1,111 @@
+"""Connected components of cells, and which of them are closed: found where the cells are, chunk by chunk.
+
+Closed components, called regions, touch no boundary that fixes the solution and have no σ. Every cell begins with a
+label of its own and takes the smallest of those that it is connected with inside its chunk, then across chunks by
+exchanges, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.discretize.coefficients import Coefficients
+from dsolver.engines.base import Engine, Field
+from dsolver.kernels import Backend
+from dsolver.kernels.arrays import layer
+from dsolver.kernels.contract import WAXPBY
+from dsolver.problems.discretization import CellRule, Patch, Rule
+
+GROUNDED: Final = 0.5
+"""The label of regions whose solution is fixed: smaller than every cell's."""
+SOLID: Final = 2.0**53
+"""The label of cells that are left out: larger than every cell's."""
+LABELS: Final = "labels"
+
+
+def is_grounded(engine: Engine, coefficients: Coefficients, rule: Rule) -> bool:
+    """Whether there is a cell that is grounded."""
+    work = coefficients.field()
+    coefficients.fill(work, coefficients.per_chunk(partial(_grounded, rule=rule)))
+    return _square(engine, work) > 0.0
+
+
+def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Field:
+    """The label of every cell, in lattice order: of closed regions, the number of their first cell plus one.
+
+    Args:
+        engine: runs the kernels.
+        coefficients: prepared.
+        rule: of the rows.
+    """
+    labels, work = coefficients.field(), coefficients.field()
+    coefficients.fill(labels, coefficients.per_chunk(partial(_first_labels, rule=rule)))
+    alone = len(engine.partition) == 1 and not any(engine.partition.periodic)
+    while not alone and _changed(engine, coefficients, rule, labels, work):
+        pass
+    return labels
+
+
+def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field, work: Field) -> bool:
+    """Spread the labels once; whether that changed any."""
+    halo = coefficients.exchanged(labels)
+    coefficients.fill(work, coefficients.per_chunk(partial(_spread, rule=rule), {LABELS: labels}, {LABELS: halo}))
+    change = coefficients.field()
+    engine.run(WAXPBY, 1.0, labels, -1.0, work, change)
+    engine.copy(work, labels)
+    return _square(engine, change) > 0.0
+
+
+def _square(engine: Engine, x: Field) -> float:
+    square = engine.scalar(0.0)
+    engine.dot(x, x, engine.parts(), square)
+    return engine.read(square)[0]
+
+
+def rows(patch: Patch) -> Any:
+    """The number of each cell in the whole grid: float64 (nz, ny, nx)."""
+    nx, ny, _ = patch.partition.grid
+    x, y, z = (
+        patch.xp.arange(low, high, dtype=np.float64) for low, high in zip(patch.box.lo, patch.box.hi, strict=True)
+    )
+    return x[None, None, :] + nx * (y[None, :, None] + ny * z[:, None, None])
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
+    """Ones where a cell's row is grounded by itself and zeros elsewhere: a block (nx, ny, nz)."""
+    return rule.grounded(patch).astype(np.float64).T
+
+
+def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+    """Labels after all cells of a chunk have looked at each other: a block (nx, ny, nz).
+
+    They begin with the cell's row in the whole grid plus one, unless it is grounded or left out.
+    """
+    xp = patch.xp
+    labels = xp.where(rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
+    solid = rule.solid(patch)
+    labels = labels if solid is None else xp.where(solid, SOLID, labels)
+    return backend.lattice.least_of_connected(labels, [rule.linked(patch, axis) for axis in range(3)]).T
+
+
+def _spread(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+    """Labels after all cells of a chunk have looked at the cells around them, and at each other: (nx, ny, nz)."""
+    xp = patch.xp
+    before = patch.own[LABELS]
+    labels, around = before.copy(), patch.padded(LABELS, SOLID)
+    linked = [rule.linked(patch, axis) for axis in range(3)]
+    for axis, side in product(range(3), (0, 1)):
+        end = layer(axis, side)
+        here = labels[end]
+        beyond = around[layer(axis, side, slice(1, -1))]
+        here[...] = xp.where(linked[axis][end], xp.minimum(here, beyond), here)
+    if bool((labels == before).all()):
+        return labels.T
+    return backend.lattice.least_of_connected(labels, linked).T

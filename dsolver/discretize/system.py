@@ -1,0 +1,195 @@
+"""A problem on an engine: its coefficients, its right-hand sides, its null space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, final
+
+from dsolver.discretize.closed_regions import ClosedRegions
+from dsolver.discretize.coefficients import Coefficients, cells
+from dsolver.discretize.components import is_grounded, labelled
+from dsolver.discretize.region_nullspace import RegionConstants
+from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
+from dsolver.distributed.rows import LoadedRows
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import LOAD
+from dsolver.kernels.formats.layout import Layout
+from dsolver.problems import Problem
+from dsolver.problems.discretization import CellRule, Patch, Source
+from dsolver.problems.matrix import ROWS, MatrixProblem
+
+
+@final
+class System:
+    """A problem on an engine.
+
+    First its coefficients are loaded, then `prepare`d; `per_chunk` builds what needs them; once vectors have a layout,
+    `settle` finds what right-hand sides and solutions need, and the coefficients are let go.
+
+    Args:
+        engine: runs the kernels.
+        problem: what is solved; of its coefficients only the names matter here.
+        partition: the chunks.
+    """
+
+    def __init__(self, engine: Engine, problem: Problem, partition: Partition) -> None:
+        self._engine = engine
+        self._problem = problem
+        self._partition = partition
+        rule = problem.rule
+        self._coefficients: Coefficients | LoadedRows | None = None
+        if rule is not None:
+            self._coefficients = Coefficients(engine, rule, partition)
+        elif isinstance(problem, MatrixProblem):
+            self._coefficients = LoadedRows(engine, problem.order)
+        self._ones: PerChunk | None = None
+        self._closed: ClosedRegions | None = None
+        self._source: PerChunk | None = None
+        self._given: list[Mapping[int, Any]] = []  # null vectors
+        self._null_space: NullSpace | None = None
+        self._layout: PerChunk | None = None
+
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Set a coefficient from blocks by chunk number."""
+        if isinstance(self._problem, MatrixProblem) and name != ROWS:
+            self._given.append(blocks)
+            return
+        assert self._coefficients is not None
+        self._coefficients.load(name, blocks)
+
+    def prepare(self) -> None:
+        """Check the coefficients that are loaded, exchange what rows need of neighbors, and see what nothing fixes.
+
+        Raises:
+            InputError: a value makes no sense.
+        """
+        rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
+        if rule is not None and isinstance(coefficients, Coefficients):
+            coefficients.prepare()
+            if singular is not False and isinstance(rule, CellRule) and rule.masked:
+                found = ClosedRegions(self._engine, coefficients, rule, labelled(self._engine, coefficients, rule))
+                if found.whole:
+                    self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
+                elif found.count:
+                    self._closed = found
+                return
+            singular = singular is not False and not is_grounded(self._engine, coefficients, rule)
+        if singular:
+            self._ones = self._engine.per_chunk(partial(_ones, partition=self._partition))
+
+    def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
+        """make(backend, number, patch) on the owner of each chunk; the patch is None where rows need none.
+
+        Args:
+            make: picklable.
+            engine: a view of the engine, whose backend is to make it.
+        """
+        if self._coefficients is None:
+            return (engine or self._engine).per_chunk(make)
+        return self._coefficients.per_chunk(make, engine=engine)
+
+    def settle(self, layout: PerChunk) -> None:
+        """Make what right-hand sides and solutions in this layout need, and let the coefficients go."""
+        self._layout = layout
+        rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
+        self._coefficients = self._ones = None
+        if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
+            self._source = coefficients.per_chunk(partial(_source, rule=rule))
+        if ones is not None:
+            self._null_space = self._space(ones, self._volumes(ones))
+        elif self._closed is not None:
+            self._null_space = RegionConstants(self._engine, self._closed, layout)
+        elif self._given:
+            self._null_space = self._given_space(layout)
+
+    @property
+    def singular(self) -> bool:
+        """Whether constants on all cells that are not left out solve A x = 0; known once it is prepared."""
+        return self._ones is not None or isinstance(self._null_space, Constants)
+
+    @property
+    def closed_regions(self) -> int:
+        """Number of regions with a constant of their own that nothing fixes; the whole grid may be one.
+
+        Known once it is prepared.
+        """
+        return int(self.singular) if self._closed is None else self._closed.count
+
+    @property
+    def raised(self) -> PerChunk | None:
+        """Factors for the diagonal where a preconditioner is made; None for ones: see `ClosedRegions`."""
+        return None if self._closed is None else self._closed.factors
+
+    def assemble(self, b: Field) -> Inconsistency:
+        """b, which holds the source, becomes the right-hand side. Returns its inconsistent part."""
+        if self._source is not None:
+            self._rebuilt(b, right=True)
+        return Inconsistency() if self._null_space is None else self._null_space.project(b)
+
+    def balance(self, r: Field) -> None:
+        """Remove from a residual its part along the null space, which rounding leaves: see `NullSpace`."""
+        if self._null_space is not None:
+            self._null_space.balance(r)
+
+    def clear(self, x: Field) -> None:
+        """x = 0 at cells that are left out."""
+        if self._problem.masked:
+            self._rebuilt(x, right=False)
+
+    def centered(self, x: Field) -> Field:
+        """The solution with mean zero in each region where it is open. x stays, the result until the next call."""
+        return x if self._null_space is None else self._null_space.centered(x)
+
+    def _rebuilt(self, x: Field, *, right: bool) -> None:
+        assert self._layout is not None
+        assert self._source is not None
+        blocks = self._engine.per_chunk(partial(_assembled, right=right), self._layout, x, self._source)
+        self._engine.run(LOAD, self._layout, blocks, x)
+
+    def _volumes(self, ones: PerChunk) -> PerChunk:
+        return ones if self._source is None else self._engine.per_chunk(_volumes, self._source, ones)
+
+    def _space(self, ones: PerChunk, volumes: PerChunk) -> Constants:
+        assert self._layout is not None
+        fields = [self._engine.field(self._layout) for _ in range(3)]
+        for x, blocks in zip(fields, (ones, volumes), strict=False):
+            self._engine.run(LOAD, self._layout, blocks, x)
+        return Constants(self._engine, *fields)
+
+    def _given_space(self, layout: PerChunk) -> NullVectors:
+        given, self._given = self._given, []
+        vectors = [self._engine.field(layout) for _ in given]
+        for blocks, vector in zip(given, vectors, strict=True):
+            self._engine.load(blocks, layout, vector)
+        return NullVectors(self._engine, vectors, (self._engine.field(layout), self._engine.field(layout)))
+
+
+# -- what is made on the owners: blocks (nx, ny, nz) -------------------------------------------------------------------
+
+
+def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
+    """The `Source` of a chunk."""
+    return rule.source(patch)
+
+
+def _assembled(backend: Backend, _: int, layout: Layout, x: Any, source: Source, *, right: bool) -> Any:
+    """A chunk's part of b from the source x, or x with zeros at cells that are left out."""
+    values = cells(backend, layout, x)
+    return (source.assembled(values) if right else source.cleared(values)).T
+
+
+def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:
+    return (source.volumes() * ones.T).T
+
+
+def _ones(backend: Backend, number: int, *, partition: Partition) -> Any:
+    return backend.xp.ones(partition[number].box.shape)
+
+
+def _unmasked(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
+    """Ones at the cells that are not left out and zeros elsewhere."""
+    solid, ones = rule.solid(patch), backend.xp.ones(patch.shape)
+    return (ones if solid is None else ones * ~solid).T

@@ -1,0 +1,87 @@
+"""Halo layouts: which items of a distributed vector chunks send to each other, and where received ones go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.formats.layout import HaloLayout, Layout
+
+Counts = Sequence[tuple[int, int]]
+"""Per neighbor, its chunk number and how many items go to it or come from it."""
+
+
+def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: int, offsets: Offsets) -> HaloLayout:
+    """The exchange of a chunk's vector whose neighbors read it at these offsets."""
+    return plan_layout(backend, layout, partition.halo_plan(number, offsets))
+
+
+def plan_layout(backend: Backend, layout: Layout, plan: HaloPlan) -> HaloLayout:
+    """The exchange of a chunk's vector by a plan of rows and slots."""
+    sends = [(chunk, len(rows)) for chunk, rows in plan.sends]
+    return _layout(backend, layout.position[_rows(backend, plan)], sends, plan.receives, layout.size)
+
+
+def vector_layout(backend: Backend, rows: int, plan: HaloPlan) -> HaloLayout:
+    """The exchange of a vector of so many rows in their order and one more item, by a plan of rows and slots."""
+    sends = [(chunk, len(rows)) for chunk, rows in plan.sends]
+    return _layout(backend, _rows(backend, plan).astype(np.int32), sends, plan.receives, rows + 1)
+
+
+def direct_layout(backend: Backend, sends: Counts, receives: Counts) -> HaloLayout:
+    """An exchange of vectors that hold what is sent, neighbor after neighbor, and nothing else."""
+    items = sum(size for _, size in sends)
+    return _layout(backend, backend.xp.arange(items, dtype=np.int32), sends, receives, items)
+
+
+def gather_layout(
+    backend: Backend, number: int, hosts: Sequence[int], sizes: Sequence[int], rows: Layout | None = None
+) -> HaloLayout:
+    """An exchange by which every host gets what all other chunks have, in the order of their numbers.
+
+    Args:
+        backend: where the plan is made.
+        number: of the chunk.
+        hosts: the chunks that receive.
+        sizes: how many items each chunk has.
+        rows: the storage order of its vector, whose items go in lattice order; None where it holds nothing else.
+    """
+    sends = [(host, sizes[number]) for host in hosts if host != number]
+    receives = [(other, sizes[other]) for other in gather_senders(hosts, len(sizes))[number]]
+    own = backend.xp.arange(sizes[number], dtype=np.int32) if rows is None else rows.position
+    repeated = backend.xp.tile(own, len(sends)) if sends else own[:0]
+    return _layout(backend, repeated, sends, receives, sizes[number] if rows is None else rows.size)
+
+
+def gather_senders(hosts: Sequence[int], chunks: int) -> list[list[int]]:
+    """The chunks that each of so many chunks gets something from in such an exchange."""
+    return [[other for other in range(chunks) if other != number and number in hosts] for number in range(chunks)]
+
+
+def _rows(backend: Backend, plan: HaloPlan) -> Any:
+    """int64, all rows that a plan sends, on the device, wherever its arrays lie."""
+    rows = [backend.asarray(rows) for _, rows in plan.sends]
+    return backend.xp.concatenate([backend.xp.empty(0, dtype=np.int64), *rows])
+
+
+def _layout(backend: Backend, send_rows: Any, sends: Counts, receives: Counts, items: int) -> HaloLayout:
+    return HaloLayout(
+        send_rows=send_rows,
+        sends=_ranges(sends, 0),
+        receives=_ranges(receives, backend.guard),
+        size=sum(size for _, size in receives) + 2 * backend.guard,
+        items=items,
+    )
+
+
+def _ranges(counts: Counts, first: int) -> tuple[tuple[int, int, int], ...]:
+    """(chunk, begin, end) of consecutive runs whose lengths are given."""
+    out = []
+    for chunk, count in counts:
+        out.append((chunk, first, first + count))
+        first += count
+    return tuple(out)

@@ -1,0 +1,157 @@
+"""A distributed matrix: on each chunk a local part, a ghost part, and the halo that the ghost part multiplies.
+
+The local part has the entries in columns that the chunk owns, the ghost part those in columns of other chunks, for the
+few rows that have such (the boundary). A product runs on the local part while the halo travels; the boundary rows add
+the rest. Square for the matrix of a level, rectangular for restriction and prolongation between two levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
+from dsolver.kernels.contract import (
+    ADD_HALO_DOT,
+    BACKWARD,
+    FORWARD,
+    LOWER_RESIDUAL,
+    RESIDUAL,
+    SPMV,
+    SPMV_DOT,
+    SPMV_HALO,
+    SUBTRACT_HALO,
+    TIMES_HALO_DOT,
+    UPPER_RESIDUAL,
+    WAXPBY,
+    Kernel,
+)
+from dsolver.kernels.formats.layout import HaloLayout, Layout
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChunkMatrix:
+    """One chunk's rows of a distributed matrix.
+
+    Attributes:
+        layout: the storage order of the rows.
+        local: the entries in own columns, in the backend's form.
+        ghost: the entries in the columns of other chunks, in the backend's form; its columns are halo slots.
+        halo: what is exchanged of the vector that is multiplied.
+    """
+
+    layout: Layout
+    local: Any
+    ghost: Any = None
+    halo: HaloLayout | None = None
+
+
+@final
+class Matrix:
+    """A distributed matrix on an engine.
+
+    Args:
+        engine: runs the kernels.
+        chunks: the `ChunkMatrix` of every chunk.
+        senders: the chunks whose columns each chunk reads, where they are not its neighbors: see `Engine.halo`.
+        ghosts: whether rows read other chunks' columns; by default where there are several chunks.
+
+    Attributes:
+        layout: the rows' `Layout` of every chunk.
+        local: the local part of every chunk.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        chunks: PerChunk,
+        senders: Sequence[Sequence[int]] | None = None,
+        *,
+        ghosts: bool | None = None,
+    ) -> None:
+        self._engine, self._ghosts = engine, engine.coupled if ghosts is None else ghosts
+        self.layout, self.local = chunks.at("layout"), chunks.at("local")
+        if self._ghosts:
+            self._ghost, self._halo = chunks.at("ghost"), engine.halo(chunks.at("halo"), senders)
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return self._engine.parts()
+
+    @cached_property
+    def _ghost_product(self) -> tuple[Field, Parts]:
+        """Work space: the ghost part's addition to y and to x . y; made for the first `multiply_dot`."""
+        return self._engine.field(self._ghost), self._engine.parts()
+
+    def multiply(self, x: Field, y: Field, kernel: Kernel = SPMV) -> None:
+        """y = A x; kernel: what the local part's format has for that."""
+        self.exchange(x)
+        self._engine.run(kernel, self.local, x, y)
+        self.add_ghosts(y)
+
+    def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: Parts | None = None) -> None:
+        """y = A x and dot = x . y, in the same pass over the matrix; parts: `Engine.parts_of` the dot product.
+
+        The boundary rows' products with the halo are worked out beside the inner rows, as soon as it has come.
+        """
+        engine = self._engine
+        self.exchange(x)
+        if self._ghosts:
+            engine.run_after(self._halo, TIMES_HALO_DOT, self._ghost, self._halo, x, *self._ghost_product)
+        parts = self._parts if parts is None else parts
+        engine.run(SPMV_DOT, self.local, x, y, parts)
+        if self._ghosts:
+            engine.run(ADD_HALO_DOT, self._ghost, *self._ghost_product, y, parts)
+        engine.total(parts, dot)
+
+    def left(self, b: Field, x: Field, r: Field) -> None:
+        """r = b - A x in one pass, for formats that sweeps of Jacobi are made for."""
+        self.exchange(x)
+        self._engine.run(RESIDUAL, self.local, b, x, r)
+        self._subtract_ghosts(r)
+
+    def residual(self, b: Field, x: Field, r: Field, ax: Field) -> None:
+        """r = b - A x; ax is work space, where A x is left."""
+        self.multiply(x, ax)
+        self._engine.run(WAXPBY, 1.0, b, -1.0, ax, r)
+
+    # -- halves of Gauss-Seidel sweeps in the order of the colors: A = L + D + U on own columns, and the ghost part ----
+
+    def solve_lower(self, r: Field, x: Field) -> None:
+        """x = (D + L)⁻¹ r."""
+        self._engine.run(FORWARD, self.local, r, x)
+
+    def solve_upper(self, r: Field, x: Field) -> None:
+        """x = (D + U)⁻¹ r."""
+        self._engine.run(BACKWARD, self.local, r, x)
+
+    def minus_upper(self, x: Field, y: Field) -> None:
+        """y = -U x less the ghost part's product, which is r - A x after x = (D + L)⁻¹ r."""
+        self.exchange(x)
+        self._engine.run(UPPER_RESIDUAL, self.local, x, y)
+        self._subtract_ghosts(y)
+
+    def minus_lower(self, r: Field, x: Field, w: Field) -> None:
+        """w = r - L x less the ghost part's product, of which `solve_upper` makes a backward sweep from x."""
+        self.exchange(x)
+        self._engine.run(LOWER_RESIDUAL, self.local, r, x, w)
+        self._subtract_ghosts(w)
+
+    # -- parts, for a product whose local part has a kernel of its own -------------------------------------------------
+
+    def exchange(self, x: Field) -> None:
+        """Start to send x of the columns that other chunks read."""
+        if self._ghosts:
+            self._engine.exchange(x, self._halo)
+
+    def add_ghosts(self, y: Field) -> None:
+        """y += the ghost part's product with the x that was sent."""
+        if self._ghosts:
+            self._engine.run(SPMV_HALO, self._ghost, self._halo, y)
+
+    def _subtract_ghosts(self, y: Field) -> None:
+        if self._ghosts:
+            self._engine.run(SUBTRACT_HALO, self._ghost, self._halo, y)

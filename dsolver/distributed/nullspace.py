@@ -1,0 +1,148 @@
+"""Systems that fix their solution only up to constants, on the whole grid or on regions, or up to given vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, Field, Parts
+from dsolver.grid.partition import Triple
+from dsolver.kernels.contract import WAXPBY
+
+CONSISTENT: Final = 1e-10
+"""Largest n·b / (‖n‖ ‖b‖) without a warning where A n = 0: far above rounding, far below a forgotten flux."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Inconsistency:
+    """Inconsistent part of a right-hand side: what no x can reach.
+
+    Attributes:
+        closed: how many regions have a constant of their own that nothing fixes; the whole grid may be one.
+        part: the length of what cannot be reached over that of all of b.
+        regions: in how many regions |n·b| / (‖n‖ ‖b‖) is more than `CONSISTENT`.
+        worst: the largest of these numbers.
+        cell: a cell of that region; None where there is only one region, the whole grid.
+        vectors: how many null vectors were given, in place of regions.
+    """
+
+    closed: int = 0
+    part: float = 0.0
+    regions: int = 0
+    worst: float = 0.0
+    cell: Triple | None = None
+    vectors: int = 0
+
+
+class NullSpace(Protocol):
+    """Vectors n with A n = 0: ones on a region and zeros elsewhere, of one region or of several, or given ones.
+
+    A x = b has solutions only if n·b = 0 for each of them. In regions where b = f V comes from a source f on cells of
+    volume V, a constant is subtracted from f; and of all solutions the one is taken whose mean there, weighted by
+    volume, is 0. Of given ones, which are orthonormal, the part is subtracted that b has of them, and x has none.
+    """
+
+    def project(self, b: Field) -> Inconsistency:
+        """Make b consistent. Returns the part that was not."""
+
+    def balance(self, r: Field) -> None:
+        """Remove from a residual its part along n, which rounding leaves and no x can reach.
+
+        Not in a region of one cell, whose row is a positive diagonal in place of zeros.
+
+        That part stays while the rest falls, and a preconditioner makes more of it than of all else: where r is little
+        more than it, conjugate gradients diverge.
+        """
+
+    def centered(self, x: Field) -> Field:
+        """x less its mean in each region, until the next use of this. x stays: a solve may be looked at and go on."""
+
+
+@final
+class Constants(NullSpace):
+    """The vector of ones on the whole grid.
+
+    Args:
+        engine: runs the kernels.
+        ones: n.
+        volumes: of the cells.
+        work: a field like them that nobody else uses.
+    """
+
+    def __init__(self, engine: Engine, ones: Field, volumes: Field, work: Field) -> None:
+        self._engine = engine
+        self._ones, self._volumes, self._work = ones, volumes, work
+        self._parts = engine.parts()
+        self._count, self._volume = dots(engine, self._parts, (ones, ones), (ones, volumes))
+
+    def project(self, b: Field) -> Inconsistency:
+        """As in `NullSpace`."""
+        excess, square = dots(self._engine, self._parts, (self._ones, b), (b, b))
+        self._engine.copy(self._less(b, excess / self._volume, self._volumes), b)
+        part = abs(excess) / float(np.sqrt(self._count * square)) if square else 0.0
+        return Inconsistency(closed=1, part=part, regions=int(part > CONSISTENT), worst=part)
+
+    def balance(self, r: Field) -> None:
+        """As in `NullSpace`."""
+        (excess,) = dots(self._engine, self._parts, (self._ones, r))
+        self._engine.copy(self._less(r, excess / self._count, self._ones), r)
+
+    def centered(self, x: Field) -> Field:
+        """As in `NullSpace`."""
+        (total,) = dots(self._engine, self._parts, (self._volumes, x))
+        return self._less(x, total / self._volume, self._ones)
+
+    def _less(self, x: Field, factor: float, y: Field) -> Field:
+        """x - factor y, in the work field."""
+        self._engine.run(WAXPBY, 1.0, x, -factor, y, self._work)
+        return self._work
+
+
+@final
+class NullVectors(NullSpace):
+    """Given vectors.
+
+    Args:
+        engine: runs the kernels.
+        vectors: orthonormal.
+        work: two fields like them that nobody else uses.
+    """
+
+    def __init__(self, engine: Engine, vectors: Sequence[Field], work: tuple[Field, Field]) -> None:
+        self._engine, self._vectors, self._work = engine, tuple(vectors), work
+        self._parts = engine.parts()
+
+    def project(self, b: Field) -> Inconsistency:
+        """As in `NullSpace`."""
+        *found, square = dots(self._engine, self._parts, *((n, b) for n in self._vectors), (b, b))
+        self._engine.copy(self._less(b, found), b)
+        part = float(np.sqrt(sum(each * each for each in found) / square)) if square else 0.0
+        return Inconsistency(vectors=len(found), part=part)
+
+    def balance(self, r: Field) -> None:
+        """As in `NullSpace`."""
+        self._engine.copy(self.centered(r), r)
+
+    def centered(self, x: Field) -> Field:
+        """As in `NullSpace`."""
+        return self._less(x, dots(self._engine, self._parts, *((n, x) for n in self._vectors)))
+
+    def _less(self, x: Field, factors: Sequence[float]) -> Field:
+        """x less the sum of factor times vector, in a work field."""
+        for number, (factor, vector) in enumerate(zip(factors, self._vectors, strict=True)):
+            less = self._work[number % 2]
+            self._engine.run(WAXPBY, 1.0, x, -factor, vector, less)
+            x = less
+        return x
+
+
+def dots(engine: Engine, parts: Parts, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
+    """Dot products."""
+    scalars = [engine.scalar(0.0) for _ in pairs]
+    for (x, y), scalar in zip(pairs, scalars, strict=True):
+        engine.dot(x, y, parts, scalar)
+    return engine.read(*scalars)

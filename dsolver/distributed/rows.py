@@ -1,0 +1,93 @@
+"""Rows of a general matrix on an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, final
+
+from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.row_order import in_order
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.rows import split, whole
+from dsolver.problems.matrix import RowBlock
+
+
+@final
+class LoadedRows:
+    """The `RowBlock` of every chunk, with the interface of coefficients.
+
+    Args:
+        engine: of the chunks.
+        order: of the rows in each chunk: a name of `dsolver.distributed.row_order.ORDERS`, or None for A's.
+    """
+
+    def __init__(self, engine: Engine, order: str | None = None) -> None:
+        self._engine, self._order = engine, order
+        self._rows: PerChunk | None = None
+
+    def load(self, _: str, blocks: Mapping[int, Any]) -> None:
+        """Take the blocks of the chunks that are owned, and order their rows."""
+        self._rows = self._engine.place(blocks)
+        if self._order is not None:
+            self._rows = self._engine.per_chunk(partial(in_order, name=self._order), self._rows)
+
+    def prepare(self) -> None:
+        """Nothing is exchanged: a block knows its halo plan."""
+
+    def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
+        """make(backend, number, block) on the owner of each chunk."""
+        assert self._rows is not None
+        return (engine or self._engine).per_chunk(make, self._rows)
+
+
+def chunk_matrix(backend: Backend, _: int, block: RowBlock) -> tuple[ChunkMatrix]:
+    """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
+
+    The format follows from the chunk's own rows: the same one, and the same bits, whoever owns the chunk.
+    """
+    stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
+    layout = stored if block.order is None else backend.layouts.permuted(stored, block.order)
+    rows = Csr(*(backend.asarray(part) for part in block.csr))
+    borrowed = rows.values is block.values  # its user may change them
+    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed)
+    return (made,)
+
+
+def stored_matrix(
+    backend: Backend,
+    rows: Csr,
+    layout: Layout,
+    stored: Layout,
+    plan: HaloPlan,
+    formats: str | None = None,
+    known: Statistics | None = None,
+    *,
+    borrowed: bool = False,
+) -> ChunkMatrix:
+    """A chunk's matrix, whose arrays may be those of its rows.
+
+    Args:
+        backend: where it is stored.
+        rows: on the device; columns are own ones from 0, then halo slots.
+        layout: the storage order of the rows.
+        stored: theirs in the order that they have.
+        plan: of the exchange.
+        formats: as of `GeneralSetup.matrix`, like the others.
+        known: of the entries in own columns.
+        borrowed: whether the rows are somebody's who may change them.
+    """
+    parts = split(backend.xp, rows) if plan.slots else whole(backend.xp, rows)
+    borrowed = borrowed and parts.local.values is rows.values
+    return ChunkMatrix(
+        layout=layout,
+        local=backend.general.matrix(parts.local, stored, formats, known=known, borrowed=borrowed),
+        ghost=backend.general.ghost(parts.boundary, parts.ghost, plan.slots, stored),
+        halo=plan_layout(backend, layout, plan),
+    )

@@ -1,0 +1,57 @@
+"""Requests to a cluster that end when the connection to its scheduler breaks, and secession of a task that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+POLL: Final = 0.5
+"""Seconds between looks at the connection."""
+
+T = TypeVar("T")
+
+
+async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
+    """The result of a request to the cluster, in the client's event loop.
+
+    A client whose connection breaks connects anew by itself: for half a minute it tries, and requests wait with it. But
+    what it held on the cluster was forgotten the moment that the connection broke.
+
+    Args:
+        client: of the cluster.
+        request: what is waited for; canceled when this raises.
+        seconds: the longest wait; may be infinite.
+
+    Raises:
+        ConnectionError: the connection to the scheduler is broken.
+        TimeoutError: there is no answer in time.
+    """
+    until = time.monotonic() + seconds
+    asked = asyncio.ensure_future(request)
+    try:
+        while not (await asyncio.wait([asked], timeout=POLL))[0]:
+            if client.status != "running":
+                raise ConnectionError("the connection to the scheduler broke")
+            if time.monotonic() > until:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+        return asked.result()
+    finally:
+        asked.cancel()  # does nothing to what is done
+
+
+def secede_if_task() -> None:
+    """Give back the slot that this thread's task has on its worker, if it is one that has.
+
+    Call it before waiting for other tasks: those that may run on this worker alone would wait for the slot, and the
+    wait would never end. Dask's own `Client.get` does the same; `Future.result` does not.
+    """
+    from distributed import secede
+
+    with suppress(ValueError, AttributeError, KeyError):  # in no task; in a thread of no executor; given back already
+        secede()

@@ -1,0 +1,166 @@
+"""Blocks of data between this process and the workers' memory. No wait is for a worker that is lost.
+
+Dask itself would wait: half a minute to scatter to a worker that has left, and for ever for a task that may run on its
+chunk's owner alone once that owner is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.engines.dask.connection import POLL, secede_if_task, wait_for
+from dsolver.engines.dask.health import PING_TIMEOUT, ask_each_async, ping
+from dsolver.errors import ClusterError, WorkerLostError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+ANSWER: Final = 30.0
+"""Seconds in which the scheduler has to answer, and a worker that takes no data for now may take some again."""
+LOOK: Final = 2.0
+"""Seconds between looks, while blocks are gathered, whether the workers still answer."""
+
+
+async def scatter(client: Client, data: Any, workers: Sequence[str], direct: bool | None = None) -> Any:
+    """Futures of data in the memory of one of the workers, in the client's event loop.
+
+    Args:
+        client: holds the futures.
+        data: as `Client.scatter` takes it, without hashing.
+        workers: their addresses.
+        direct: whether data travels straight from this process; None for what the client does by itself.
+
+    Raises:
+        WorkerLostError: every one of the workers has left the cluster.
+        ClusterError: they are there, and take no data.
+        OSError: the scheduler does not answer, or the connection to it broke.
+    """
+    await _ready(client, list(workers))
+    sending = client.scatter(data, workers=list(workers), direct=direct, hash=False, timeout=ANSWER, asynchronous=True)
+    return await wait_for(client, sending, math.inf)  # gigabytes, over any network
+
+
+async def _ready(client: Client, workers: list[str]) -> None:
+    """Wait until one of the workers takes data."""
+    scheduler: Any = client.scheduler
+    until = time.monotonic() + ANSWER
+    while not await wait_for(client, scheduler.ncores_running(workers=workers), ANSWER):
+        named = f"worker {', '.join(workers)}"
+        if not await wait_for(client, scheduler.ncores(workers=workers), ANSWER):
+            raise WorkerLostError(f"{named} left the cluster before it got its data")
+        if time.monotonic() > until:
+            raise ClusterError(
+                f"{named} has taken no data for {ANSWER:g} s: its memory is nearly full, or it is closing"
+            )
+        await asyncio.sleep(POLL)
+
+
+async def register(client: Any, where: Mapping[Any, str], sizes: Mapping[Any, int]) -> dict[Any, Future[Any]]:
+    """Futures of data that workers have put into their own memory, as `Client.scatter` makes them at its end.
+
+    Args:
+        client: holds the futures.
+        where: the worker address of each key.
+        sizes: bytes of each key's value.
+    """
+    from distributed import Future
+
+    holders = {key: [worker] for key, worker in where.items()}
+    await client.scheduler.update_data(who_has=holders, nbytes=dict(sizes), client=client.id)
+    futures: dict[Any, Future[Any]] = {key: Future(key, client) for key in where}
+    for key in where:
+        client.futures[key].finish()
+    return futures
+
+
+def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
+    """The futures among blocks that a user gives, once all of them are computed; arrays are left out.
+
+    They are waited for before a program gets them, so that bad ones do not end it.
+
+    Args:
+        client: whose futures they are.
+        name: of the field, for messages.
+        blocks: by chunk number.
+
+    Raises:
+        ClusterError: one was canceled or lost, or the connection to the scheduler broke.
+        Exception: what the user's computation of one has raised.
+    """
+    from distributed import Future
+    from distributed.client import _wait
+
+    futures: dict[int, Future[Any]] = {n: block for n, block in blocks.items() if isinstance(block, Future)}
+
+    async def wait() -> None:
+        # Not the public `wait`: it takes the default client, which need not be this one.
+        await wait_for(client, _wait(list(futures.values())), math.inf)  # a user's computation, of any length
+
+    if not all(future.done() for future in futures.values()):
+        secede_if_task()
+        with suppress(CancelledError):  # raised below, with its number
+            try:
+                client.sync(wait)
+            except OSError as error:
+                raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
+    for number, future in futures.items():
+        if future.status != "finished":
+            raise future.exception() or ClusterError(f"block {number} of {name} was {future.status}")
+    return futures
+
+
+def gather_blocks(client: Client | None, blocks: Mapping[int, Any], workers: Sequence[str]) -> Mapping[int, Any]:
+    """Blocks by chunk number as arrays in this process, all at once.
+
+    Args:
+        client: of the cluster; None where there is none.
+        blocks: arrays, or futures of arrays.
+        workers: those that may have them.
+
+    Raises:
+        ClusterError: a block is lost; `WorkerLostError` where one of the workers does not answer either.
+    """
+    if client is None or not any(hasattr(block, "key") for block in blocks.values()):
+        return blocks
+    try:
+        found: Mapping[int, Any] = client.sync(_gathered, client, dict(blocks), tuple(workers))
+    except (CancelledError, OSError) as error:
+        why = str(error).partition("\n")[0]
+        raise ClusterError(f"blocks were lost on their way from the workers: {type(error).__name__}: {why}") from error
+    return found
+
+
+async def _gathered(client: Client, blocks: dict[int, Any], workers: tuple[str, ...]) -> Mapping[int, Any]:
+    gathering = asyncio.ensure_future(client.gather(blocks, asynchronous=True))
+    try:
+        while not (await asyncio.wait([gathering], timeout=LOOK))[0]:
+            _, silent = await ask_each_async(client, ping, workers, PING_TIMEOUT)
+            if silent and not gathering.done():
+                raise WorkerLostError(f"worker {', '.join(silent)} was lost while blocks were fetched from it")
+        found: Mapping[int, Any] = gathering.result()
+    finally:
+        gathering.cancel()
+    return found
+
+
+@final
+class LazyBlocks(Mapping[int, Any]):
+    """Blocks by chunk number as arrays in this process, each gathered when it is asked for; see `gather_blocks`."""
+
+    def __init__(self, client: Client | None, blocks: Mapping[int, Any], workers: Sequence[str]) -> None:
+        self._client, self._blocks, self._workers = client, blocks, workers
+
+    def __getitem__(self, number: int) -> Any:
+        return gather_blocks(self._client, {number: self._blocks[number]}, self._workers)[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._blocks)
+
+    def __len__(self) -> int:
+        return len(self._blocks)

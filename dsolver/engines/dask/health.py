@@ -1,0 +1,107 @@
+"""Health of workers: pings to those that are waited for, and a question to each of many."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any, Final, final
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+PING_TIMEOUT: Final = 10.0
+"""Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""
+AT_ONCE: Final = 64
+"""Workers that are pinged at a look, in turns: each costs the client and the scheduler 0.7 ms."""
+TIMEOUT: Final = 15.0
+"""Seconds that a worker may take to answer a question, by default."""
+
+
+async def ping() -> None:
+    """Runs on a worker as a sign of life."""
+
+
+@final
+class Heartbeat:
+    """Pings workers again and again, `AT_ONCE` of them at each look. A worker that hangs stays in the cluster's list.
+
+    Args:
+        ask: a coroutine that ends when the worker has answered, or raises.
+        workers: their addresses.
+        timeout: seconds that an answer may take.
+    """
+
+    def __init__(self, ask: Callable[[str], Awaitable[object]], workers: Sequence[str], timeout: float) -> None:
+        self._ask = ask
+        self._workers = tuple(workers)
+        self._turns = cycle(self._workers)
+        self._timeout = timeout
+        self._open: dict[str, tuple[float, asyncio.Future[object]]] = {}
+
+    def silent(self) -> list[str]:
+        """Workers whose answer is overdue. Those that have answered are pinged anew."""
+        now = time.monotonic()
+        for worker in islice(self._turns, min(AT_ONCE, len(self._workers))):
+            if worker not in self._open or self._open[worker][1].done():
+                self._open[worker] = now, asyncio.ensure_future(self._quietly(worker))
+        return [worker for worker, (asked, _) in self._open.items() if now - asked > self._timeout]
+
+    def stop(self) -> None:
+        """Cancel the pings."""
+        for _, question in self._open.values():
+            question.cancel()
+
+    async def _quietly(self, worker: str) -> object:
+        try:
+            return await self._ask(worker)
+        except Exception:  # a worker that cannot be reached is found missing from the cluster's list
+            return None
+
+
+def ask_each(
+    client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = TIMEOUT
+) -> tuple[dict[str, Any], list[str]]:
+    """The answer of each worker, by address, and the workers that did not answer in time or were lost meanwhile.
+
+    Raises:
+        Exception: what the question raised on a worker, or what the connection to the scheduler did.
+    """
+    answers, silent = client.sync(ask_each_async, client, question, tuple(workers), seconds)
+    return answers, silent
+
+
+async def ask_each_async(
+    client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
+) -> tuple[dict[str, Any], list[str]]:
+    """`ask_each`, in the client's event loop."""
+    calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
+    if not calls:
+        return {}, []
+    await asyncio.wait(calls.values(), timeout=seconds)
+    for call in calls.values():
+        call.cancel()  # does nothing to those that are done
+    answers = {worker: call.result() for worker, call in calls.items() if call.done() and not call.cancelled()}
+    for answer in answers.values():
+        if isinstance(answer, _Raised):
+            raise answer.error
+    heard = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
+    return heard, [worker for worker in workers if worker not in heard]
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """An exception as a result. A call that nobody waits for any more must not complain when the cluster ends."""
+
+    error: Exception
+
+
+async def _one(client: Client, question: Callable[[], Any], worker: str) -> Any:
+    try:
+        answer = (await client.run(question, workers=[worker], on_error="return"))[worker]
+    except Exception as error:  # of the connection to the scheduler
+        return _Raised(error)
+    lost = isinstance(answer, OSError)  # of the scheduler's connection to the worker
+    return _Raised(answer) if isinstance(answer, Exception) and not lost else answer

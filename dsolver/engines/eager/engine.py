@@ -1,0 +1,345 @@
+"""The eager engine: operations are calls in this process, on the chunks that it owns.
+
+With all chunks, one after the other, it is the `reference` engine, whose bits the others must give; it is the base of a
+rank of the `resident` engine (its own chunks, with a transport to the other ranks). Memory is made at set-up and used
+again: an iteration allocates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, Final, Self, final
+
+from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.eager.handles import (
+    EagerField,
+    EagerHalo,
+    EagerParts,
+    EagerPerChunk,
+    EagerScalar,
+    Pending,
+    items_of,
+)
+from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
+from dsolver.engines.transport.base import Alone, Transport
+from dsolver.grid.partition import Partition, Triple
+from dsolver.kernels import Backend, load
+from dsolver.kernels.batched import Batched
+from dsolver.kernels.contract import LOAD, Kernel
+from dsolver.monitor.spans import Span
+
+TOGETHER: Final = 64
+"""Scalars that lie side by side."""
+
+
+@final
+class TimerSlot:
+    """The timer of an engine and its views, and the spans of the last step that was measured."""
+
+    def __init__(self) -> None:
+        self.timer: Timer = NO_TIMER
+        self.spans: list[Span] = []
+
+
+@final
+class ScalarRoom:
+    """Room for scalars, side by side, so that those that are watched travel to the host in one copy."""
+
+    def __init__(self) -> None:
+        self._free: Any = None
+
+    def take(self, backend: Backend, count: int) -> Any:
+        """Zeros, float64 (count,)."""
+        if self._free is None or len(self._free) < count:
+            self._free = backend.sums(max(count, TOGETHER))
+        found, self._free = self._free[:count], self._free[count:]
+        return found
+
+
+class EagerEngine(Engine):
+    """Runs every operation at once, chunk after chunk.
+
+    With several columns a field is an array (columns, items) for each chunk, so a column is a vector like any other. On
+    its way to a neighbor an item's columns lie side by side: to a transport a halo is one of `width` times as many
+    items, in one message. Sums over ranks are made one column after the other.
+
+    Args:
+        partition: the chunks of the finest level.
+        backend: the kernels.
+        owned: the chunks of this process; all by default.
+        transport: how to reach the owners of the others; by default there are none.
+        hosts: the first chunk of every process; by default this one's alone.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        backend: Backend,
+        owned: Sequence[int] | None = None,
+        transport: Transport | None = None,
+        hosts: Sequence[int] | None = None,
+    ) -> None:
+        self.partition = partition
+        self.backend = backend
+        self.owned = tuple(range(len(partition)) if owned is None else owned)
+        self.transport = transport or Alone()
+        self._hosts = tuple(self.owned[:1] if hosts is None else hosts)
+        self._kernels: Backend | Batched = backend
+        self._width = 1
+        self._timer_slot = TimerSlot()
+        self._room = ScalarRoom()
+
+    # -- handles -----------------------------------------------------------------------------------------------------
+
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
+        columns = [items_of(operand) for operand in operands]
+        return EagerPerChunk(
+            {
+                number: make(self.backend, number, *(c[number] if isinstance(c, dict) else c for c in columns))
+                for number in self.owned
+            }
+        )
+
+    def place(self, blocks: Mapping[int, Any]) -> EagerPerChunk:
+        return EagerPerChunk({number: blocks[number] for number in self.owned})
+
+    def field(self, layout: PerChunk) -> EagerField:
+        assert isinstance(layout, EagerPerChunk)
+        sizes = {number: layout.items[number].size for number in self.owned}
+        items = {number: self._rows(self.backend.zeros(self.width * size)) for number, size in sizes.items()}
+        return EagerField(items, layout.level)
+
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> EagerHalo:
+        assert isinstance(plan, EagerPerChunk)
+        plans = plan.items
+        if self.width > 1:
+            plans = {number: found.widened(self.width, self.backend.xp) for number, found in plans.items()}
+        return EagerHalo(plans, self.transport.channel(plans, self.backend), plan.level)
+
+    def parts(self) -> EagerParts:
+        count = len(self.partition)
+        own = self._rows(self.backend.sums(self.width * count))
+        gathered = own if len(self.owned) == count else self._rows(self.backend.sums(own.size))
+        # The only chunk of a small grid is the first, whatever the number of its host.
+        return EagerParts(own, gathered, {number: number if count > 1 else 0 for number in self.owned})
+
+    def parts_of(self, out: Scalar) -> EagerParts:
+        """As everywhere; of one chunk that is all there is, `total` launches nothing then."""
+        assert isinstance(out, EagerScalar)
+        if len(self.partition) > 1 or len(self.owned) > 1:
+            return self.parts()
+        return EagerParts(out.value, out.value, dict.fromkeys(self.owned, 0))
+
+    def scalar(self, value: float) -> EagerScalar:
+        made = self._rows(self._room.take(self.backend, self.width))
+        if value != 0.0:
+            made.fill(value)
+        return EagerScalar(made)
+
+    def lowered(self, dtype: str) -> EagerEngine:
+        return self._view(load(self.backend.name, self.backend.threads, dtype), self.width)
+
+    @property
+    def kernels(self) -> str:
+        return self.backend.name
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    def batched(self, width: int) -> Self:
+        return self._view(self.backend, width)
+
+    def _view(self, backend: Backend, width: int) -> Self:
+        view = copy(self)
+        view.backend, view._width = backend, width
+        view._kernels = backend if width == 1 else backend.batched(width)
+        return view
+
+    def column(self, x: Field, number: int) -> EagerField:
+        assert isinstance(x, EagerField)
+        return x if self.width == 1 else EagerField({n: values[number] for n, values in x.items.items()}, x.level)
+
+    def column_of(self, x: Scalar, number: int) -> EagerScalar:
+        assert isinstance(x, EagerScalar)
+        return x if self.width == 1 else EagerScalar(x.value[number])
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> Sequence[int]:
+        return self._hosts
+
+    def alone(self, grid: Triple) -> EagerEngine:
+        made = EagerEngine(Partition(grid), self.backend, owned=self.owned[:1])
+        made._timer_slot = self._timer_slot
+        return made._view(self.backend, self.width)
+
+    def shared(self, x: Field) -> EagerField:
+        assert isinstance(x, EagerField)
+        (vector,) = x.items.values()
+        return EagerField(dict.fromkeys(self.owned, vector))
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def run(self, kernel: Kernel, *operands: Operand) -> None:
+        self._call(kernel, operands, [self._seen(operand) for operand in operands])
+
+    def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
+        assert isinstance(halo, EagerHalo)
+        if halo.finish is None or self.width > 1:  # it has come, or is in the order of its columns
+            self.run(kernel, *operands)
+            return
+        columns = [halo.vectors if operand is halo else items_of(operand) for operand in operands]
+
+        def work() -> None:
+            self._call(kernel, operands, columns)
+
+        if not halo.channel.run_after(work):
+            halo.after.append(work)
+        for operand in operands[len(kernel.reads) :]:
+            assert isinstance(operand, Pending)
+            operand.halo = halo
+
+    def _call(self, kernel: Kernel, operands: Sequence[Operand], columns: Sequence[Any]) -> None:
+        call = self._kernels.kernel(kernel.name)
+        measured = self.timer.kernel(kernel, operands)
+        for number in self.owned:
+            with measured(number):
+                call(*(c[number] if isinstance(c, dict) else c for c in columns))
+
+    def exchange(self, x: Field, halo: Halo) -> None:
+        assert isinstance(x, EagerField)
+        assert isinstance(halo, EagerHalo)
+        halo.wait()  # an exchange that nobody has read may still be under way
+        if halo.level is None:
+            halo.level = x.level
+        lane = halo.channel.send_context()
+        values = x.items if self.width == 1 else {number: rows.reshape(-1) for number, rows in x.items.items()}
+        with lane, self.timer.span("pack", "pack", halo.level):
+            halo.channel.send(values)
+        halo.finish = self.timer.exchange(halo, lane, halo.channel.receive)
+
+    def total(self, parts: Parts, out: Scalar) -> None:
+        assert isinstance(parts, EagerParts)
+        assert isinstance(out, EagerScalar)
+        parts.wait()
+        if parts.own is out.value:
+            return
+        alone = parts.gathered is parts.own
+        for own, gathered, value in zip(*map(self._columns, (parts.own, parts.gathered, out.value)), strict=True):
+            if alone:
+                with self.timer.span("inner", "total"):
+                    self.backend.vectors.total(own, value)
+            else:
+                with self.timer.span("reduce", "total"):
+                    self.transport.total(own, gathered, value, self.backend.vectors.total)
+
+    def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
+        with self.timer.span("inner", kernel.name):
+            self._kernels.kernel(kernel.name)(*map(items_of, scalars))
+
+    def assign(self, out: Scalar, value: Scalar) -> None:
+        assert isinstance(out, EagerScalar)
+        assert isinstance(value, EagerScalar)
+        with self.timer.span("inner", "assign"):
+            out.value[:] = value.value
+
+    def arrays_of(self, scalars: Sequence[Scalar]) -> list[Any]:
+        """The (1,) arrays that hold scalars, one for each column of each."""
+        found: list[Any] = []
+        for scalar in scalars:
+            assert isinstance(scalar, EagerScalar)
+            found += self._columns(scalar.value)
+        return found
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        return tuple(float(array[0]) for array in self.arrays_of(scalars))
+
+    def global_sums(self, *numbers: PerChunk) -> tuple[float, ...]:
+        if len(self.partition) > 1:
+            return super().global_sums(*numbers)
+        return self.read(*(EagerScalar(value) for number in numbers for value in items_of(number).values()))
+
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
+        samples = []
+        for index in range(times):
+            self.transport.check()
+            if measured and index == times - 1:
+                self._timer_slot.spans = self._measured(step)
+            else:
+                step()
+            samples.append(self.read(*watch))
+        return samples
+
+    def broadcast(self, value: float) -> float:
+        if len(self.owned) == len(self.partition):
+            return value
+        parts, out = self.parts(), self.scalar(0.0)
+        if 0 in self.owned:
+            parts.own[..., 0] = value
+        self.total(parts, out)
+        return self.read(out)[0]
+
+    def spans(self) -> list[Span]:
+        spans, self._timer_slot.spans = self._timer_slot.spans, []
+        return spans
+
+    def _measured(self, step: Callable[[], None]) -> list[Span]:
+        """The spans of a step, which is run."""
+        timer = HostTimer(self.backend.synchronize)
+        with self._timed_by(timer):
+            step()
+        return timer.spans
+
+    @property
+    def timer(self) -> Timer:
+        """The timer of this engine and its views."""
+        return self._timer_slot.timer
+
+    @contextmanager
+    def _timed_by(self, timer: Timer) -> Iterator[None]:
+        """Measure by a timer meanwhile."""
+        self._timer_slot.timer = timer
+        try:
+            yield
+        finally:
+            self._timer_slot.timer = NO_TIMER
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        on_device = {number: self.backend.asarray(blocks[number]) for number in self.owned}
+        self.run(LOAD, layout, EagerPerChunk(on_device), out)
+
+    def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:
+        vectors, layouts = items_of(x), items_of(layout)
+        return {number: self._block(layouts[number], vectors[number]) for number in self.owned}
+
+    def fetch(self, objects: PerChunk) -> dict[int, Any]:
+        return dict(items_of(objects))
+
+    def _block(self, layout: Any, vector: Any) -> Any:
+        blocks = [self.backend.vectors.unload(layout, column) for column in self._columns(vector)]
+        return blocks[0] if self.width == 1 else self.backend.xp.stack(blocks)
+
+    # -- columns -----------------------------------------------------------------------------------------------------
+
+    def _rows(self, array: Any) -> Any:
+        """An array with a row for each column, if there are several."""
+        return array if self.width == 1 else array.reshape(self.width, -1)
+
+    def _columns(self, array: Any) -> Sequence[Any]:
+        """The rows of such an array."""
+        return [array] if self.width == 1 else list(array)
+
+    def _seen(self, operand: Operand) -> Any:
+        """An operand as kernels see it: a halo of several columns as (columns, slots), though they lie side by side."""
+        items = items_of(operand)
+        if self.width == 1 or not isinstance(operand, EagerHalo):
+            return items
+        return {number: vector.reshape(-1, self.width).T for number, vector in items.items()}

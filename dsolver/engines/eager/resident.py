@@ -1,0 +1,103 @@
+"""The `resident` engine: the program runs next to its data, with CUDA graphs on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, final
+
+from dsolver import kernels as backends
+from dsolver.engines.base import Field, PerChunk, Scalar
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.eager.handles import EagerPerChunk
+from dsolver.engines.transport.base import Transport
+from dsolver.grid.partition import Partition
+
+if TYPE_CHECKING:
+    from dsolver.engines.eager.cuda_graph import GraphRecorder
+
+
+@final
+class ResidentEngine(EagerEngine):
+    """The engine of one rank.
+
+    On a CPU every operation runs at once. On a GPU every operation is enqueued on one stream, and a repeated step is
+    recorded as a CUDA graph and replayed.
+
+    Args:
+        partition: the chunks of the finest level.
+        kernels: the backend's name.
+        threads: CPU threads that share the loops of one chunk.
+        owned: the chunks of this rank; all by default.
+        transport: how to reach the other ranks; by default there are none.
+        hosts: the first chunk of every rank; by default this one's alone.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        kernels: str,
+        *,
+        threads: int = 1,
+        owned: Sequence[int] | None = None,
+        transport: Transport | None = None,
+        hosts: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport, hosts)
+        self._recorder = _recorder(self.transport) if kernels == "cuda" else None
+
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
+        if self._recorder is None:
+            return super().repeat(step, times, watch, measured=measured)
+        self.transport.check()  # waits may all be too short to look
+        if measured:
+            self._recorder.instrument(step, self._timed_by)
+        samples = self._recorder.repeat(step, times, self.arrays_of(watch), measured=measured)
+        self._timer_slot.spans = self._recorder.spans(step) if measured else []
+        return samples
+
+    def forget(self) -> None:
+        if self._recorder is not None:
+            self._recorder.forget()
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        if self._recorder is None:
+            return super().read(*scalars)
+        return self._recorder.read(self.arrays_of(scalars))
+
+    def place(self, blocks: Mapping[int, Any]) -> EagerPerChunk:
+        self._synchronize()  # rows of a matrix may have been made on another stream
+        return super().place(blocks)
+
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        self._synchronize()  # the blocks may have been made on another stream
+        super().load(blocks, layout, out)
+        self._synchronize()  # and may free them as soon as this returns
+
+    def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:
+        blocks = super().unload(x, layout)
+        self._synchronize()  # they are read on other streams
+        return blocks
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return self._recorder.stream if self._recorder is not None else nullcontext()
+
+    def _synchronize(self) -> None:
+        if self._recorder is not None:
+            self._recorder.synchronize()
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            # A view of another value type has the recorder, too. With the recordings it would keep the step, and that
+            # the vectors and levels, which lead back to the view: nobody would free them before Python's collector.
+            self._recorder.close()
+        self._recorder = None
+        self.transport.close()
+
+
+def _recorder(transport: Transport) -> GraphRecorder:
+    from dsolver.engines.eager.cuda_graph import GraphRecorder
+
+    return GraphRecorder(transport)

@@ -1,0 +1,4 @@
+"""The `graph` engine: every operation is a Dask task on the worker that owns the chunk.
+
+`engine` adds tasks, `tasks` is what they run, `results` submits them and waits, `spans` reads Dask's record of them.
+"""

@@ -1,0 +1,444 @@
+"""The graph engine: operations are Dask tasks, each chunk's on the worker that owns it.
+
+Handles are variables over immutable results of tasks (`handles`); operations only add tasks (`tasks`), and
+`read`, `repeat` and `unload` submit them. What makes an iterative method bearable for a cluster:
+
+- The tasks of several iterations travel as one graph, wrapped in a HighLevelGraph (Dask would tokenise a plain dict)
+  whose annotations pin each key to its chunk's owner.
+- The client keeps futures of the handles' current versions only; all else is forgotten as soon as it is used.
+- Scheduler and workers remember a result's whole ancestry for as long as the result lives, and an iterate descends from
+  all iterates before it. So from time to time current results are renamed in place to keys without a past, as if they
+  had been scattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from itertools import count
+from typing import Any, Final, TypeVar, final
+from uuid import uuid4
+from weakref import WeakSet
+
+from dask._task_spec import Task, TaskRef
+from distributed import Client, Future
+
+from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.eager.handles import part_of
+from dsolver.engines.graph.handles import (
+    GraphField,
+    GraphHalo,
+    GraphParts,
+    GraphPerChunk,
+    GraphScalar,
+    Inputs,
+    Key,
+    LoadedBlocks,
+    Variable,
+    Vector,
+    Version,
+    level_of,
+    states,
+)
+from dsolver.engines.graph.results import Results
+from dsolver.engines.graph.spans import spans_of
+from dsolver.engines.graph.tasks import (
+    Argument,
+    Make,
+    Path,
+    Step,
+    add_parts,
+    build,
+    fetch_object,
+    pack_halo,
+    pick,
+    run_kernel,
+    unload_block,
+    unpack_halo,
+)
+from dsolver.grid.partition import Partition, Triple
+from dsolver.kernels.contract import FAN_IN, LOAD, Kernel
+from dsolver.monitor.spans import Span
+
+# The dashboard groups tasks by the words before the first digit. It also ends a name at a later word of eight letters
+# that begins with a to f, which it takes for a hash: hence `halo-exchanges`, and `coarsest` as a first word.
+LABELS: Final = {
+    "dense_solve": "coarsest-direct",
+    "dot": "dot-partial",
+    "forward": "forward-half-sweep",
+    "load": "load-block",
+    "move": "move-rows",
+    "pack": "halo-pack",
+    "postsmooth": "inner-postsmooth",
+    "prolong_add": "prolong",
+    "add_halo_dot": "boundary-spmv",
+    "times_halo": "boundary-residual",
+    "times_halo_dot": "boundary-spmv",
+    "residual_halo": "boundary-residual",
+    "restore": "boundary-reset",
+    "restrict": "restriction",
+    "restrict_full": "full-restrict",
+    "spmv": "inner-spmv",
+    "spmv_dot": "inner-spmv",
+    "spmv_halo": "boundary-spmv",
+    "subtract_halo": "boundary-postsmooth",
+    "symgs": "coarsest-symgs",
+    "update_x_r": "update-iterate",
+    "upper_residual": "upper-sum",
+}
+"""Names of tasks on the dashboard, by kernel; other kernels keep their names, with hyphens.
+
+A name's color is a hash of it, one of 19. These names are chosen so that all operations of an iteration with the same
+preconditioner have different ones (a test knows which). Boundary rows come in two steps of one name: times the halo,
+which may run beside the inner rows, and added.
+"""
+
+EXCHANGE: Final = "halo-exchanges"
+REDUCE: Final = "dot-reduce"
+PARTIAL: Final = LABELS["dot"]
+KEPT: Final = "kept-values"
+
+FORGET_AFTER: Final = 1000
+"""Tasks after which the history of the current results is forgotten: about a second of a scheduler's work."""
+
+V = TypeVar("V", bound=Variable)
+Node = tuple[int, Key, Path]
+"""A node of a reduction tree: its first chunk, the key of a result, and the path into it."""
+
+
+@final
+class GraphEngine(Engine):
+    """Runs every operation as Dask tasks.
+
+    Args:
+        partition: the chunks of the finest level.
+        client: a synchronous client of the cluster.
+        owners: the worker address of each chunk.
+        kernels: the name of the kernels' backend.
+        batch: how many steps `repeat` submits at a time.
+        neighbors: the chunks whose values a chunk may read; by default all that touch it. To name only those that the
+            stencil reaches saves messages.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        client: Client,
+        owners: Sequence[str],
+        *,
+        kernels: str,
+        batch: int = 5,
+        neighbors: Callable[[int], Iterable[int]] | None = None,
+    ) -> None:
+        if len(owners) != len(partition):
+            raise ValueError(f"{len(partition)} chunks need as many owners, not {len(owners)}")
+        if batch < 1:
+            raise ValueError(f"a batch needs at least one step, not {batch}")
+        self.partition = partition
+        self._chunks = self._every = range(len(partition))
+        self._neighbors = [tuple(near) for near in map(neighbors or partition.neighbors, self._chunks)]
+        self._kernels = kernels
+        self._batch = batch
+        self._name = uuid4().hex[:8]
+        self._dtype = "float64"
+        self._serials = count(1)
+        self._place: int | None = None  # the only chunk, in an engine for one
+        self._results = Results(client, owners, self._name)
+        self._variables: WeakSet[Variable] = WeakSet()
+        self._tasks: dict[Key, Task] = {}
+        self._spans: list[Span] = []
+
+    # -- handles -----------------------------------------------------------------------------------------------------
+
+    def per_chunk(self, make: Callable[..., Any], *operands: Operand | LoadedBlocks) -> GraphPerChunk:
+        label = getattr(make, "label", None) or "setup-chunk"
+        inputs = Inputs()
+        arguments = tuple(inputs.argument(operand) for operand in operands)
+        version, step = self._version(label), self._step(label, arguments)
+        for chunk in self._chunks:
+            self._add(version.key(chunk), build, step, make, chunk, needs=inputs.of(chunk))
+        return GraphPerChunk(self._known(Variable(version)))
+
+    def place(self, blocks: Mapping[int, Any]) -> GraphPerChunk:
+        return self.per_chunk(_as_it_came, self._loaded(blocks)._replace(arrays=False))
+
+    def field(self, layout: PerChunk) -> GraphField:
+        assert isinstance(layout, GraphPerChunk)
+        return self._known(GraphField(layout, self._dtype))
+
+    def halo(self, plan: PerChunk, senders: Sequence[Sequence[int]] | None = None) -> GraphHalo:
+        assert isinstance(plan, GraphPerChunk)
+        return self._known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
+
+    def parts(self) -> GraphParts:
+        return self._known(GraphParts())
+
+    def scalar(self, value: float) -> GraphScalar:
+        return self._known(GraphScalar(value))
+
+    def lowered(self, dtype: str) -> GraphEngine:
+        view = copy(self)
+        view._dtype = dtype
+        return view
+
+    # -- one chunk that all owners have ------------------------------------------------------------------------------
+
+    @property
+    def kernels(self) -> str:
+        return self._kernels
+
+    @property
+    def hosts(self) -> Sequence[int]:
+        return (0,)
+
+    def alone(self, grid: Triple) -> GraphEngine:
+        """One owner does it for all: the same tasks, graph and results, with a single chunk."""
+        made = copy(self)
+        made.partition = Partition(grid)
+        made._chunks = range(1)
+        made._place = 0
+        return made
+
+    def shared(self, x: Field) -> GraphField:
+        assert isinstance(x, GraphField)
+        return x
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def run(self, kernel: Kernel, *operands: Operand) -> None:
+        self._launch(kernel, operands)
+
+    def exchange(self, x: Field, halo: Halo) -> None:
+        assert isinstance(halo, GraphHalo)
+        plan = halo.shape
+        packed = self._map(LABELS["pack"], pack_halo, (plan, x), kernel="pack")
+        inputs = Inputs()
+        step = self._step(EXCHANGE, (inputs.argument(plan),))
+        halo.version = self._version(EXCHANGE, level_of((plan, x)))
+        for chunk, senders in enumerate(halo.senders):
+            buffers = [packed.key(sender) for sender in senders]
+            self._add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)
+
+    def total(self, parts: Parts, out: Scalar) -> None:
+        assert isinstance(parts, GraphParts)
+        assert isinstance(out, GraphScalar)
+        if parts.version is None:
+            out.state = 0.0
+            return
+        version = parts.version
+        nodes = self._reduced([(chunk, version.key(chunk), version.path) for chunk in self._chunks])
+        while len(nodes) > 1:
+            nodes = self._reduced(nodes)
+        group, serial, place = nodes[0][1]
+        out.state = Version(group, serial, place=place)
+
+    def calculate(self, kernel: Kernel, *scalars: Scalar) -> None:
+        """A task on the first chunk's owner."""
+        inputs, reads = Inputs(), len(kernel.reads)
+        written = reads + len(kernel.updates)
+        arguments = tuple(
+            inputs.argument(scalar) if i < written else Argument(Make.CONSTANT, 0.0) for i, scalar in enumerate(scalars)
+        )
+        step = self._step(kernel.name, arguments, kernel.name, reads)
+        version = self._version(kernel.name)._replace(place=0)
+        self._add(version.key(0), run_kernel, step, 0, needs=inputs.of(0))
+        outputs = scalars[reads:]
+        for i, scalar in enumerate(outputs):
+            assert isinstance(scalar, GraphScalar)
+            scalar.state = version._replace(path=(i,) if len(outputs) > 1 else ())
+
+    def assign(self, out: Scalar, value: Scalar) -> None:
+        assert isinstance(out, GraphScalar)
+        assert isinstance(value, GraphScalar)
+        out.state = value.state
+
+    def read(self, *scalars: Scalar) -> tuple[float, ...]:
+        (values,) = self._evaluate([states(scalars)])
+        return values
+
+    def repeat(
+        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+    ) -> list[tuple[float, ...]]:
+        samples: list[tuple[float, ...]] = []
+        while len(samples) < times:
+            watched = []
+            for _ in range(min(self._batch, times - len(samples))):
+                before = next(self._serials)
+                step()
+                watched.append(states(watch))
+            last = measured and len(samples) + len(watched) == times
+            seen = self._results.seen() if last else 0
+            samples += self._evaluate(watched)
+            if last:
+                self._spans = self._recorded(seen, range(before, next(self._serials)))
+        return samples
+
+    def spans(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans
+
+    def _recorded(self, seen: int, serials: range) -> list[Span]:
+        """The spans of some operations, from Dask's record after so many tasks."""
+        self._results.wait(list(self._results.futures))
+        return spans_of(self._results.record(seen), self._name, serials, self._results.owners)
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
+        """out = blocks: arrays, or futures of this client. An array is copied to the owner now."""
+        self._launch(LOAD, (layout, self._loaded(blocks), out))
+
+    def _loaded(self, blocks: Mapping[int, Any]) -> LoadedBlocks:
+        self._results.wait_for_blocks(blocks)
+        return LoadedBlocks({chunk: self._results.place(blocks[chunk], chunk) for chunk in self._chunks})
+
+    def unload(self, x: Field, layout: PerChunk) -> dict[int, Future[Any]]:
+        """Futures of blocks, each on the owner of its chunk. They outlive the engine."""
+        return self._shared(self._map("unload-block", unload_block, (layout, x)))
+
+    def fetch(self, objects: PerChunk) -> dict[int, Future[Any]]:
+        return self._shared(self._map("fetch-object", fetch_object, (objects,)))
+
+    def _shared(self, version: Version) -> dict[int, Future[Any]]:
+        """Futures of a version, that outlive the engine."""
+        self._submit([version])
+        keys = {chunk: version.key(chunk) for chunk in self._chunks}
+        # So that its inputs may be released, and a failure is raised here.
+        self._results.wait(keys.values())
+        return {chunk: self._results.share(key) for chunk, key in keys.items()}
+
+    @property
+    def ended(self) -> bool:
+        return self._results.closed
+
+    def close(self) -> None:
+        """Give back all that the cluster holds for this engine."""
+        self._results.close()
+        self._tasks.clear()
+
+    # -- adding tasks --------------------------------------------------------------------------------------------------
+
+    def _known(self, variable: V) -> V:
+        self._variables.add(variable)
+        return variable
+
+    def _step(self, label: str, arguments: tuple[Argument, ...], kernel: str = "", first_output: int = 0) -> Step:
+        return Step(label, self._kernels, self._dtype, kernel, arguments, first_output)
+
+    def _version(self, label: str, level: int | None = None) -> Version:
+        name = label if level is None else f"{label}-L{level}"
+        return Version(f"{name}-{self._name}", next(self._serials), place=self._place)
+
+    def _add(self, key: Key, function: Callable[..., Any], *arguments: Any, needs: Iterable[Any]) -> None:
+        self._tasks[key] = Task(key, function, *arguments, *map(TaskRef, needs))
+
+    def _map(
+        self,
+        label: str,
+        function: Callable[..., Any],
+        operands: Sequence[Operand | LoadedBlocks],
+        *,
+        kernel: str = "",
+        reads: int | None = None,
+        updates: int = 0,
+    ) -> Version:
+        """A task function(step, chunk, *inputs) for each chunk; all operands are read by default."""
+        inputs, reads = Inputs(), len(operands) if reads is None else reads
+        arguments = tuple(
+            inputs.argument(operand, updated=reads <= i, written=reads + updates <= i)
+            for i, operand in enumerate(operands)
+        )
+        step = self._step(label, arguments, kernel, reads)
+        version = self._version(label, level_of(operands))
+        for chunk in self._chunks:
+            self._add(version.key(chunk), function, step, chunk, needs=inputs.of(chunk))
+        return version
+
+    def _launch(self, kernel: Kernel, operands: Sequence[Operand | LoadedBlocks]) -> None:
+        """Add a kernel's tasks, and new versions for the operands that it updates and writes."""
+        if len(operands) != len(kernel.arguments):
+            raise TypeError(f"{kernel.name} has the arguments {', '.join(kernel.arguments)}, not {len(operands)}")
+        label = LABELS.get(kernel.name, kernel.name.replace("_", "-"))
+        reads, outputs = len(kernel.reads), operands[len(kernel.reads) :]
+        version = self._map(label, run_kernel, operands, kernel=kernel.name, reads=reads, updates=len(kernel.updates))
+        for i, handle in enumerate(outputs):
+            assert isinstance(handle, GraphField | GraphHalo | GraphParts)
+            handle.version = version._replace(path=(i,) if len(outputs) > 1 else ())
+
+    def _reduced(self, nodes: Sequence[Node]) -> list[Node]:
+        """The next nodes of the tree."""
+        version = self._version(REDUCE)
+        reduced: list[Node] = []
+        for i in range(0, len(nodes), FAN_IN):
+            place = nodes[i][0]
+            near = [self._near(node, place) for node in nodes[i : i + FAN_IN]]
+            self._add(version.key(place), add_parts, tuple(path for _, path in near), needs=[key for key, _ in near])
+            reduced.append((place, version.key(place), ()))
+        return reduced
+
+    def _near(self, node: Node, place: int) -> tuple[Key, Path]:
+        """The key and path of a part for the owner of a place; a remote part comes without the vectors beside it."""
+        chunk, key, path = node
+        owners = self._results.owners
+        if not path or owners[chunk] == owners[place]:
+            return key, path
+        picked = f"{PARTIAL}-{self._name}", key[1], chunk
+        self._add(picked, pick, path, needs=[key])
+        return picked, ()
+
+    # -- submitting ----------------------------------------------------------------------------------------------------
+
+    def _submit(self, extra: Iterable[Version] = ()) -> None:
+        """Send the tasks that the live handles' current versions and some others need."""
+        live = {v.version for v in self._variables if v.version is not None}
+        self._results.submit(self._tasks, {v.key(chunk) for v in live.union(extra) for chunk in self._every})
+        self._tasks.clear()
+
+    def _evaluate(self, rows: Sequence[Sequence[Version | float]]) -> list[tuple[float, ...]]:
+        """The values of scalars, row by row."""
+        versions = list(dict.fromkeys(s for row in rows for s in row if isinstance(s, Version)))
+        self._submit(versions)
+        known = dict(zip(versions, self._values(versions), strict=True))
+        if self._results.task_count > FORGET_AFTER:
+            self._forget_past()
+        return [tuple(known[s] if isinstance(s, Version) else s for s in row) for row in rows]
+
+    def _values(self, versions: Sequence[Version]) -> list[float]:
+        """The numbers that versions of scalars are. Waits for them."""
+        found = self._results.gather([version.key(0) for version in versions])
+        return [part_of(value, version.path) for value, version in zip(found, versions, strict=True)]
+
+    def _forget_past(self) -> None:
+        """Give current results keys that come from no task, and scalars their values.
+
+        Otherwise the scheduler would keep every task since the start, to be able to compute a lost result again, and so
+        would the workers. Nobody could run that history without the owner whose loss would make it necessary.
+        """
+        results = self._results
+        results.wait(list(results.futures))
+        scalars = [v for v in self._variables if isinstance(v, GraphScalar) and v.version is not None]
+        values = self._values([v.version for v in scalars if v.version is not None])
+        for scalar, value in zip(scalars, values, strict=True):
+            scalar.state = value
+        renamed = self._renamed()
+        pairs = [(old, new, chunk) for old, new in renamed.items() for chunk in self._every]
+        results.rename({new.key(chunk): (old.key(chunk), old.path) for old, new, chunk in pairs})
+        for variable in self._variables:
+            new = renamed.get(variable.version) if variable.version is not None else None
+            if new is not None and all(new.key(chunk) in results.futures for chunk in self._every):
+                variable.version = new
+        self._submit()
+        results.release_unwanted()
+        results.task_count = 0
+
+    def _renamed(self) -> dict[Version, Version]:
+        """A new version for each current one of a vector, or of parts, that comes from tasks."""
+        kept = f"{KEPT}-{self._name}"
+        handles = [v for v in self._variables if isinstance(v, Vector | GraphParts)]
+        current = {v.version for v in handles if v.version is not None and v.version.group != kept}
+        return {version: self._version(KEPT)._replace(place=version.place) for version in current}
+
+
+def _as_it_came(_: Any, __: int, block: Any) -> Any:
+    """A block of `GraphEngine.place`."""
+    return block

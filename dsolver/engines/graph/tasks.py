@@ -1,0 +1,241 @@
+"""The tasks of the `graph` engine, which run on workers. Knows nothing of Dask.
+
+A task gets a `Step`, the number of its chunk and the results of the tasks that it depends on. Those results belong to
+everybody who reads them, so a task never changes one: what a kernel updates is copied, what it writes is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum, auto
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from dsolver.engines.eager.handles import part_of
+from dsolver.kernels import Backend, load
+
+Path = tuple[str | int, ...]
+
+
+class Make(Enum):
+    """How a task makes a kernel's argument."""
+
+    PART = auto()
+    """A part of an input, as it is."""
+    COPY = auto()
+    """A copy of a part of an input: an array that the kernel updates."""
+    BLOCK = auto()
+    """An input brought to the device."""
+    ZEROS = auto()
+    """Zeros, as many as the `size` of a part of an input (a `Layout` or a `HaloLayout`)."""
+    NUMBER = auto()
+    """A part of an input that is a float, as an array (1,) on the device."""
+    CONSTANT = auto()
+    """A float known beforehand, as an array (1,) on the device."""
+    LITERAL = auto()
+    """A float known beforehand, as it is."""
+
+
+class Argument(NamedTuple):
+    """One argument of a kernel.
+
+    Attributes:
+        make: how it is made.
+        source: which of the task's inputs it is made from, or the float.
+        path: what of the input.
+        dtype: the value type of zeros.
+    """
+
+    make: Make
+    source: float
+    path: Path = ()
+    dtype: str = "float64"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the argument travels between tasks as a Python float: 8 bytes that need no device."""
+        return self.make in (Make.NUMBER, Make.CONSTANT)
+
+
+class Step(NamedTuple):
+    """One operation of the engine, the same for all chunks.
+
+    Attributes:
+        label: its name on the dashboard.
+        kernels: the name of the backend.
+        dtype: its value type.
+        kernel: the name of the kernel.
+        arguments: how each argument of the kernel is made.
+        first_output: the arguments from here on are what the task returns.
+    """
+
+    label: str
+    kernels: str
+    dtype: str
+    kernel: str
+    arguments: tuple[Argument, ...]
+    first_output: int = 0
+
+
+@final
+class Built:
+    """An object built once for a chunk, with its size for Dask's accounts of memory.
+
+    Dask would take the shallow size of an object that it does not know, a few bytes.
+    """
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+        self._size = host_bytes(item)
+
+    def __sizeof__(self) -> int:
+        return self._size
+
+
+def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
+    """One kernel on one chunk. Returns its only output, or all of them as a tuple."""
+    with _naming_task(step.label, chunk):
+        backend = _backend(step)
+        arguments = _arguments(backend, step, inputs)
+        backend.kernel(step.kernel)(*arguments)
+        outputs = tuple(
+            float(backend.to_host(value)[0]) if argument.is_number else value
+            for argument, value in zip(step.arguments[step.first_output :], arguments[step.first_output :], strict=True)
+        )
+        # The task that reads an output may run in another thread, which need not share this one's stream.
+        backend.synchronize()
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def build(step: Step, make: Callable[..., Any], chunk: int, *inputs: Any) -> Built:
+    """The result of make(backend, chunk, *items)."""
+    with _naming_task(step.label, chunk):
+        backend = _backend(step)
+        built = Built(make(backend, chunk, *_arguments(backend, step, inputs)))
+        backend.synchronize()
+        return built
+
+
+def pack_halo(step: Step, chunk: int, *inputs: Any) -> tuple[Any, tuple[tuple[int, int, int], ...]]:
+    """The values that all neighbors read of a chunk, and the range of each neighbor: (neighbor, first, last)."""
+    with _naming_task(step.label, chunk):
+        backend = _backend(step)
+        plan, x = _arguments(backend, step, inputs)
+        buffer = backend.zeros(len(plan.send_rows))
+        backend.kernel(step.kernel)(plan, x, buffer)
+        backend.synchronize()
+        return buffer, plan.sends
+
+
+def unpack_halo(step: Step, senders: Sequence[int], chunk: int, *inputs: Any) -> Any:
+    """The halo vector of a chunk, from what each of the senders has packed."""
+    with _naming_task(step.label, chunk):
+        backend = _backend(step)
+        (plan,) = _arguments(backend, step, inputs)
+        packed = dict(zip(senders, inputs[1:], strict=True))
+        halo = backend.zeros(plan.size)
+        for sender, to, end in plan.receives:
+            buffer, sends = packed[sender]
+            first, last = next((first, last) for number, first, last in sends if number == chunk)
+            halo[to:end] = backend.asarray(buffer[first:last])
+        backend.synchronize()
+        return halo
+
+
+def pick(path: Path, value: Any) -> Any:
+    """A part of another task's result, so that the rest of it need not travel."""
+    return part_of(value, path)
+
+
+def add_parts(paths: Sequence[Path], *values: Any) -> float:
+    """The sum of one node of the tree: at most `FAN_IN` parts in order, each a float in another task's result."""
+    return float(reduce(add, (part_of(value, path) for path, value in zip(paths, values, strict=True))))
+
+
+def unload_block(step: Step, chunk: int, *inputs: Any) -> Any:
+    """A vector as a block of values, shape (nx, ny, nz)."""
+    with _naming_task(step.label, chunk):
+        backend = _backend(step)
+        block = backend.vectors.unload(*_arguments(backend, step, inputs))
+        backend.synchronize()
+        return block
+
+
+def fetch_object(step: Step, chunk: int, *inputs: Any) -> Any:
+    """An object that was built for a chunk, for the client."""
+    with _naming_task(step.label, chunk):
+        (found,) = _arguments(_backend(step), step, inputs)
+        return found
+
+
+Renaming = Mapping[str, Sequence[tuple[Any, Path, Any]]]
+"""(old key, path into its value, new key) of each result, by worker address."""
+
+
+async def adopt(renaming: Renaming, dask_worker: Any) -> dict[Any, int]:
+    """Hold results under new keys that come from no task, as scattered data does. Returns their sizes.
+
+    Runs in the worker's event loop. Copies nothing; a result that is elsewhere is left out.
+    """
+    data = {
+        new: part_of(dask_worker.data[old], path)
+        for old, path, new in renaming[dask_worker.address]
+        if old in dask_worker.data
+    }
+    nbytes: dict[Any, int] = dask_worker.update_data(data=data)["nbytes"]
+    return nbytes
+
+
+def host_bytes(item: Any) -> int:
+    """Size of the NumPy arrays in nested tuples and dataclasses. Device memory is not the worker's to spill."""
+    if isinstance(item, np.ndarray):
+        return int(item.nbytes)
+    if isinstance(item, tuple | list):
+        return sum(map(host_bytes, item))
+    if is_dataclass(item) and not isinstance(item, type):
+        return sum(host_bytes(getattr(item, field.name)) for field in fields(item))
+    return 0
+
+
+def _backend(step: Step) -> Backend:
+    # One thread: the chunks of a worker share its threads, each task on one of them.
+    return load(step.kernels, 1, step.dtype)
+
+
+def _arguments(backend: Backend, step: Step, inputs: Sequence[Any]) -> list[Any]:
+    return [_argument(backend, argument, inputs) for argument in step.arguments]
+
+
+def _argument(backend: Backend, argument: Argument, inputs: Sequence[Any]) -> Any:
+    make, source, path, dtype = argument
+    if make is Make.LITERAL:
+        return source
+    if make is Make.CONSTANT:
+        return backend.asarray([source])
+    value = inputs[int(source)]
+    value = part_of(value.item if isinstance(value, Built) else value, path)
+    match make:
+        case Make.COPY:
+            return value.copy()
+        case Make.BLOCK:
+            return backend.asarray(value)
+        case Make.ZEROS:
+            return backend.zeros(value.size, dtype)
+        case Make.NUMBER:
+            return backend.asarray([value])
+    return value
+
+
+@contextmanager
+def _naming_task(label: str, chunk: int) -> Iterator[None]:
+    """Note in an exception which task raised it. A note survives the way to the client; a cause would not."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{label} of chunk {chunk}")
+        raise

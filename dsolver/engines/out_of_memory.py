@@ -1,0 +1,54 @@
+"""GPU memory that has run out: the one error that says so, and freeing what is unused."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import traceback
+
+from dsolver.errors import DeviceMemoryError
+
+_OUT_OF_MEMORY = 2
+"""The number of the error, of CUDA's runtime and of its driver alike."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a GPU's memory has run out. CuPy need not be there."""
+    kind = type(error)
+    if not kind.__module__.startswith("cupy"):
+        return False
+    return kind.__name__ == "OutOfMemoryError" or getattr(error, "status", None) == _OUT_OF_MEMORY
+
+
+def out_of_memory_error(error: BaseException, where: str = "") -> DeviceMemoryError:
+    """The error to raise in place of one for which `is_out_of_memory` holds.
+
+    The frames of the failed calls are cleared: they would keep arrays as long as the error lives.
+    """
+    traceback.clear_frames(error.__traceback__)
+    return DeviceMemoryError(
+        f"{where}the memory of the GPU has run out: {str(error).rstrip('.')}. Free what others hold there, or use more "
+        f"GPUs, a smaller grid or precond_dtype='float32'"
+    )
+
+
+def clear_frames(error: BaseException | None) -> None:
+    """Clear the frames of an error that was handled, and forget them: they hold vectors, matrices and the error.
+
+    Frames that still run cannot be cleared, and the others lead to them.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def free_unused() -> None:
+    """Free the GPU memory that this process keeps for later use, also in reference cycles that are not collected yet.
+
+    To Python's collector an array on a GPU is a hundred bytes: it does not come because gigabytes wait for it.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        gc.collect()
+        cupy.get_default_memory_pool().free_all_blocks()

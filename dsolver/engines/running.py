@@ -1,0 +1,157 @@
+"""Running programs: what a client holds of a program that was started, wherever its ranks are.
+
+A command is a function of the program and of other arguments, `Solve.solution` for one. It is sent by reference, so
+type checkers see a call as what it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final
+
+from dsolver.engines.base import Engine
+from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
+from dsolver.errors import DeviceMemoryError, RankError
+from dsolver.monitor.spans import Span
+
+P_co = TypeVar("P_co", covariant=True)
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+Blocks = Mapping[int, Any]
+"""Blocks by chunk number: arrays of the chunk's shape, or Dask futures of such."""
+
+
+class RunningProgram(ABC, Generic[P_co]):
+    """A program that was started, one instance on every rank.
+
+    Attributes:
+        link: for people, what carries values between its ranks; empty where there is one, or none.
+        stride: seconds of iterations that a call should be worth: 0 where calls cost nothing.
+    """
+
+    link: str = ""
+    stride: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was closed, or a failure or an interrupt has ended it: start a new one."""
+        return False
+
+    @abstractmethod
+    def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
+        """Result of command(program, ...), which runs on every rank at the same time and is equal on all of them."""
+
+    @abstractmethod
+    def load(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], R],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> R:
+        """Result of command(program, blocks, ...), where a rank is given the blocks of its own chunks.
+
+        Args:
+            name: of what the blocks are of, for messages.
+            blocks: of all chunks.
+            command: what takes them.
+            args: its other arguments.
+            named: likewise.
+        """
+
+    @abstractmethod
+    def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
+        """All blocks that command(program, ...) returns: arrays, or Dask futures of arrays on the chunk's owner."""
+
+    def spans(self) -> list[Span]:
+        """Spans that the calls since the last time have measured, on all ranks."""
+        return []
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the program and give its memory back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@final
+class LocalProgram(RunningProgram[P_co]):
+    """A program in this process."""
+
+    def __init__(self, engine: Engine, program: Callable[[Engine, S], P_co], spec: S) -> None:
+        self._engine = engine
+        self._program: P_co | None = None
+        self._program = self._run(lambda: program(engine, spec))
+
+    @property
+    def ended(self) -> bool:
+        return self._program is None or self._engine.ended
+
+    def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
+        return self._run(lambda: command(self._there(), *args, **named))
+
+    def load(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], R],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> R:
+        return self.call(command, blocks, *args, **named)
+
+    def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
+        return self.call(command, *args, **named)
+
+    def spans(self) -> list[Span]:
+        return self._engine.spans()
+
+    def close(self) -> None:
+        self._program = None
+        self._engine.close()
+
+    def __del__(self) -> None:
+        """Nobody has closed it: recorded steps keep the program, whose engine keeps them, so one of them has to let go.
+
+        Without this they wait for Python's collector, to which a vector on a GPU is a hundred bytes.
+        """
+        self._engine.forget()
+
+    def _there(self) -> P_co:
+        """The program, which nothing else must hold: its memory is given back where it runs out."""
+        if self._program is None:
+            raise RankError("this program has ended: start a new one")
+        return self._program
+
+    def _run(self, work: Callable[[], R]) -> R:
+        """Result of work in the engine's scope. A GPU that is short of memory ends the program: the next one needs it.
+
+        Raises:
+            DeviceMemoryError: the memory of the GPU has run out.
+        """
+        try:
+            with self._engine.scope():
+                return work()
+        except Exception as error:
+            if not (isinstance(error, DeviceMemoryError) or is_out_of_memory(error)):
+                raise
+            raised = error if isinstance(error, DeviceMemoryError) else out_of_memory_error(error)
+            self.close()
+            clear_frames(error)  # no context manager here: it would hold the frames, whose functions close over arrays
+            free_unused()
+            raise raised from None
+
+
+def on_host(block: Any) -> Any:
+    """A block as a NumPy array; of a Dask future, the future of that, made where the block is."""
+    if hasattr(block, "key"):
+        return block.client.submit(on_host, block)
+    return block.get() if hasattr(block, "get") else block

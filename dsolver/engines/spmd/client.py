@@ -1,0 +1,399 @@
+"""The client's side of a resident program: starts one rank a worker, all at once, and calls them together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Concatenate, Final, final
+
+from distributed import Future
+from distributed.protocol import pickle
+
+from dsolver.engines.base import Engine
+from dsolver.engines.dask.connection import wait_for
+from dsolver.engines.dask.data import ANSWER, register, scatter, wait_for_blocks
+from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
+from dsolver.engines.running import Blocks, P_co, Q, R, RunningProgram, S
+from dsolver.engines.spmd import worker as ranks
+from dsolver.engines.spmd.rank import Failure, RankSpec
+from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay
+from dsolver.engines.spmd.worker import Busy
+from dsolver.engines.transport.handshake import TOKEN_BYTES
+from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
+from dsolver.grid.partition import Partition
+from dsolver.monitor.spans import Span
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT: Final = 120.0
+"""Seconds of silence after which a rank that others wait for counts as lost."""
+STRIDE: Final = 0.5
+"""Seconds of iterations that a call should be worth: long beside its milliseconds, short for people who watch."""
+GRACE: Final = 5.0
+"""Seconds in which the cause of a failure should be known after its first effect, and in which ranks should end."""
+LOOK: Final = 2.0
+"""Seconds between looks whether every worker is still there."""
+DIRECT_TIMEOUT: Final = 3.0
+"""Seconds in which a worker has to answer this process directly; else blocks travel through the scheduler."""
+GPU_TIMEOUT: Final = 3600.0
+"""Seconds that a program waits for the GPUs of others."""
+POLL: Final = 0.5
+"""Seconds between looks whether a GPU is free."""
+
+
+@final
+class SpmdProgram(RunningProgram[P_co]):
+    """A program with one rank on each owner of a chunk.
+
+    A call costs milliseconds, whatever is called, so calls are made worth it: see `stride`, `load` and `unload`.
+
+    As long as the program is open the client holds a key of the cluster, the lease. When the client goes away the
+    scheduler forgets the key, and the ranks, which look for it from time to time, end.
+
+    Args:
+        client: the cluster.
+        partition: the chunks.
+        owners: the worker address of each chunk.
+        kernels: the backend's name.
+        program: made on every rank as program(engine, spec).
+        spec: what the program needs; picklable.
+
+    Raises:
+        InputError: the program cannot be sent to the workers.
+        RankError: a rank could not be started; none is left running.
+    """
+
+    stride = STRIDE
+
+    def __init__(
+        self,
+        client: Client,
+        partition: Partition,
+        owners: Sequence[str],
+        kernels: str,
+        program: Callable[[Engine, S], P_co],
+        spec: S,
+    ) -> None:
+        self._client = client
+        self._owners = tuple(owners)
+        self._workers = tuple(dict.fromkeys(owners))
+        self._open = True
+        self._lease: Any = None
+        self._direct: bool | None = None
+        self._spans: list[Span] = []
+        self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
+        made = _packed("the program", (program, spec))
+        number_of = {worker: rank for rank, worker in enumerate(self._workers)}
+        shared = RankSpec(
+            program=self._name,
+            lease=f"lease-{self._name}",
+            partition=partition,
+            ranks=tuple(number_of[owner] for owner in owners),
+            kernels=kernels,
+            token=secrets.token_bytes(TOKEN_BYTES),
+            timeout=TIMEOUT,
+        )
+        with self._or_end():
+            self._lease = self._scatter({shared.lease: self._name}, self._workers, direct=False)
+            opened = self._opened(shared)
+            self._all(ranks.connect_rank, [rank.address for rank in opened], made)
+            self.link = self._all(ranks.start_rank, opened[0].unique)[0]
+        self._warn_of_nccl({rank.address[0] for rank in opened})
+        logger.info("%s has %d ranks%s", self._name, shared.size, f" that use {self.link}" if self.link else "")
+
+    @property
+    def ended(self) -> bool:
+        return not self._open
+
+    def call(self, command: Callable[Concatenate[P_co, Q], R], *args: Q.args, **named: Q.kwargs) -> R:
+        call = _packed_call(command, args, named)
+        with self._or_end():
+            result: R = self._result(self._all(ranks.call_rank, call))
+            return result
+
+    def spans(self) -> list[Span]:
+        spans, self._spans = self._spans, []
+        return spans
+
+    def load(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], R],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> R:
+        call = _packed_call(command, args, named)
+        held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
+        with self._or_end():
+            keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
+            for number, future in held.items():
+                keys[self._owners[number]][number] = future.key
+            each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
+            result: R = self._result(self._each(ranks.load_rank, each, self._name, name, call))
+            return result
+
+    def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
+        call = _packed_call(command, args, named)
+        with self._or_end():
+            futures: Blocks = self._client.sync(self._adopt, self._all(ranks.unload_rank, call))
+            return futures
+
+    def close(self) -> None:
+        self._end(None)
+
+    def _warn_of_nccl(self, hosts: set[str]) -> None:
+        if self.link == "NCCL" and len(hosts) > 1 and self._workers[0].startswith(("tls://", "wss://")):
+            logger.warning("the cluster uses TLS, but what NCCL carries between hosts is not encrypted")
+
+    def _result(self, replies: Sequence[bytes | None]) -> Any:
+        """Result of a call; the spans that it has measured are kept."""
+        found = [pickle.loads(reply) for reply in replies if reply is not None]
+        self._spans += [span for _, spans in found for span in spans]
+        return found[0][0]
+
+    # -- ranks, all at once --------------------------------------------------------------------------------------------
+
+    def _opened(self, shared: RankSpec) -> list[ranks.Opened]:
+        """Make every rank, all at once, or one after the other where some workers are busy with another program.
+
+        Those that were made are given back first: nobody waits for a GPU while holding one that comes later.
+        Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
+        """
+        replies = self._each(ranks.open_rank, {rank: (rank,) for rank in range(shared.size)}, shared)
+        if not any(isinstance(reply, Busy) for reply in replies):
+            return replies
+        self._client.sync(self._close_all, None)
+        opened: list[ranks.Opened] = []
+        until, warned = time.monotonic() + GPU_TIMEOUT, False
+        while len(opened) < shared.size:
+            rank = len(opened)
+            reply = self._each(ranks.open_rank, {rank: (rank,)}, shared)[0]
+            if not isinstance(reply, Busy):
+                opened.append(reply)
+                continue
+            if time.monotonic() > until:
+                raise RankError(f"worker {self._workers[rank]} was busy with {reply.program} for {GPU_TIMEOUT:g} s")
+            if not warned:
+                logger.warning(
+                    "waiting for the GPU of worker %s, which runs %s: programs on GPUs run one after the other",
+                    self._workers[rank],
+                    reply.program,
+                )
+                warned = True
+            time.sleep(POLL)
+        return opened
+
+    def _all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """function(name of the program, *args) on every rank at once."""
+        return self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
+
+    def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any) -> list[Any]:
+        """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised."""
+        if not self._open:
+            raise RankError("this program has ended: start a new one")
+        calls = [Call(rank, self._workers[rank], own) for rank, own in each.items()]
+        replies: list[Any] = self._client.sync(self._gather, packed(function, shared), calls)
+        return replies
+
+    async def _gather(self, what: bytes, calls: Sequence[Call]) -> list[Any]:
+        asked = [asyncio.ensure_future(self._branch(what, part)) for part in branches(calls)]
+        heartbeat = Heartbeat(self._ping, [call.worker for call in calls], PING_TIMEOUT)
+        replies: Replies = {}
+        try:
+            loss = await self._finished(asked, heartbeat, replies)
+        finally:
+            heartbeat.stop()
+            for part in asked:
+                part.cancel()
+        _, failed = failures_of(replies)
+        if failed or loss:
+            raise _cause(failed, loss)
+        return [replies[call.rank] for call in calls]
+
+    async def _ping(self, worker: str) -> object:
+        return await self._client.run(ping, workers=[worker])
+
+    async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
+        worker = calls[0].worker
+        try:
+            replies: Replies = (await self._client.run(relay, what, calls, workers=[worker]))[worker]
+        except Exception as error:  # of the connection; what fails in the function is returned
+            return lost(calls[0], error)
+        return replies
+
+    async def _finished(
+        self, asked: Sequence[asyncio.Future[Replies]], heartbeat: Heartbeat, replies: Replies
+    ) -> str | None:
+        """Wait until all replies are there or the cause of a failure is known. Returns how workers were lost, or None.
+
+        Args:
+            asked: the parts of a call.
+            heartbeat: of its workers.
+            replies: where those that come are put.
+        """
+        pending: set[asyncio.Future[Replies]] = set(asked)
+        loss: str | None = None
+        until = float("inf")
+        while pending and time.monotonic() < until:
+            done, pending = await asyncio.wait(pending, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                replies.update(part.result())
+            cause, failed = failures_of(replies)
+            if cause:
+                break
+            loss = await self._loss(heartbeat) if not done else loss
+            if failed or loss:
+                until = min(until, time.monotonic() + GRACE)
+            if loss:
+                break
+        return loss
+
+    async def _loss(self, heartbeat: Heartbeat) -> str | None:
+        """The loss of workers of this program, in words; None where all are there."""
+        present = await self._present()
+        lost = [worker for worker in self._workers if worker not in present]
+        if lost:
+            return f"worker {', '.join(lost)} left the cluster while a rank of this program was on it"
+        if silent := heartbeat.silent():
+            named = f"worker {', '.join(silent)}"
+            return f"{named} has not answered for {PING_TIMEOUT:g} s: it hangs, or its host is cut off"
+        return None
+
+    async def _present(self, seconds: float = math.inf) -> Mapping[str, int]:
+        """The workers of this program that the scheduler knows."""
+        scheduler: Any = self._client.scheduler
+        with _answered():
+            present: Mapping[str, int] = await wait_for(
+                self._client, scheduler.ncores(workers=list(self._workers)), min(seconds, ANSWER)
+            )
+        return present
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _or_end(self) -> Iterator[None]:
+        """Context in which any error, an interrupt by the user too, ends the program."""
+        try:
+            yield
+        except BaseException as error:
+            self._end(f"the client ends the program: {error!r}")
+            raise
+
+    def _end(self, reason: str | None) -> None:
+        """Close every rank that can still be reached; the others miss their lease and end by themselves.
+
+        A failure to reach them is a warning where nothing else went wrong. With a reason an error is on its way to the
+        user, which says more: a scheduler that died can tell no rank.
+        """
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if self._client.status == "running":
+                self._client.sync(self._close_all, reason)
+        except (OSError, ClusterError) as error:
+            level = logging.WARNING if reason is None else logging.INFO
+            logger.log(level, "the ranks of %s could not be told to end: %r", self._name, error)
+        finally:
+            self._lease = None
+
+    async def _close_all(self, reason: str | None) -> None:
+        present = await self._present(GRACE)
+        there = [worker for worker in self._workers if worker in present]
+        closing = asyncio.ensure_future(
+            self._client.run(ranks.close_rank, self._name, reason, workers=there, on_error="ignore")
+        )
+        _, late = await asyncio.wait([closing], timeout=GRACE)
+        if late:
+            closing.cancel()
+            logger.warning("some ranks of %s are busy and will end as soon as they can", self._name)
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
+        """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
+        futures = wait_for_blocks(self._client, name, blocks)
+        by_owner: dict[str, dict[str, int]] = {}
+        for number in blocks.keys() - futures.keys():
+            by_owner.setdefault(self._owners[number], {})[f"dsolver-{name}-{uuid.uuid4().hex}"] = number
+        for worker, numbers in by_owner.items():
+            sent = self._scatter({key: blocks[number] for key, number in numbers.items()}, [worker])
+            futures.update({number: sent[key] for key, number in numbers.items()})
+        return futures
+
+    def _scatter(self, data: dict[str, Any], workers: Sequence[str], direct: bool | None = None) -> Any:
+        """Data into the memory of one of the workers, straight from this process where it can reach them."""
+        if direct is None:
+            if self._direct is None:
+                self._direct = self._client.sync(self._answers_directly, workers[0])
+            direct = self._direct
+        with _answered():
+            return self._client.sync(scatter, self._client, data, workers, direct)
+
+    async def _answers_directly(self, worker: str) -> bool:
+        if self._client.direct_to_workers is not None:
+            return bool(self._client.direct_to_workers)
+        try:
+            await asyncio.wait_for(self._client.rpc(worker).identity(), DIRECT_TIMEOUT)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    async def _adopt(self, placed: Sequence[Mapping[int, tuple[str, int]]]) -> dict[int, Future[Any]]:
+        """Futures of what ranks have put into their workers' memory, as `Client.scatter` makes them."""
+        where = {key: w for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
+        sizes = {key: size for blocks in placed for key, size in blocks.values()}
+        with _answered():
+            futures = await wait_for(self._client, register(self._client, where, sizes), ANSWER)
+        return {number: futures[key] for blocks in placed for number, (key, _) in blocks.items()}
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Errors of connections, and of the scheduler about a worker that it knows no more, as errors of this package."""
+    try:
+        yield
+    except KeyError as error:
+        raise WorkerLostError(f"worker {error.args[0]} left the cluster before it got its data") from error
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
+
+
+def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
+    """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
+    first = next((failure for failure in failures if not failure.secondary), None)
+    if first is not None:
+        return first.error
+    return WorkerLostError(loss) if loss else failures[0].error
+
+
+def _packed_call(command: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
+    """A command and its arguments, pickled.
+
+    Raises:
+        InputError: that is not possible.
+    """
+    return _packed(f"the arguments of {command.__name__}", (command, args, named))
+
+
+def _packed(what: str, value: Any) -> bytes:
+    """The value pickled, once for all ranks.
+
+    Raises:
+        InputError: that is not possible.
+    """
+    try:
+        packed: bytes = pickle.dumps(value)
+    except Exception as error:  # each type fails in its own way
+        raise InputError(f"{what} cannot be sent to the workers: {error!r}") from error
+    return packed

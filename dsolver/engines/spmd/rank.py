@@ -1,0 +1,272 @@
+"""A rank of a resident program: a thread, connections, an engine and a program on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, final
+
+from distributed.protocol import pickle
+
+from dsolver import kernels as backends
+from dsolver.engines.base import Engine
+from dsolver.engines.eager.resident import ResidentEngine
+from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
+from dsolver.engines.transport.base import Alone, PeerError, Transport
+from dsolver.engines.transport.connections import Connections, tree
+from dsolver.engines.transport.handshake import Address, Encryption
+from dsolver.engines.transport.nccl_interface import point_nccl_at
+from dsolver.errors import DsolverError, RankError
+from dsolver.grid.partition import Partition
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+logger = logging.getLogger(__name__)
+
+HOST_GPUS: Final = 16
+"""GPUs that a host has at most."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RankSpec:
+    """Specification of a program that every rank knows.
+
+    Attributes:
+        program: a unique name.
+        lease: a key of the cluster that exists as long as the client wants the program.
+        partition: the chunks.
+        ranks: the rank that owns each chunk.
+        kernels: the backend's name.
+        token: the secret with which ranks recognize each other.
+        timeout: seconds of silence after which a rank that is waited for counts as lost.
+    """
+
+    program: str
+    lease: str
+    partition: Partition
+    ranks: tuple[int, ...]
+    kernels: str
+    token: bytes
+    timeout: float
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return max(self.ranks) + 1
+
+    @property
+    def hosts(self) -> list[int]:
+        """The first chunk of each rank."""
+        first = {rank: number for number, rank in reversed(list(enumerate(self.ranks)))}
+        return [first[rank] for rank in range(self.size)]
+
+    @property
+    def meshed(self) -> bool:
+        """Whether each rank is connected with every other one: CPUs exchange halos so, GPUs of a host addresses.
+
+        Of more GPUs than a host has, connections carry the reason of a failure and nothing else, from rank to rank.
+        """
+        return self.kernels != "cuda" or self.size <= HOST_GPUS
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether a worker can have one such rank at a time: two communicators on one GPU can block each other."""
+        return self.kernels == "cuda"
+
+    def owned(self, rank: int) -> tuple[int, ...]:
+        """The chunks of a rank."""
+        return tuple(number for number, owner in enumerate(self.ranks) if owner == rank)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a rank could not do what it was asked to.
+
+    Attributes:
+        error: what the client should raise.
+        secondary: the rank only stopped because another one failed, or because it was told to.
+    """
+
+    error: DsolverError
+    secondary: bool = False
+
+
+@final
+class Rank:
+    """A rank of a program, in a thread of its own.
+
+    Everything runs in the rank's thread, except `abort`, which may be called from any.
+
+    Args:
+        spec: what every rank knows.
+        number: of this rank.
+        worker: the worker that it lives in.
+    """
+
+    def __init__(self, spec: RankSpec, number: int, worker: Worker) -> None:
+        self.spec = spec
+        self.number = number
+        self.connections = Connections(number, worker.ip, spec.timeout, _encryption_of(worker))
+        self.ending = False
+        self._worker, self._ip = worker.address, worker.ip
+        self._threads = int(worker.state.nthreads)
+        self._executor = ThreadPoolExecutor(1, f"dsolver-rank-{number}")
+        self._made: tuple[Callable[[Engine, Any], Any], Any] | None = None
+        self._transport: Transport | None = None
+        self._engine: Engine | None = None
+        self._program: Any = None
+        self._reason: str | None = None
+        self._short = False
+
+    async def within(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Result of the function in the rank's thread, or a `Failure`, of which every rank learns."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._attempt, function, args)
+
+    async def end(self, reason: str | None) -> None:
+        """Stop as soon as possible when there is a reason, else after what is running; then give back everything."""
+        self.ending = True
+        if reason is not None:
+            await asyncio.to_thread(self.abort, reason)
+        await self.within(self._close)
+        self._executor.shutdown(wait=False)
+
+    def unique_id(self) -> bytes | None:
+        """NCCL's unique id, on the rank that makes it."""
+        if self.number > 0 or self.spec.size == 1 or self.spec.kernels != "cuda":
+            return None
+        from dsolver.engines.transport.nccl import unique_id
+
+        point_nccl_at(self._ip)
+        return unique_id()
+
+    def connect(self, addresses: Sequence[Address], program: bytes) -> None:
+        """Connect to the other ranks, and do all that may fail on one rank alone.
+
+        For in `start` a rank on a GPU waits inside NCCL, where it cannot be told to stop, until all have come.
+        """
+        self._made = pickle.loads(program)
+        backends.load(self.spec.kernels, self._threads if self.spec.kernels == "cpu" else 1)
+        near = None if self.spec.meshed else tree(self.number, self.spec.size)
+        self.connections.connect(addresses, self.spec.token, near)
+
+    def start(self, unique: bytes | None) -> str:
+        """Make the engine, and the program on it; returns what carries values to the other ranks, for people."""
+        assert self._made is not None
+        program, spec = self._made
+        self._transport = self._connected(unique)
+        self._engine = ResidentEngine(
+            self.spec.partition,
+            self.spec.kernels,
+            threads=self._threads,
+            owned=self.spec.owned(self.number),
+            transport=self._transport,
+            hosts=self.spec.hosts,
+        )
+        with self._engine.scope():
+            self._program = program(self._engine, spec)
+        return self._transport.name if self.spec.size > 1 else ""
+
+    def call(self, call: bytes) -> bytes | None:
+        """Run a command. Returns what it returned and measured, or None.
+
+        Only rank 0 tells what it returned, since all are equal.
+        """
+        return self._packed(self._run(*pickle.loads(call)))
+
+    def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes) -> bytes | None:
+        """Run a command with the blocks of the owned chunks."""
+        if missing:
+            raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
+        command, args, named = pickle.loads(call)
+        return self._packed(self._run(command, (blocks, *args), named))
+
+    def unload(self, call: bytes) -> dict[int, Any]:
+        """Run a command that returns blocks of the owned chunks."""
+        return dict(self._run(*pickle.loads(call)))
+
+    def abort(self, reason: str) -> None:
+        """Stop at the next iteration or wait, and tell the other ranks the reason."""
+        if self._reason is None:
+            self._reason = reason
+            (self._transport or self.connections).abort(reason)
+
+    def _run(self, command: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        assert self._engine is not None
+        with self._engine.scope():
+            return command(self._program, *args, **named)
+
+    def _packed(self, result: Any) -> bytes | None:
+        assert self._engine is not None
+        spans = [replace(span, rank=self.number) for span in self._engine.spans()]
+        return pickle.dumps((result if self.number == 0 else None, spans)) if self.number == 0 or spans else None
+
+    def _attempt(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        try:
+            return function(*args)
+        except BaseException as error:  # a SystemExit too must not reach the worker's event loop
+            failure = self._failure(error)
+            self.abort(str(failure.error))
+            return failure
+
+    def _failure(self, error: BaseException) -> Failure:
+        if isinstance(error, PeerError) or self._reason is not None:
+            return Failure(error=RankError(self._reason or str(error)), secondary=True)
+        where = f"rank {self.number} on worker {self._worker}"
+        logger.error("%s of program %s failed: %r", where, self.spec.program, error)
+        if is_out_of_memory(error):
+            self._short = True
+            return Failure(error=out_of_memory_error(error, f"{where}: "))
+        if isinstance(error, DsolverError) and _survives_pickling(error):
+            error.add_note(f"raised by {where}")
+            clear_frames(error)
+            return Failure(error=error)
+        made = RankError(f"{where} failed: {error!r}")
+        made.add_note("".join(traceback.format_exception(error)))
+        return Failure(error=made)
+
+    def _connected(self, unique: bytes | None) -> Transport:
+        if self.spec.size == 1:
+            return Alone()
+        if self.spec.kernels != "cuda":
+            from dsolver.engines.transport.sockets import SocketTransport
+
+            return SocketTransport(self.connections, self.spec.ranks)
+        from dsolver.engines.transport import nccl, peer
+
+        point_nccl_at(self._ip)
+        assert unique is not None
+        direct = peer.connect(self.connections, self.spec.ranks) if self.spec.meshed else None
+        return direct or nccl.NcclTransport(self.connections, self.spec.ranks, unique)
+
+    def _close(self) -> None:
+        self._program = self._made = None
+        with ExitStack() as last_first:
+            last_first.callback(self.connections.close)
+            if (top := self._engine or self._transport) is not None:
+                last_first.callback(top.close)
+        self._engine = self._transport = None
+        if self._short:
+            free_unused()
+
+
+def _encryption_of(worker: Worker) -> Encryption | None:
+    """Encryption of the worker's own connections, with its certificates."""
+    if not worker.address.startswith(("tls://", "wss://")):
+        return None
+    calling, answering = worker.security.get_connection_args("worker"), worker.security.get_listen_args("worker")
+    return Encryption(client=calling["ssl_context"], server=answering["ssl_context"])
+
+
+def _survives_pickling(error: BaseException) -> bool:
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:  # whatever an exception's own __init__ or __reduce__ does
+        return False

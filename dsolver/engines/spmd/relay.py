@@ -1,0 +1,118 @@
+"""Calls of many ranks through a tree of their workers, so that nobody calls more than a few.
+
+The client calls at most `FAN` workers. Each of them runs the function for its own rank and passes the call on to at
+most `FAN` others, with a part of the rest each. So a call of P ranks takes log P steps, where the client and the
+scheduler would need 0.7 ms for each rank (docs/performance.md, many ranks). Up to `FAN` ranks are called directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from distributed.protocol import pickle
+
+from dsolver.engines.spmd.rank import Failure
+from dsolver.errors import WorkerLostError
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+FAN: Final = 16
+"""Workers that one process calls at a time, at most."""
+GRACE: Final = 2.0
+"""Seconds in which the cause of a failure should be known after its first effect."""
+
+Replies = dict[int, Any]
+"""Results of a function by rank. Ranks are missing where others have failed before they answered."""
+
+
+@final
+@dataclass(frozen=True)
+class Call:
+    """A call of one rank.
+
+    Attributes:
+        rank: its number.
+        worker: the address of its worker.
+        own: arguments that are for it alone; they come behind those that all ranks share.
+    """
+
+    rank: int
+    worker: str
+    own: tuple[Any, ...]
+
+
+def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> bytes:
+    """A function, and the arguments that all ranks share, pickled once for all of them."""
+    made: bytes = pickle.dumps((function, shared))
+    return made
+
+
+def branches(calls: Sequence[Call]) -> list[Sequence[Call]]:
+    """The calls in at most `FAN` parts, each for its first rank's worker to pass on."""
+    size = max(1, math.ceil(len(calls) / FAN))
+    return [calls[first : first + size] for first in range(0, len(calls), size)]
+
+
+async def relay(what: bytes, calls: Sequence[Call], *, dask_worker: Worker) -> Replies:
+    """Run a function for the first rank, which is this worker's, and pass the call on to the others.
+
+    Args:
+        what: made by `packed`.
+        calls: of this worker's rank, and of those that it is to call.
+        dask_worker: this worker.
+
+    Returns:
+        Their replies, of all ranks; or of some, when one of those is a `Failure`.
+    """
+    function, shared = pickle.loads(what)
+    own, rest = calls[0], calls[1:]
+    here = asyncio.ensure_future(function(*shared, *own.own, dask_worker=dask_worker))
+    away = {asyncio.ensure_future(_pass_on(what, part, dask_worker)) for part in branches(rest)}
+    replies: Replies = {}
+    pending: set[asyncio.Future[Any]] = {here, *away}
+    until = math.inf
+    while pending and time.monotonic() < until:
+        left = None if until == math.inf else max(0.0, until - time.monotonic())
+        done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            replies.update({own.rank: task.result()} if task is here else task.result())
+        cause, failed = failures_of(replies)
+        if cause:
+            break
+        until = min(until, time.monotonic() + GRACE) if failed else until
+    for task in pending & away:  # what runs here is told to end by the client
+        task.cancel()
+    return replies
+
+
+def failures_of(replies: Mapping[int, Any]) -> tuple[bool, list[Failure]]:
+    """Whether a failure's cause is among some replies, and their failures."""
+    failed = [reply for reply in replies.values() if isinstance(reply, Failure)]
+    return not all(failure.secondary for failure in failed), failed
+
+
+def lost(call: Call, error: Exception) -> Replies:
+    """The reply for a rank whose worker could not be called; those behind it do not answer."""
+    made = WorkerLostError(f"rank {call.rank} on worker {call.worker} was lost or could not be called: {error!r}")
+    made.__cause__ = error
+    return {call.rank: Failure(error=made)}
+
+
+async def _pass_on(what: bytes, calls: Sequence[Call], worker: Worker) -> Replies:
+    """The replies of some ranks, whose first one's worker is called."""
+    try:
+        message = await worker.rpc(calls[0].worker).run(
+            function=pickle.dumps(relay), args=pickle.dumps((what, calls)), wait=True
+        )
+    except Exception as error:  # of the connection; what fails in the function is returned
+        return lost(calls[0], error)
+    if message["status"] != "OK":  # a fault of ours
+        return lost(calls[0], RuntimeError(message.get("text", message["status"])))
+    replies: Replies = message["result"]
+    return replies

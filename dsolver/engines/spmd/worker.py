@@ -1,0 +1,192 @@
+"""The worker's side of a resident program: makes ranks, calls them and ends them.
+
+The functions here run on workers through `Client.run`, in the worker's event loop, and hand the work to the rank's own
+thread. So a rank starts at once whatever tasks the worker is busy with: no program can wait for a task slot, on workers
+with a single slot either. Blocks of data come and go the same way, through the memory that the worker's tasks share.
+
+What fails is returned as a `Failure`, not raised: `Client.run` would log a traceback on every worker, and an exception
+that cannot be pickled would be lost on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
+from dsolver.engines.transport.handshake import Address
+from dsolver.errors import RankError
+from dsolver.monitor.gpu_memory import tell_gpu_memory
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+logger = logging.getLogger(__name__)
+
+LOOK: Final = 1.0
+"""Seconds between looks whether a rank's client is still there."""
+
+_RANKS: dict[tuple[str, str], Rank] = {}
+"""The ranks of this process by program and worker address (several workers may be threads of one process)."""
+_KEEPERS: dict[Rank, asyncio.Task[None]] = {}
+"""The task that looks after each of them."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A rank that was made.
+
+    Attributes:
+        address: where it listens for the others.
+        unique: of rank 0 on GPUs, NCCL's unique id.
+    """
+
+    address: Address
+    unique: bytes | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Busy:
+    """No rank was made, for the worker has one of another program, and only one is possible at a time."""
+
+    program: str
+
+
+# -- called through Client.run, on the worker's event loop ------------------------------------------------------------
+
+
+async def open_rank(spec: RankSpec, number: int, *, dask_worker: Worker) -> Opened | Busy | Failure:
+    """Make a rank."""
+    address = dask_worker.address
+    if spec.exclusive:
+        for (name, place), other in _RANKS.items():
+            if place == address and other.spec.exclusive:
+                return Busy(program=name)
+    try:
+        rank = Rank(spec, number, dask_worker)
+    except OSError as error:
+        return Failure(error=RankError(f"rank {number} cannot listen on worker {address}: {error}"))
+    if spec.exclusive:
+        tell_gpu_memory(dask_worker)
+    _RANKS[spec.program, address] = rank
+    _KEEPERS[rank] = asyncio.create_task(_keep(rank, dask_worker))
+    unique = await rank.within(rank.unique_id)
+    return unique if isinstance(unique, Failure) else Opened(address=rank.connections.address, unique=unique)
+
+
+async def connect_rank(program: str, addresses: Sequence[Address], made: bytes, *, dask_worker: Worker) -> Any:
+    """Connect a rank to the others; what makes the program on it is a pickled pair for `start_rank`."""
+    return await _within(program, dask_worker, Rank.connect, addresses, made)
+
+
+async def start_rank(program: str, unique: bytes | None, *, dask_worker: Worker) -> Any:
+    """Make the program on a rank."""
+    return await _within(program, dask_worker, Rank.start, unique)
+
+
+async def call_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
+    """Run a command on a rank, pickled as what it returns is."""
+    return await _within(program, dask_worker, Rank.call, call)
+
+
+async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
+    """Run a command with data of the cluster: the keys of the blocks of the rank's chunks."""
+    found = await _values(dask_worker, list(keys.values()))
+    blocks = {number: found[key] for number, key in keys.items() if key in found}
+    gone = [key for key in keys.values() if key not in found]
+    return await _within(program, dask_worker, Rank.load, name, blocks, gone, call)
+
+
+async def unload_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
+    """Run a command that returns blocks, and put them into the worker's memory.
+
+    Returns the key and the bytes of each chunk, for the scheduler to know.
+    """
+    from dask.sizeof import sizeof
+
+    blocks = await _within(program, dask_worker, Rank.unload, call)
+    if isinstance(blocks, Failure):
+        return blocks
+    data: dict[Any, object] = {f"dsolver-block-{uuid.uuid4().hex}": block for block in blocks.values()}
+    dask_worker.update_data(data=data)
+    return {number: (key, sizeof(data[key])) for number, key in zip(blocks, data, strict=True)}
+
+
+async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
+    """End a rank; with a reason, a caller that waits for it fails with that."""
+    await _end((program, dask_worker.address), reason)
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+async def _keep(rank: Rank, worker: Worker) -> None:
+    """End a rank whose client has left without a word, or whose worker is going."""
+    spec, place = rank.spec, (rank.spec.program, worker.address)
+    closed = asyncio.ensure_future(worker.finished())
+    try:
+        while not rank.ending:
+            await asyncio.wait([closed], timeout=LOOK)
+            reason = await _why_end(spec, worker)
+            if reason is not None and not rank.ending:
+                logger.warning("program %s is ended: %s", spec.program, reason)
+                await _end(place, reason)
+    finally:
+        closed.cancel()
+
+
+async def _end(place: tuple[str, str], reason: str | None) -> None:
+    """End a rank. Only when its thread has come to an end is the rank forgotten, and a GPU free for the next."""
+    rank = _RANKS.get(place)
+    if rank is None or rank.ending:
+        return
+    try:
+        await rank.end(reason)
+    finally:
+        del _RANKS[place]
+        keeper = _KEEPERS.pop(rank)
+        if keeper is not asyncio.current_task():
+            keeper.cancel()
+
+
+async def _why_end(spec: RankSpec, worker: Worker) -> str | None:
+    if worker.status.name in ("closing", "closed", "failed"):
+        return f"worker {worker.address} was closed"
+    try:
+        holders = await worker.scheduler.who_has(keys=[spec.lease])
+    except (OSError, TimeoutError):
+        return None  # the worker itself decides how long it lives without a scheduler
+    except RuntimeError as error:  # of a worker that closes its connections meanwhile, which must not end the looking
+        return f"worker {worker.address} asks nobody any more: {error}"
+    return None if holders[spec.lease] else "its client has left"
+
+
+async def _within(program: str, worker: Worker, method: Callable[..., Any], *args: Any) -> Any:
+    rank = _RANKS.get((program, worker.address))
+    if rank is None or rank.ending:
+        return Failure(
+            error=RankError(
+                f"worker {worker.address} has no rank of {program}: it was restarted, or the program was ended"
+            ),
+            secondary=True,
+        )
+    return await rank.within(method, rank, *args)
+
+
+async def _values(worker: Worker, keys: Sequence[Any]) -> dict[Any, Any]:
+    """The data of these keys, from this worker's memory or the other workers'; keys that are gone are left out."""
+    from distributed.utils_comm import gather_from_workers
+
+    found = {key: worker.data[key] for key in keys if key in worker.data}
+    away = [key for key in keys if key not in found]
+    if away:
+        holders = await worker.scheduler.who_has(keys=away)
+        data, *_ = await gather_from_workers(holders, rpc=worker.rpc, who=worker.address)
+        found.update(data)
+    return found

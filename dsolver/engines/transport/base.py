@@ -1,0 +1,180 @@
+"""The interface of transports, which carry halo values and partial sums between ranks, and that of one rank alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, final
+
+from dsolver.engines.transport.segments import local_segments
+from dsolver.errors import RankError
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.layout import HaloLayout
+
+
+class PeerError(RankError):
+    """Another rank failed, or this one was told to stop; the message is the reason."""
+
+
+class Channel(ABC):
+    """The halo of the owned chunks, with what fills it.
+
+    Attributes:
+        vectors: the halo vector of each owned chunk.
+    """
+
+    vectors: dict[int, Any]
+
+    def send_context(self) -> AbstractContextManager[Any]:
+        """Context in which `send` runs; on a device it may be beside the current stream's next work."""
+        return nullcontext()
+
+    def run_after(self, work: Callable[[], None]) -> bool:
+        """Run work beside the current stream, once the halo vectors of an exchange that was begun are full.
+
+        Returns:
+            Whether that was possible. Then waiting for the halo vectors waits for the work, too.
+        """
+        return False
+
+    @abstractmethod
+    def send(self, x: Mapping[int, Any]) -> None:
+        """Write what neighbors read of the owned chunks' x to them, or pack it for `receive` to send.
+
+        Called in a new `send_context`.
+        """
+
+    @abstractmethod
+    def receive(self) -> Callable[[], None]:
+        """Begin to fill the halo vectors, and send what is only packed. Called after each `send`.
+
+        Returns:
+            A function that waits until the halo vectors are full. It has to run before the next `send`; until it has,
+            the vectors may not be touched. Several channels may be under way; they may be waited for in any order.
+        """
+
+
+class Transport(ABC):
+    """Exchanges and sums with the other ranks. Every rank makes the same calls in the same order."""
+
+    name: ClassVar[str]
+    """The carrier of the values, for people."""
+
+    @abstractmethod
+    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+        """A channel for a halo with these plans of the owned chunks. Made at set-up, by every rank."""
+
+    @abstractmethod
+    def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
+        """out = the sum of all ranks' parts.
+
+        Args:
+            own: the parts of this rank's chunks at their places, zero elsewhere.
+            gathered: work space for the parts of all.
+            out: (1,) array.
+            add: add(parts, out) adds them in the fixed tree.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise the reason if this rank was told to stop; called between iterations and while the device is awaited.
+
+        A transport whose waits cannot notice by themselves that a peer failed looks for that too.
+        """
+
+    @abstractmethod
+    def abort(self, reason: str) -> None:
+        """Make this rank and every one that waits for it raise the reason. May be called from any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all connections; called by the rank's own thread."""
+
+
+class PackedTransport(Transport):
+    """A transport that moves buffers in which a kernel has packed what the neighbors read."""
+
+    def send_context(self) -> AbstractContextManager[Any]:
+        """Context in which buffers are packed: on a device, beside the current stream's next work."""
+        return nullcontext()
+
+    @abstractmethod
+    def exchange(
+        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
+    ) -> Callable[[], None]:
+        """Start to send the packed buffers of the owned chunks and to fill their halo vectors.
+
+        Returns:
+            A function that waits until the halo vectors are full. Until it has run, neither they nor the buffers may be
+            touched. Several exchanges may be under way; they may be waited for in any order.
+        """
+
+    @abstractmethod
+    def gather(self, own: Any, gathered: Any) -> None:
+        """gathered = the own parts of all ranks; each rank's are at its chunks' places and zero elsewhere."""
+
+    def channel(self, plans: Mapping[int, HaloLayout], backend: Backend) -> Channel:
+        return PackedChannel(plans, backend, self)
+
+    def total(self, own: Any, gathered: Any, out: Any, add: Callable[[Any, Any], None]) -> None:
+        self.gather(own, gathered)
+        add(gathered, out)
+
+
+@final
+class PackedChannel(Channel):
+    """Halo vectors, and the buffers that are packed for the neighbors."""
+
+    def __init__(self, plans: Mapping[int, HaloLayout], backend: Backend, transport: PackedTransport) -> None:
+        self.vectors = {number: backend.zeros(plan.size) for number, plan in plans.items()}
+        self.buffers = {number: backend.zeros(len(plan.send_rows)) for number, plan in plans.items()}
+        self.plans = plans
+        self._pack = backend.kernel("pack")
+        self._transport = transport
+
+    def send_context(self) -> AbstractContextManager[Any]:
+        return self._transport.send_context()
+
+    def send(self, x: Mapping[int, Any]) -> None:
+        for number, plan in self.plans.items():
+            self._pack(plan, x[number], self.buffers[number])
+
+    def receive(self) -> Callable[[], None]:
+        return self._transport.exchange(self.plans, self.buffers, self.vectors)
+
+
+@final
+class Alone(PackedTransport):
+    """The transport of one rank that owns every chunk."""
+
+    name = "this process alone"
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+
+    def exchange(
+        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
+    ) -> Callable[[], None]:
+        copy_local(plans, buffers, halos)
+        return lambda: None
+
+    def gather(self, own: Any, gathered: Any) -> None:
+        gathered[:] = own
+
+    def check(self) -> None:
+        if self._reason is not None:
+            raise PeerError(self._reason)
+
+    def abort(self, reason: str) -> None:
+        self._reason = reason
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def copy_local(plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]) -> None:
+    """Copy between chunks of this rank: from each packed buffer to the neighbors' halo vectors."""
+    for segment, neighbor, to in local_segments(plans):
+        count = segment.last - segment.first
+        halos[neighbor][to : to + count] = buffers[segment.own][segment.first : segment.last]

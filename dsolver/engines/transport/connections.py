@@ -1,0 +1,239 @@
+"""Connections between the ranks of a program, over which they send frames of bytes.
+
+A raw socket carries 128 KiB and back in 32 µs where a Dask message takes 0.8 ms (docs/decisions/cpu-sockets.md).
+Frames arrive in the order in which they were sent, and every rank makes the same calls in the same order, so a frame
+needs no name: a kind and a length. A rank that fails sends its reason to every peer before it closes; a peer that waits
+for it raises that.
+
+The listening socket lives until all ranks are connected; see `transport.handshake`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterable, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Final, final
+
+from dsolver.engines.transport.base import PeerError
+from dsolver.engines.transport.handshake import Acceptor, Address, Connection, Connector, Encryption
+from dsolver.errors import RankError
+
+_HEADER = struct.Struct("<cQ")
+_DATA, _ERROR = b"d", b"e"
+REASON_BYTES: Final = 4096
+"""Longest reason that is sent or accepted: whatever a broken peer announces, nothing larger is allocated."""
+_SMALL: Final = 16_000
+"""Bytes of a frame that is copied together: one call of the system and one TLS record (of 16 KiB at most), not two."""
+_FAREWELL: Final = 1.0
+"""Seconds that peers get to take the reason of an abort."""
+
+
+@final
+class Connections:
+    """Two sockets to each other rank that this one talks to, one for each direction.
+
+    One thread, the rank's, connects, sends, receives and closes. `abort` alone may be called from any thread.
+
+    Args:
+        rank: this rank.
+        host: the address on which the other ranks can reach this one.
+        timeout: seconds of silence after which a peer that is waited for counts as lost.
+        encryption: of the sockets; None for none.
+    """
+
+    def __init__(self, rank: int, host: str, timeout: float, encryption: Encryption | None = None) -> None:
+        self.rank = rank
+        self._timeout = timeout
+        self._encryption = encryption
+        self._reason: str | None = None
+        self._listener = socket.create_server((host, 0))
+        self.address: Address = (host, self._listener.getsockname()[1])
+        self._connections: dict[int, Connection] = {}
+        self._first_bytes: dict[int, bytes] = {}  # by peer, of a frame that `check` has seen
+        self._senders: dict[int, ThreadPoolExecutor] = {}
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The ranks that are connected with this one, ascending."""
+        return tuple(sorted(self._connections))
+
+    def connect(self, addresses: Sequence[Address], token: bytes, peers: Iterable[int] | None = None) -> None:
+        """Connect to lower ranks and accept higher ones; all ranks do so at the same time.
+
+        Args:
+            addresses: of every rank.
+            token: `handshake.TOKEN_BYTES` secret bytes that only this program's ranks know.
+            peers: the ranks to connect with, each of which connects with this one; by default all others.
+
+        Raises:
+            RankError: a rank did not come within the timeout.
+            PeerError: this rank was told to stop.
+        """
+        connector = Connector(
+            rank=self.rank, token=token, timeout=self._timeout, encryption=self._encryption, check=self.raise_if_aborted
+        )
+        peers = sorted(set(range(len(addresses)) if peers is None else peers) - {self.rank})
+        higher = [peer for peer in peers if peer > self.rank]
+        acceptor = Acceptor(self._listener, higher, token, self._timeout, self._encryption)
+        try:
+            for peer in peers[: len(peers) - len(higher)]:  # upwards: so no two ranks can wait for each other's answer
+                self._add(peer, connector.connect(addresses[peer]))
+            for peer, link in acceptor.accept(self.raise_if_aborted).items():
+                self._add(peer, link)
+        except OSError as error:
+            raise RankError(f"rank {self.rank} could not connect to the other ranks: {error}") from error
+        finally:
+            self._listener.close()
+
+    def send(self, peer: int, parts: Iterable[memoryview]) -> Future[None]:
+        """Start to send the parts as one frame. They must not change until the future is done."""
+        return self._senders[peer].submit(self._send_now, peer, list(parts))
+
+    def receive(self, peer: int, parts: Sequence[memoryview]) -> None:
+        """Wait for the next frame of a peer and fill the parts with it.
+
+        Raises:
+            PeerError: the peer failed, closed, or stayed silent for longer than the timeout.
+        """
+        link, expected = self._connections[peer].into, sum(map(len, parts))
+        try:
+            begun = self._first_bytes.pop(peer, b"")
+            kind, length = _HEADER.unpack(begun + _exactly(link, _HEADER.size - len(begun)))
+            if kind == _ERROR and length <= REASON_BYTES:
+                raise PeerError(_exactly(link, length).decode(errors="replace"))
+            if kind != _DATA or length != expected:
+                raise PeerError(f"rank {self.rank} expected {expected} bytes of rank {peer}, not {kind!r} of {length}")
+            for part in parts:
+                _fill(link, part)
+        except OSError as error:
+            raise self._lost(peer, error) from error
+
+    def raise_if_aborted(self) -> None:
+        """Raise the reason of an `abort`, if there was one; costs nothing.
+
+        Raises:
+            PeerError: this rank was told to stop.
+        """
+        if self._reason is not None:
+            raise PeerError(self._reason)
+
+    def check(self) -> None:
+        """Raise the reason of a peer that has failed, if one has; only when no data frame can be under way.
+
+        Raises:
+            PeerError: a peer failed or closed, or this rank was told to stop.
+        """
+        self.raise_if_aborted()
+        for peer, link in self._connections.items():
+            if peer not in self._first_bytes:
+                link.into.setblocking(False)
+                try:
+                    self._first_bytes[peer] = link.into.recv(1)
+                except (BlockingIOError, ssl.SSLWantReadError):
+                    continue
+                except OSError as error:
+                    raise self._lost(peer, error) from error
+                finally:
+                    link.into.settimeout(self._timeout)
+            if self._first_bytes[peer] != _DATA:
+                self.receive(peer, [])
+
+    def abort(self, reason: str) -> None:
+        """Tell every peer why this rank stops, and wake its own thread wherever it waits. `close` still has to follow.
+
+        A peer that is in the middle of a frame which it does not take is cut off without the reason.
+        """
+        if self._reason is not None:
+            return
+        self._reason = reason
+        message = reason.encode()[:REASON_BYTES]
+        frame = _HEADER.pack(_ERROR, len(message)) + message
+        links = dict(self._connections)
+        with suppress(RuntimeError):  # closed meanwhile
+            # Through the senders' queues, for a reason must not end up inside a data frame.
+            wait([self._senders[peer].submit(_tell, link.out, frame) for peer, link in links.items()], _FAREWELL)
+        for link in links.values():
+            link.cut()
+
+    def close(self) -> None:
+        """Close every connection. Only when no other thread uses them: the number of a closed socket is reused."""
+        self._listener.close()
+        for link in self._connections.values():
+            link.cut()  # wakes a sender whose peer takes nothing any more
+        for sender in self._senders.values():
+            sender.shutdown(wait=True, cancel_futures=True)
+        for link in self._connections.values():
+            link.close()
+
+    def _add(self, peer: int, link: Connection) -> None:
+        # A thread for each peer: with one for all, two ranks could wait for each other behind a third's full buffer.
+        self._senders[peer] = ThreadPoolExecutor(1, f"dsolver-send-{peer}")
+        self._connections[peer] = link
+
+    def _send_now(self, peer: int, parts: list[memoryview]) -> None:
+        link, length = self._connections[peer].out, sum(map(len, parts))
+        header = _HEADER.pack(_DATA, length)
+        try:
+            if length <= _SMALL:
+                link.sendall(b"".join([header, *parts]))
+                return
+            link.sendall(header)
+            for part in parts:
+                link.sendall(part)
+        except OSError as error:
+            raise self._lost(peer, error) from error
+
+    def _lost(self, peer: int, error: OSError) -> PeerError:
+        """The error that a failed connection means: an abort of this rank, silence, or the peer's end."""
+        if self._reason is not None:
+            return PeerError(self._reason)
+        if isinstance(error, TimeoutError):
+            return PeerError(f"rank {self.rank} heard nothing of rank {peer} for {self._timeout:g} s")
+        return PeerError(f"rank {self.rank} lost rank {peer}: {error}")
+
+
+def tree(rank: int, size: int) -> list[int]:
+    """The ranks next to one in a tree of all: log2(size) at most, and as many steps at most from rank 0 to any."""
+    near = [rank & (rank - 1)] if rank else []
+    step = 1
+    while rank + step < size and not rank & step:
+        near.append(rank + step)
+        step *= 2
+    return near
+
+
+def sent(futures: Iterable[Future[None]]) -> None:
+    """Wait until all frames have been handed to the system.
+
+    Raises:
+        PeerError: a peer could not take its frame.
+    """
+    for future in futures:
+        try:
+            future.result()
+        except CancelledError as error:
+            raise PeerError("the connections were closed while a frame was sent") from error
+
+
+def _tell(link: socket.socket, frame: bytes) -> None:
+    with suppress(OSError):
+        link.sendall(frame)
+
+
+def _exactly(link: socket.socket, length: int) -> bytes:
+    data = bytearray(length)
+    _fill(link, memoryview(data))
+    return bytes(data)
+
+
+def _fill(link: socket.socket, part: memoryview) -> None:
+    done = 0
+    while done < len(part):
+        count = link.recv_into(part[done:])
+        if count == 0:
+            raise ConnectionResetError("the connection was closed")
+        done += count

@@ -1,0 +1,244 @@
+"""Opens the connections between the ranks of a program, in TLS where the cluster uses it.
+
+Between two ranks there are two connections, each of which carries data one way: OpenSSL allows one thread at a time on
+a connection, and a rank sends and receives in different threads.
+
+A rank that connects must show the program's secret token, which travels through Dask; with TLS also a certificate of
+the cluster's authority, as the cluster's workers do, before a byte of the token is sent.
+"""
+
+from __future__ import annotations
+
+import hmac
+import selectors
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, final
+
+Address = tuple[str, int]
+
+TOKEN_BYTES: Final = 32
+_GREETING = struct.Struct("<32sI?")
+_POLL: Final = 0.2
+"""Seconds between looks whether this rank was told to stop, while peers are waited for."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Encryption:
+    """TLS contexts of connections.
+
+    Attributes:
+        client: for the side that connects.
+        server: for the side that listens.
+    """
+
+    client: ssl.SSLContext
+    server: ssl.SSLContext
+
+    def __post_init__(self) -> None:
+        # A ticket to resume a session, which nobody will, would lie unread on a connection that only sends: closing it
+        # would then throw away what was sent last.
+        self.server.num_tickets = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Two sockets to one peer, one for each direction.
+
+    Attributes:
+        out: what this rank sends on.
+        into: what it receives on.
+    """
+
+    out: socket.socket
+    into: socket.socket
+
+    def cut(self) -> None:
+        """End both, and wake the threads that wait in them. They still have to be closed."""
+        for side in (self.out, self.into):
+            with suppress(OSError):
+                # Not SSLSocket's: it forgets the encryption first, and another thread's next words would be in clear.
+                socket.socket.shutdown(side, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close both."""
+        self.out.close()
+        self.into.close()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Connector:
+    """Connects to the lower ranks, which have to accept at the same time.
+
+    Attributes:
+        rank: this rank.
+        token: the secret that it shows.
+        timeout: seconds in which a rank must have accepted, and that a connection may then be silent.
+        encryption: of the sockets; None for none.
+        check: raises when this rank was told to stop.
+    """
+
+    rank: int
+    token: bytes
+    timeout: float
+    encryption: Encryption | None
+    check: Callable[[], None]
+
+    def connect(self, address: Address) -> Connection:
+        """The connections to a lower rank.
+
+        Raises:
+            OSError: that failed.
+        """
+        out = self._side(address, sends=True)
+        try:
+            return Connection(out=out, into=self._side(address, sends=False))
+        except BaseException:
+            out.close()
+            raise
+
+    def _side(self, address: Address, *, sends: bool) -> socket.socket:
+        self.check()
+        link = socket.create_connection(address, self.timeout)
+        try:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.encryption is not None:
+                link = self.encryption.client.wrap_socket(link, do_handshake_on_connect=False)
+                self._shake_hands(link)
+            link.settimeout(self.timeout)
+            link.sendall(_GREETING.pack(self.token, self.rank, sends))
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _shake_hands(self, link: ssl.SSLSocket) -> None:
+        """The other side may hang, and this rank be told to stop meanwhile."""
+        deadline = time.monotonic() + self.timeout
+        link.settimeout(_POLL)
+        while True:
+            try:
+                link.do_handshake()
+            except TimeoutError:
+                self.check()
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+
+@final
+class Acceptor:
+    """Accepts higher ranks. Greetings are read as they come, so a rank that is silent cannot hold up others.
+
+    Args:
+        listener: where they connect.
+        awaited: those that must come.
+        token: the secret that they must show.
+        timeout: seconds in which all must have come, and that a connection may then be silent.
+        encryption: of the sockets; None for none.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        awaited: Iterable[int],
+        token: bytes,
+        timeout: float,
+        encryption: Encryption | None,
+    ) -> None:
+        self._listener = listener
+        self._awaited = frozenset(awaited)
+        self._token = token
+        self._timeout = timeout
+        self._encryption = encryption
+        self._sides: dict[tuple[int, bool], socket.socket] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def accept(self, check: Callable[[], None]) -> dict[int, Connection]:
+        """The connections to those that are awaited; `check` raises when this rank was told to stop.
+
+        Raises:
+            TimeoutError: some have not come in time.
+        """
+        self._listener.setblocking(False)
+        with self._selector:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            try:
+                self._await_all(check)
+            except BaseException:
+                for side in self._sides.values():
+                    side.close()
+                raise
+            finally:
+                self._hang_up()
+        return {peer: Connection(out=self._sides[peer, False], into=self._sides[peer, True]) for peer in self._awaited}
+
+    def _await_all(self, check: Callable[[], None]) -> None:
+        deadline = time.monotonic() + self._timeout
+        while missing := [peer for peer in self._awaited if not self._whole(peer)]:
+            check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"ranks {sorted(missing)} did not come")
+            for key, _ in self._selector.select(_POLL):
+                if key.data is None:
+                    self._accept()
+                else:
+                    self._greet(key)
+
+    def _whole(self, peer: int) -> bool:
+        return (peer, True) in self._sides and (peer, False) in self._sides
+
+    def _accept(self) -> None:
+        try:
+            link, _ = self._listener.accept()
+        except OSError:  # the other side has gone again
+            return
+        link.setblocking(False)
+        if self._encryption is not None:
+            link = self._encryption.server.wrap_socket(link, server_side=True, do_handshake_on_connect=False)
+        self._selector.register(link, selectors.EVENT_READ, bytearray())
+
+    def _greet(self, key: selectors.SelectorKey) -> None:
+        """Go on with a handshake and a greeting. A greeting that is whole is a peer's, or is refused."""
+        link = key.fileobj
+        assert isinstance(link, socket.socket)
+        try:
+            if isinstance(link, ssl.SSLSocket):
+                link.do_handshake()  # does nothing once it is done
+            while len(key.data) < _GREETING.size:
+                some = link.recv(_GREETING.size - len(key.data))
+                if not some:
+                    raise ConnectionResetError("the other side has gone again")
+                key.data.extend(some)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return
+        except ssl.SSLWantWriteError:
+            self._selector.modify(link, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
+            return
+        except OSError:
+            self._selector.unregister(link)
+            link.close()
+            return
+        self._selector.unregister(link)
+        token, peer, sends = _GREETING.unpack(key.data)
+        if hmac.compare_digest(token, self._token) and peer in self._awaited and (peer, sends) not in self._sides:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            link.settimeout(self._timeout)
+            self._sides[peer, sends] = link
+        else:
+            link.close()
+
+    def _hang_up(self) -> None:
+        """Close the connections that never finished their greeting."""
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None and isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()

@@ -1,0 +1,191 @@
+"""GPU memory that the other ranks of a host write to, through CUDA's inter-process handles, and where they write.
+
+The memory comes from cudaMalloc itself and not from CuPy's pool: a handle opens the whole allocation, and blocks of a
+pool are other people's too. Blocks are whole multiples of what the driver maps, for the same reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, final
+
+from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
+from dsolver.engines.transport.segments import PeerSegments, Segment
+from dsolver.kernels.formats.layout import HaloLayout
+
+PEER_BLOCK: Final = 8 << 20
+"""Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB."""
+PEER_UNIT: Final = 2 << 20
+"""Bytes that the driver maps at a time."""
+
+_ALIGNMENT: Final = 256
+_HANDLE_BYTES: Final = 64
+_ADDRESS: Final = struct.Struct(f"<{_HANDLE_BYTES}sqq")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class IpcAddress:
+    """An address in a rank's memory, as it is sent to the others.
+
+    Attributes:
+        BYTES: size of one that is packed.
+        handle: opens the block; `_HANDLE_BYTES` bytes.
+        block: its number.
+        offset: bytes from its beginning.
+    """
+
+    BYTES: ClassVar[int] = _ADDRESS.size
+    handle: bytes
+    block: int
+    offset: int
+
+    def packed(self) -> bytes:
+        """The address as `BYTES` bytes."""
+        return _ADDRESS.pack(self.handle, self.block, self.offset)
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> IpcAddress:
+        """The address that was packed."""
+        handle, block, offset = _ADDRESS.unpack(data)
+        return cls(handle=handle, block=block, offset=offset)
+
+
+@final
+class Arena:
+    """This rank's memory for others, zero when it is allocated, and the others' memory as it is seen from here."""
+
+    def __init__(self) -> None:
+        self._cuda: Any = importlib.import_module("cupy").cuda
+        self._blocks: list[int] = []
+        self._handles: list[bytes] = []
+        self._free, self._end = 0, 0  # in the newest block
+        self._released: dict[int, list[IpcAddress]] = {}  # by size
+        self._opened: dict[tuple[int, int], int] = {}
+
+    def allocate(self, size: int) -> IpcAddress:
+        """Room for so many bytes.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
+        """
+        size = _aligned(size)
+        if released := self._released.get(size):
+            address = released.pop()
+            self._clear(self.local(address), size)
+            return address
+        if self._free + size > self._end:
+            self._add(-(-max(size, PEER_BLOCK) // PEER_UNIT) * PEER_UNIT)
+        address = IpcAddress(handle=self._handles[-1], block=len(self._blocks) - 1, offset=self._free)
+        self._free += size
+        return address
+
+    def release(self, address: IpcAddress, size: int) -> None:
+        """Give back what was allocated with this size, once all that others were to write there has been read.
+
+        It is kept for the next allocation of the same size, as by a system that is set up anew.
+        """
+        self._released.setdefault(_aligned(size), []).append(address)
+
+    def local(self, address: IpcAddress) -> int:
+        """The pointer to an address of this rank."""
+        return self._blocks[address.block] + address.offset
+
+    def remote(self, peer: int, address: IpcAddress) -> int:
+        """The pointer, valid on this GPU, to an address of another rank.
+
+        Raises:
+            cupy.cuda.runtime.CUDARuntimeError: its memory cannot be reached from here.
+        """
+        key = peer, address.block
+        if key not in self._opened:
+            self._opened[key] = int(self._cuda.runtime.ipcOpenMemHandle(address.handle))
+        return self._opened[key] + address.offset
+
+    def close(self) -> None:
+        """Close the others' memory and free this rank's: only once nobody writes any more."""
+        for pointer in self._opened.values():
+            with suppress(self._cuda.runtime.CUDARuntimeError):  # whose it was may be gone
+                self._cuda.runtime.ipcCloseMemHandle(pointer)
+        for pointer in self._blocks:
+            self._cuda.runtime.free(pointer)
+        self._opened, self._blocks, self._handles, self._released = {}, [], [], {}
+        self._free = self._end = 0
+
+    def _add(self, size: int) -> None:
+        runtime = self._cuda.runtime
+        try:
+            pointer = int(runtime.malloc(size))
+        except runtime.CUDARuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            free_unused()  # CuPy's pool does so for its own arrays alone
+            pointer = int(runtime.malloc(size))
+        self._blocks.append(pointer)
+        self._clear(pointer, size)
+        self._handles.append(bytes(runtime.ipcGetMemHandle(pointer)))
+        self._free, self._end = 0, size
+
+    def _clear(self, pointer: int, size: int) -> None:
+        """Set memory to zero once nothing on this device reads it any more, and before anyone learns of it."""
+        device = self._cuda.Device()
+        device.synchronize()
+        self._cuda.runtime.memset(pointer, 0, size)
+        device.synchronize()
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+@final
+class ReceiveLayout:
+    """Byte offsets of a halo in this rank's memory: each own chunk's halo vector, then flags.
+
+    A value arrives in a word, which holds a sequence number beside it. A peer that sends no values sends a flag, a word
+    without a value, for its exchange has to be waited for too. There are two slots, used in turn.
+
+    Args:
+        plans: of the owned chunks.
+        peers: the segments exchanged with each peer.
+        word: bytes of a word.
+
+    Attributes:
+        flags: the peers that send a flag, with the number of its word.
+        slot: bytes of a slot.
+        size: bytes of both.
+    """
+
+    def __init__(self, plans: Mapping[int, HaloLayout], peers: Mapping[int, PeerSegments], word: int) -> None:
+        self._word = word
+        self._first: dict[int, int] = {}
+        self.flags: dict[int, int] = {}
+        words = 0
+        for number, plan in plans.items():
+            self._first[number], words = words, words + plan.size
+        for peer, segments in peers.items():
+            if not segments.receives:
+                self.flags[peer], words = words, words + 1
+        self.slot = -(-words * word // 16) * 16
+        self.size = 2 * self.slot
+
+    def offset(self, number: int, item: int) -> int:
+        """Offset in slot 0 of an item of a chunk's halo vector."""
+        return (self._first[number] + item) * self._word
+
+    def flag(self, peer: int) -> int:
+        """Offset in slot 0 of a peer's flag."""
+        return self.flags[peer] * self._word
+
+    def offsets(self, peer: int, segments: PeerSegments) -> list[int]:
+        """Offsets in slot 0 to which a peer writes: one for each of its `sent_segments`."""
+        return [self.offset(segment.own, segment.first) for segment in segments.receives] or [self.flag(peer)]
+
+
+def sent_segments(segments: PeerSegments) -> Sequence[Segment | None]:
+    """The segments sent to a peer; None, a flag, where there are none."""
+    return segments.sends or (None,)

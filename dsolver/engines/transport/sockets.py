@@ -1,0 +1,84 @@
+"""Transport between CPUs: halo values and partial sums over sockets."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.engines.transport.base import PackedTransport, copy_local
+from dsolver.engines.transport.connections import Connections, sent
+from dsolver.engines.transport.segments import SegmentCache
+from dsolver.kernels.formats.layout import HaloLayout
+
+
+@final
+class SocketTransport(PackedTransport):
+    """The transport of CPUs: halo values go from the packed buffer to a socket and from there into the halo vector.
+
+    Args:
+        connections: to the same ranks.
+        owner_ranks: the rank that owns each chunk.
+    """
+
+    name = "sockets"
+
+    def __init__(self, connections: Connections, owner_ranks: Sequence[int]) -> None:
+        self._connections = connections
+        self._segments = SegmentCache(owner_ranks)
+        owners = np.asarray(owner_ranks)
+        self._places = {rank: np.flatnonzero(owners == rank) for rank in (*connections.peers, connections.rank)}
+        self._arriving: deque[Callable[[], None]] = deque()
+        self._started = self._arrived = 0
+
+    def exchange(
+        self, plans: Mapping[int, HaloLayout], buffers: Mapping[int, Any], halos: Mapping[int, Any]
+    ) -> Callable[[], None]:
+        peers = self._segments.by_peer(plans)
+        sending = [
+            self._connections.send(peer, [_bytes(buffers[s.own][s.first : s.last]) for s in segments.sends])
+            for peer, segments in peers.items()
+        ]
+        copy_local(plans, buffers, halos)
+
+        def arrive() -> None:
+            for peer, segments in peers.items():
+                self._connections.receive(peer, [_bytes(halos[s.own][s.first : s.last]) for s in segments.receives])
+            sent(sending)
+
+        self._arriving.append(arrive)
+        self._started += 1
+        return partial(self._arrive_until, self._started)
+
+    def gather(self, own: Any, gathered: Any) -> None:
+        self._arrive_until(self._started)
+        gathered[:] = own
+        mine = _bytes(own[self._places[self._connections.rank]])
+        sending = [self._connections.send(peer, [mine]) for peer in self._connections.peers]
+        for peer in self._connections.peers:
+            theirs = np.empty(len(self._places[peer]))
+            self._connections.receive(peer, [_bytes(theirs)])
+            gathered[self._places[peer]] = theirs
+        sent(sending)
+
+    def check(self) -> None:
+        self._connections.raise_if_aborted()
+
+    def abort(self, reason: str) -> None:
+        self._connections.abort(reason)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _arrive_until(self, number: int) -> None:
+        """Receive up to an exchange: frames bear no names, so the earlier ones have to be received first."""
+        while self._arrived < number:
+            self._arrived += 1
+            self._arriving.popleft()()
+
+
+def _bytes(values: Any) -> memoryview:
+    return memoryview(values).cast("B")

@@ -1,0 +1,132 @@
+"""Row ranges of a general matrix, one for each chunk, and what chunks exchange when their rows read others' columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import HaloPlan, Partition
+
+Indices = npt.NDArray[np.int64]
+UNITS = (12, 6, 4, 3, 2, 1)
+"""Rows between which a matrix may be cut, the most that fit: blocks have 2, 3, 4 or 6."""
+ROOM = 8
+"""Units that a chunk has on average at least."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowPartition:
+    """Consecutive rows for each chunk.
+
+    Attributes:
+        bounds: chunk c owns rows [bounds[c], bounds[c + 1]); ascending, from 0 to the number of rows.
+
+    Raises:
+        InputError: a chunk would have no row.
+    """
+
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.bounds) < 2 or self.bounds[0] != 0 or any(a >= b for a, b in pairwise(self.bounds)):
+            raise InputError(f"row ranges must ascend from 0 with at least one row a chunk, not {self.bounds}")
+
+    @classmethod
+    def by_entries(cls, row_pointers: Indices, chunks: int) -> RowPartition:
+        """Ranges with about the same number of entries each, and at least one row.
+
+        Where chunks have many rows they begin at multiples of a number that divides all blocks of `UNITS`, so that a
+        block of rows, as of the displacements of a node, is in one chunk.
+
+        Args:
+            row_pointers: int64 (rows + 1,), row i has entries [row_pointers[i], row_pointers[i + 1]).
+            chunks: how many.
+
+        Raises:
+            InputError: there are more chunks than rows.
+        """
+        rows = len(row_pointers) - 1
+        if not 1 <= chunks <= rows:
+            raise InputError(f"a matrix with {rows} rows cannot be cut into {chunks} chunks: use 1 to {rows}")
+        unit = next(u for u in UNITS if u == 1 or (rows % u == 0 and rows >= ROOM * u * chunks))
+        row_pointers, rows = row_pointers[::unit], rows // unit
+        # Rows count, too: a chunk of empty rows still has vectors.
+        weights = row_pointers + unit * np.arange(rows + 1, dtype=np.int64)
+        goals = weights[0] + (weights[-1] - weights[0]) * np.arange(1, chunks) / chunks
+        inner = np.searchsorted(weights, goals).astype(np.int64)
+        least = np.arange(1, chunks)
+        inner = np.minimum(np.maximum.accumulate(np.maximum(inner, least) - least) + least, rows - chunks + least)
+        return cls(bounds=(0, *(unit * inner).tolist(), unit * rows))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the whole matrix."""
+        return self.bounds[-1]
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.bounds) - 1
+
+    @property
+    def as_grid(self) -> Partition:
+        """The partition of a grid (rows, 1, 1) into these ranges, as engines and arrays know it."""
+        return Partition((self.rows, 1, 1), (tuple(b - a for a, b in pairwise(self.bounds)), (1,), (1,)))
+
+    def owners(self, rows: Indices) -> Indices:
+        """The chunk that owns each row, int64 like `rows`."""
+        return np.searchsorted(np.asarray(self.bounds[1:], dtype=np.int64), rows, side="right").astype(np.int64)
+
+    def halo_plans(self, ghosts: Sequence[Indices]) -> tuple[HaloPlan, ...]:
+        """Halo exchange of every chunk.
+
+        Args:
+            ghosts: for each chunk what `ghost_columns` finds, which is the order of its halo slots.
+        """
+        sends: list[list[tuple[int, Indices]]] = [[] for _ in ghosts]
+        receives: list[tuple[tuple[int, int], ...]] = []
+        for reader, columns in enumerate(ghosts):
+            owners = self.owners(columns)
+            found = []
+            for owner in np.unique(owners).tolist():
+                wanted = columns[owners == owner]
+                sends[owner].append((reader, wanted - self.bounds[owner]))
+                found.append((owner, len(wanted)))
+            receives.append(tuple(found))
+        return tuple(HaloPlan(sends=tuple(s), receives=r) for s, r in zip(sends, receives, strict=True))
+
+
+def ghost_columns(xp: Any, columns: Any, first: int, last: int) -> Any:
+    """Columns of other chunks that a chunk's rows read: int64, unique, ascending.
+
+    Args:
+        xp: the array module.
+        columns: global numbers of the columns of all entries, int64.
+        first: the chunk's first row.
+        last: behind its last row.
+    """
+    return xp.unique(columns[(columns < first) | (columns >= last)])
+
+
+def local_numbers(xp: Any, columns: Any, first: int, last: int, ghosts: Any) -> Any:
+    """Columns as a chunk numbers them, int32: its own from 0, then halo slot s as (last - first) + s.
+
+    Args:
+        xp: the array module.
+        columns: global numbers, int64.
+        first: the chunk's first row.
+        last: behind its last row.
+        ghosts: of `ghost_columns`.
+    """
+    numbers = (columns - first).astype(np.int32)
+    if len(ghosts):
+        outside = (columns < first) | (columns >= last)
+        numbers[outside] = (last - first) + xp.searchsorted(ghosts, columns[outside])
+    return numbers

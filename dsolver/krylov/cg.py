@@ -1,0 +1,128 @@
+"""Preconditioned conjugate gradients. Sees neither arrays nor Dask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol, final, runtime_checkable
+
+from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
+from dsolver.kernels.contract import AXPBY, DOT, LOAD, QUOTIENT, UPDATE_P, UPDATE_X_R
+from dsolver.krylov.method import ApproximateInverse, KrylovMethod
+
+
+@runtime_checkable
+class DirectionMaker(ApproximateInverse, Protocol):
+    """A preconditioner that makes the next direction itself, because z is not in the value type of r."""
+
+    def make_direction(
+        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts
+    ) -> None:
+        """rz = r . z and p = z + (rz/rz_old) p with z = M r; rr is r . r, pap the curvature of the p before."""
+
+
+@runtime_checkable
+class DotMaker(ApproximateInverse, Protocol):
+    """A preconditioner that may bring r . z with it."""
+
+    def apply_dot(self, r: Field, z: Field, parts: Parts) -> bool:
+        """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
+
+
+@final
+class ConjugateGradient(KrylovMethod):
+    """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).
+
+    Flexible ones let M change from step to step (Notay, SIAM J. Sci. Comput. 22, 2000): the new direction is made
+    orthogonal to A times the old one by beta = -(z . Ap)/(p . Ap). That is Polak and Ribiere's z . (r - r_old) over
+    rz_old, since r - r_old = -(rz_old/pap) Ap. It costs a dot product and a vector.
+
+    Args:
+        engine: runs the kernels.
+        layout: the finest level's `Layout` of every chunk.
+        flexible: whether M may change.
+    """
+
+    def __init__(self, engine: Engine, layout: PerChunk, *, flexible: bool = False) -> None:
+        super().__init__(engine, layout)
+        self._z, self._p, self._ap = (engine.field(layout) for _ in range(3))
+        self.rz, self.pap = (engine.scalar(0.0) for _ in range(2))
+        self._rz_old = engine.scalar(1.0)
+        self._rz_parts, self._rr_parts, self._pap_parts = map(engine.parts_of, (self.rz, self.rr, self.pap))
+        self._flexible = flexible
+        self._free = engine.field(layout) if flexible else self._ap
+        self._zap, self._sound, self._beta, self._most = (engine.scalar(value) for value in (0.0, 0.0, 0.0, math.inf))
+        self._minus = engine.scalar(-1.0)
+
+    def _begin(self) -> None:
+        self._clear(self._p)
+        if self._flexible:
+            self._clear(self._ap)
+        self._set((self._rz_old, 1.0), (self.pap, 1.0))
+
+    def step(self) -> None:
+        """One iteration. The first has p = 0 and rz_old = 1, which makes p = z."""
+        engine = self._engine
+        if self._flexible:
+            self._make_direction_flexibly()
+        else:
+            self._make_direction()
+        self.operator.multiply_dot(self._p, self._ap, self.pap, self._pap_parts)
+        guards = self.rr, self._limit, self._ceiling
+        engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, *guards, self.x, self.r, self._rr_parts)
+        engine.total(self._rr_parts, self.rr)
+        engine.assign(self._rz_old, self.rz)
+
+    @property
+    def watched(self) -> tuple[Scalar, ...]:
+        """p . Ap and r . z."""
+        return self.pap, self.rz
+
+    def health(self, *watched: float) -> float:
+        """The smaller curvature; or the first that is not positive, of which the second follows, NaN for +inf."""
+        pap, rz = watched
+        for value in (rz, pap):
+            if not 0.0 < value < math.inf:
+                return value if value <= 0.0 else math.nan
+        return min(pap, rz)
+
+    def curvatures(self, changed: Callable[[Field], PerChunk]) -> tuple[float, float]:
+        """pᵀAp of the newest p, and wᵀAw of the w that `changed` makes of it. The next `start` forgets that."""
+        engine = self._engine
+        engine.run(LOAD, self._layout, changed(self._p), self._z)
+        found = [engine.scalar(0.0) for _ in range(2)]
+        for field, curvature in zip((self._p, self._z), found, strict=True):
+            self.operator.multiply(field, self._ap)
+            engine.dot(field, self._ap, self._parts, curvature)
+        first, second = engine.read(*found)
+        return first, second
+
+    def _make_direction(self) -> None:
+        """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
+        if isinstance(self.preconditioner, DirectionMaker):
+            self.preconditioner.make_direction(self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._parts)
+            return
+        if isinstance(self.preconditioner, DotMaker):
+            made = self.preconditioner.apply_dot(self.r, self._z, self._rz_parts)
+        else:
+            self.precondition(self.r, self._z)
+            made = False
+        if not made:
+            self._engine.run(DOT, self.r, self._z, self._rz_parts)
+        self._engine.total(self._rz_parts, self.rz)
+        self._engine.run(UPDATE_P, self._z, self.rz, self._rz_old, self.pap, self._p)
+
+    def _make_direction_flexibly(self) -> None:
+        """z = M r, rz = r . z and p = z - (z . Ap / p . Ap) p, with the A p of the p before."""
+        self.precondition(self.r, self._z)
+        self._dot(self.r, self._z, self.rz)
+        self._dot(self._z, self._ap, self._zap)
+        one, sound = self._one, self._sound
+        # NaN unless pap is positive: then p stays, and so does the breakdown.
+        self._engine.calculate(QUOTIENT, one, one, one, one, self.pap, self._zero, self._most, sound)
+        self._quotient(self._zap, self.pap, self._minus, sound, self._beta)
+        self._engine.run(AXPBY, 1.0, one, self._z, self._beta, self._p)
+
+    @property
+    def _work(self) -> tuple[Field, Field]:
+        return self._z, self._free

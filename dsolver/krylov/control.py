@@ -1,0 +1,360 @@
+"""Decides how a solve goes on: supersteps, judgement, true residual. Numbers alone: no arrays, no Dask, no caller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar, final
+
+from dsolver.krylov.method import DIVERGED
+from dsolver.status import Status
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+SUPERSTEP_SECONDS: Final = 0.5
+"""Seconds that a superstep should take: long beside what it costs to begin one, short for who watches or cancels."""
+SUPERSTEP_ITERATIONS: Final = 50
+OVERSHOOT: Final = 8
+"""A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
+are needed: what is launched past the last one costs as much as what is needed."""
+ATTAINABLE: Final = 2.0**-53
+"""How far the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from: below what
+rounding leaves it tells nothing about the truth, and its squares would end at zero."""
+STAGNATION: Final = 200
+"""Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
+ONE_LEVEL: Final = 10
+"""Times as many are allowed a solve whose preconditioner, if it has one, has no coarse grid. With log-normal κ
+on 24³ cells plain conjugate gradients stay at 1e-2 ‖b‖ for 243 iterations on end, and converge after 2838."""
+ONE_LEVEL_DOWN_TO: Final = 2.0**-26
+"""Part of ‖b‖ down to which that holds: below √ε a residual that stays is taken for what rounding leaves."""
+LEAST_DECREASE: Final = 1e-9
+"""How much smaller, as a part of itself, the smallest residual must have become to count: where rounding alone is left
+of a recursion, each iteration may take some units in the last place off, for ever."""
+DRIFT_INTERVAL: Final = 100
+"""Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so
+that they give the same bits. What a shorter solve has drifted is found at its end."""
+EPS: Final = 2.0**-53
+DRIFTED: Final = EPS**0.5
+"""Drift, as a part of the residual, at which the recursion takes the true residual."""
+GROWN: Final = 1.1
+"""Growth of the drift since then that makes it worth while again."""
+
+SLOW_FROM: Final = 20
+"""Iterations after which it is looked at whether too many more are needed, for the first time."""
+SLOW_EVERY: Final = 10
+"""Iterations between such looks."""
+
+Sample = tuple[float, float]
+"""‖r‖ of the recursion after an iteration, and its health: see `dsolver.krylov.method.KrylovMethod.health`."""
+
+
+class Column(Protocol):
+    """Iterations for one right-hand side, and what can be asked between two of them."""
+
+    def balance(self) -> None:
+        """Take from the recursion's residual what rounding has left of a part that no x can reach."""
+
+    def rounded(self) -> bool:
+        """Whether rounding explains that a matrix seems not to be positive definite."""
+
+    def magnitude(self) -> float:
+        """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
+
+    def true_residual(self) -> float:
+        """‖b - A x‖, computed anew; the recursion goes on from it."""
+
+
+class Request(Generic[R]):
+    """Something that columns do together, answered by an R."""
+
+
+@final
+@dataclass(frozen=True)
+class Start(Request[float]):
+    """Beginning at the x that is set, finished when the residual's norm is at most the limit. Answer: ‖b - A x‖."""
+
+    limit: float
+
+
+@final
+@dataclass(frozen=True)
+class Advance(Request[tuple[Sequence[Sample], float]]):
+    """Iterations, so many or fewer. Answer: a sample of each, and the seconds that they took, the same on all ranks."""
+
+    steps: int
+
+
+@final
+class End(Request[float]):
+    """End of the iterations. Answer: the true residual."""
+
+
+@final
+class Pause(Request[bool]):
+    """Pause after an iteration for the callback. Answer: whether to stop."""
+
+
+Steps = Generator[Request[Any], Any, T]
+"""Requests, one after the other, and what comes of them."""
+
+
+def asked(request: Request[R]) -> Steps[R]:
+    """Answer to a request."""
+    answer: R = yield request
+    return answer
+
+
+@final
+class Control:
+    """A method's iterations until the true residual is small enough or there is a reason to stop.
+
+    It asks for steps of its column, and is given the answers. These are the same on all ranks, so a control on each of
+    them asks for the same: no rank has to wait until somebody elsewhere has decided.
+
+    Args:
+        limit: the residual at which the solve is finished.
+        b_norm: ‖b‖.
+        maxiter: iterations at most.
+        stagnation: iterations without a new smallest residual after which it is given up.
+        fallback: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with.
+        patience: further iterations beyond which a solve is given up as `Status.SLOW` until it is resumed, where there
+            is another preconditioner to go on with; None for any number.
+        interruptible: whether it pauses after each iteration, for a callback that may stop it there.
+        singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
+        one_level: whether M has no coarse grid; see `ONE_LEVEL`.
+        replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
+        breakdown: the status where an iteration's health is zero.
+
+    Attributes:
+        limit, maxiter: as given.
+        residuals: ‖b - A x‖ by the recursion, from the first guess on.
+        true_residual: the newest that was computed anew.
+        replacements: how often the recursion has taken it on the way.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: float,
+        b_norm: float,
+        maxiter: int,
+        stagnation: int = STAGNATION,
+        fallback: int | None = None,
+        patience: int | None = None,
+        interruptible: bool = False,
+        singular: bool = False,
+        one_level: bool = False,
+        replaces: bool = True,
+        breakdown: Status = Status.INDEFINITE,
+    ) -> None:
+        self.limit = limit
+        self.maxiter = maxiter
+        self._allowed = stagnation if fallback is None else min(stagnation, fallback)
+        self._allowed_later = stagnation
+        self._far = ONE_LEVEL_DOWN_TO * b_norm if one_level else math.inf
+        self._patience = patience
+        self._interruptible = interruptible
+        self._singular = singular
+        self._replaces = replaces
+        self._breakdown = breakdown
+        self._best, self._best_at = math.inf, 0
+        self._target = max(limit, ATTAINABLE * b_norm)
+        self._drift = _Drift()
+        self.residuals: list[float] = []
+        self.true_residual = math.inf
+        self.replacements = 0
+
+    def begin(self, column: Column) -> Steps[Status]:
+        """From the b and x that are set to the end. x is then the iterate that residuals[-1] tells of."""
+        self.true_residual = yield from self._start(column)
+        self.residuals = [self.true_residual]
+        return (yield from self._until_ended(column))
+
+    def resume(self, column: Column) -> Steps[Status]:
+        """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
+        self._allowed, self._patience = self._allowed_later, None
+        self._best, self._best_at = math.inf, len(self.residuals) - 1
+        known = self.true_residual if math.isfinite(self.true_residual) else 0.0
+        self._target = max(self.limit, ATTAINABLE * known)
+        self.true_residual = yield from self._start(column)
+        return (yield from self._until_ended(column))
+
+    def _until_ended(self, column: Column) -> Steps[Status]:
+        while True:
+            status = self._judged_start() or (yield from self._recursion(column))
+            if status is Status.INDEFINITE and column.rounded():
+                status = Status.STAGNATED
+            before = self.true_residual
+            self.true_residual = yield from asked(End())
+            if self.true_residual <= self.limit:
+                return Status.CONVERGED
+            if status not in (Status.CONVERGED, Status.BREAKDOWN):
+                return status
+            if self.true_residual > before / 2:
+                return Status.STAGNATED if status is Status.CONVERGED else status
+            # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
+            self._target = max(self.limit, ATTAINABLE * self.true_residual)
+            yield from self._start(column)
+            self._best, self._best_at = math.inf, len(self.residuals) - 1
+
+    def _start(self, column: Column) -> Steps[float]:
+        self._begun = yield from asked(Start(self._target))
+        self._drift.begin(0.0, self._begun)
+        self._begun_at = self._looked_at = max(0, len(self.residuals) - 1)
+        self._balance_at = self._begun_at + 1
+        if self._singular:
+            column.balance()
+        return self._begun
+
+    def _judged_start(self) -> Status | None:
+        if not math.isfinite(self.true_residual):
+            return Status.NOT_FINITE
+        return Status.CONVERGED if self.true_residual <= self.limit else None
+
+    def _recursion(self, column: Column) -> Steps[Status]:
+        """Supersteps until the recursion's residual says that the solve has ended."""
+        steps = 1
+        while True:
+            room = self.maxiter - (len(self.residuals) - 1)
+            if room == 0:
+                return Status.MAX_ITERATIONS
+            samples, seconds = yield from asked(Advance(min(steps, room, self._to_look())))
+            status = yield from self._judged(samples)
+            if status is not None:
+                return status
+            if self._is_slow():
+                return Status.SLOW
+            if self._drifted(column):
+                return Status.CONVERGED
+            self._balanced(column)
+            steps = self._next(len(samples), seconds)
+
+    def _next(self, steps: int, seconds: float) -> int:
+        """Iterations of the next superstep: one at a time where the callback may stop after any."""
+        if self._interruptible:
+            return 1
+        wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
+        return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS, self._expected()))
+
+    def _expected(self) -> int:
+        """Further iterations that are needed at the mean pace since the beginning, rounded down, or somewhat more."""
+        done, norm = len(self.residuals) - 1 - self._begun_at, self.residuals[-1]
+        if not 0.0 < self._target < norm < self._begun:
+            return SUPERSTEP_ITERATIONS
+        left = done * math.log(norm / self._target) / math.log(self._begun / norm)
+        return max(int(min(left, SUPERSTEP_ITERATIONS)), done // OVERSHOOT)
+
+    def _to_look(self) -> int:
+        """Iterations until something is done that does not depend on how long supersteps are."""
+        done = len(self.residuals) - 1
+        look = DRIFT_INTERVAL - done % DRIFT_INTERVAL
+        if self._patience is not None:
+            look = min(look, max(SLOW_FROM - done, SLOW_EVERY - done % SLOW_EVERY))
+        return min(look, self._balance_at - done) if self._singular else look
+
+    def _further(self) -> float:
+        """Iterations that are still needed at the mean pace of the last half of them."""
+        done = len(self.residuals) - 1
+        before, norm = self.residuals[done - done // 2], self.residuals[done]
+        if not 0.0 < self._target < norm:
+            return 0.0
+        return (done // 2) * math.log(norm / self._target) / math.log(before / norm) if norm < before else math.inf
+
+    def _is_slow(self) -> bool:
+        """Whether more iterations are needed than there is patience for; asked at numbers that do not depend on pace.
+
+        Conjugate gradients become faster as they go on, so what the last half of them tells is rather too much. It
+        tells nothing where the recursion has begun anew in it, and no other M helps where no iterations are left.
+        """
+        done = len(self.residuals) - 1
+        if self._patience is None or done < SLOW_FROM or done % SLOW_EVERY:
+            return False
+        if done >= self.maxiter or done - done // 2 < self._begun_at:
+            return False
+        return self._further() > self._patience
+
+    def _balanced(self, column: Column) -> None:
+        """Take from r, where A is singular, what rounding has left of the part that no x can reach.
+
+        An iteration leaves what is relative to its step: the first ones most of it, while r is still large. So r is
+        balanced after 1, 3, 7, 15 iterations and so on, which costs little.
+        """
+        done = len(self.residuals) - 1
+        if self._singular and done == self._balance_at:
+            column.balance()
+            self._balance_at += done - self._begun_at + 1
+
+    def _drifted(self, column: Column) -> bool:
+        """In a long solve, take the true residual where the recursion is about to drift from it.
+
+        The search direction is kept, so the convergence is (van der Vorst and Ye, SIAM J. Sci. Comput. 22, 2000: their
+        rule, looked at now and then with the norms that are known then). Returns whether that ends the solve.
+        """
+        iteration = len(self.residuals) - 1
+        if iteration % DRIFT_INTERVAL or not self._replaces:
+            return False
+        norm, magnitude = self.residuals[-1], column.magnitude()
+        self._drift.add(iteration - self._looked_at, magnitude + max(self.residuals[self._looked_at :]))
+        self._looked_at = iteration
+        if not self._drift.crosses(norm):
+            return False
+        norm = column.true_residual()
+        if self._singular:
+            column.balance()
+        self.residuals[-1] = norm
+        self._drift.begin(magnitude, norm)
+        self._best, self._best_at = norm, iteration
+        self.replacements += 1
+        return norm <= self._target
+
+    def _judged(self, samples: Sequence[Sample]) -> Steps[Status | None]:
+        """Add iterations to the history up to the first that ends the solve; later ones changed nothing.
+
+        That the residual does not fall is looked at after the last one, since those changed something.
+        """
+        for norm, health in samples:
+            self.residuals.append(norm)
+            stop = self._interruptible and (yield from asked(Pause()))
+            status = self._verdict(norm, health) or (Status.STOPPED if stop else None)
+            if status is not None:
+                return status
+        allowed = self._allowed * (ONE_LEVEL if self._best > self._far else 1)
+        return Status.STAGNATED if len(self.residuals) - 1 - self._best_at >= allowed else None
+
+    def _verdict(self, norm: float, health: float) -> Status | None:
+        iteration = len(self.residuals) - 1
+        if norm <= self._target:
+            return Status.CONVERGED
+        if health <= 0.0:
+            return Status.INDEFINITE if health < 0.0 else self._breakdown
+        if not math.isfinite(norm) or not math.isfinite(health):
+            return Status.NOT_FINITE
+        if norm > DIVERGED * self._begun:
+            return Status.DIVERGED
+        if norm < (1.0 - LEAST_DECREASE) * self._best:
+            self._best, self._best_at = norm, iteration
+        return None
+
+
+class _Drift:
+    """A bound of how far rounding has taken the recursion's residual from the true one."""
+
+    def __init__(self) -> None:
+        self._first = self._now = 0.0
+        self._small = True
+
+    def begin(self, scale: float, norm: float) -> None:
+        """A residual of this norm was computed anew from numbers of this size."""
+        self._first = self._now = EPS * (scale + norm)
+        self._small = self._now <= DRIFTED * norm
+
+    def add(self, steps: int, scale: float) -> None:
+        """So many iterations have added numbers of this size."""
+        self._now += EPS * steps * scale
+
+    def crosses(self, norm: float) -> bool:
+        """Whether it begins to spoil a residual of this norm, and to compute it anew would help."""
+        was_small, self._small = self._small, self._now <= DRIFTED * norm
+        return was_small and not self._small and self._now > GROWN * self._first

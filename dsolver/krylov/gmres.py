@@ -1,0 +1,214 @@
+"""GMRES and flexible GMRES, for any matrix. Sees neither arrays nor Dask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.kernels.contract import AXPBY, WAXPBY
+from dsolver.krylov.method import KrylovMethod
+
+RESTART: Final = 30
+"""Vectors of a basis, unless another number is asked for."""
+
+
+@final
+class GeneralizedMinimalResidual(KrylovMethod):
+    """GMRES with restarts and M on the right, so that its residual is that of A x = b itself.
+
+    Saad and Schultz, SIAM J. Sci. Stat. Comput. 7, 1986; flexible, where M may change: Saad, SIAM J. Sci. Comput. 14,
+    1993 (Iterative Methods for Sparse Linear Systems, algorithms 9.5 and 9.6).
+
+    The basis is made orthogonal by modified Gram-Schmidt. Engines sum over ranks one number at a time, so its j + 2
+    sums in iteration j are fewer than the 2 j + 3 of classical Gram-Schmidt done twice; and it is backward stable
+    (Paige, Rozložník and Strakoš, SIAM J. Matrix Anal. Appl. 28, 2006).
+
+    An iteration of each length of the basis is a step of its own, which an engine may record. Its products are read at
+    its end: the least squares problem is solved with numbers, the same on all ranks. x is left as it is until the basis
+    is full or somebody asks for an `iterate` or a `residual`.
+
+    Args:
+        engine: runs the kernels.
+        layout: the finest level's `Layout` of every chunk.
+        restart: vectors of a basis.
+        flexible: whether M may change; then the vectors M v are kept, too.
+    """
+
+    def __init__(self, engine: Engine, layout: PerChunk, restart: int = RESTART, *, flexible: bool = False) -> None:
+        super().__init__(engine, layout)
+        self._basis = [engine.field(layout) for _ in range(restart + 1)]
+        self._z = [engine.field(layout) for _ in range(restart if flexible else 1)]
+        self._moved, self._free = engine.field(layout), engine.field(layout)
+        self._products = [engine.scalar(0.0) for _ in range(restart + 1)]
+        self._scale = engine.scalar(0.0)
+        self._flexible = flexible
+        self._most = restart
+        self._small = LeastSquares(0.0)
+        self._goal = 0.0
+
+    def begin(self, limit: float, rr: float) -> None:
+        """Begin from a residual r that is set, with r . r = rr."""
+        super().begin(limit, rr)
+        self._goal = limit
+
+    def _begin(self) -> None:
+        self._small = LeastSquares(0.0)
+
+    def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
+        """(r . r, health) after each of so many iterations, or of fewer where the last of them ends the solve."""
+        samples: list[tuple[float, ...]] = []
+        for index in range(steps):
+            if self._small.size in (0, self._most):
+                self._restart()
+            column, last = self._small.size, measured and index == steps - 1
+            *products, square = self._products_of(column, recorded=recorded, measured=last)
+            length = math.sqrt(square) if square >= 0.0 else math.nan
+            sound = self._small.add(products, length)
+            norm = self._small.norm
+            samples.append((norm * norm, 1.0 if sound else 0.0 if math.isfinite(length) else math.nan))
+            if not sound or norm * norm <= self._goal or not math.isfinite(norm):
+                break
+            self._set((self._scale, 1.0 / length if length else 0.0))
+        return samples
+
+    def _restart(self) -> None:
+        """Move x, and begin a basis with the true residual, or with the one that is set."""
+        if self._small.size:
+            self.residual()
+        else:
+            self._dot(self.r, self.r, self.rr)
+        norm = math.sqrt(*self._engine.read(self.rr))
+        self._small = LeastSquares(norm)
+        self._engine.copy(self.r, self._basis[0])
+        self._set((self._scale, 1.0 / norm if norm else 0.0))
+
+    def _products_of(self, column: int, *, recorded: bool, measured: bool) -> tuple[float, ...]:
+        """Run the step of a column; its entries of Hessenberg's matrix, the last one squared."""
+        engine, step, watched = self._engine, Lengthening(self, column), (*self._products[: column + 1], self.rr)
+        if not recorded:
+            step()
+            return engine.read(*watched)
+        (row,) = engine.repeat(step, 1, watched, measured=measured)
+        return row
+
+    def lengthen(self, column: int) -> None:
+        """v = scale v, and the next one is A M v less its parts along all before it; rr is its square."""
+        engine, v, following = self._engine, self._basis[column], self._basis[column + 1]
+        engine.run(AXPBY, 1.0, self._zero, self.r, self._scale, v)
+        z = self._preconditioned(v, self._z[column if self._flexible else 0])
+        self.operator.multiply(z, following)
+        for before, product in zip(self._basis, self._products[: column + 1], strict=False):
+            self._dot(following, before, product)
+            self._add(-1.0, product, before, following)
+        self._dot(following, following, self.rr)
+
+    def step(self) -> None:
+        """The first iteration of a basis."""
+        self.lengthen(0)
+
+    def iterate(self) -> Field:
+        """x and what the basis adds to it. It stays what it is until the next use of this."""
+        if not self._small.size:
+            return self.x
+        self._engine.copy(self.x, self._moved)
+        self._move(self._moved)
+        return self._moved
+
+    def residual(self) -> tuple[float, ...]:
+        """Move x by what the basis adds to it, set r = b - A x and return r . r. The next iteration begins a basis."""
+        if self._small.size:
+            self._move(self.x)
+            self._small = LeastSquares(0.0)
+        return super().residual()
+
+    def _move(self, x: Field) -> None:
+        """x += M V y, or Z y."""
+        engine, weights = self._engine, self._small.solution()
+        if self._flexible:
+            for weight, z in zip(weights, self._basis if self.preconditioner is None else self._z, strict=False):
+                engine.run(WAXPBY, 1.0, x, weight, z, x)
+            return
+        self._clear(self._free)
+        for weight, v in zip(weights, self._basis, strict=False):
+            engine.run(WAXPBY, 1.0, self._free, weight, v, self._free)
+        self.precondition(self._free, self._z[0])
+        engine.run(WAXPBY, 1.0, x, 1.0, self._z[0], x)
+
+    @property
+    def watched(self) -> tuple[Scalar, ...]:
+        """Nothing: `advance` tells of an iteration's health itself."""
+        return ()
+
+    def health(self, *watched: float) -> float:
+        """The health that `advance` has found: zero where A M is singular on the basis."""
+        return watched[0]
+
+    @property
+    def _work(self) -> tuple[Field, Field]:
+        return self._z[0] if not self._flexible else self._moved, self._free
+
+
+@final
+@dataclass(frozen=True)
+class Lengthening:
+    """Iteration of one length of the basis. An engine knows it again by its equality, as it does a bound method."""
+
+    method: GeneralizedMinimalResidual
+    column: int
+
+    def __call__(self) -> None:
+        """Run it."""
+        self.method.lengthen(self.column)
+
+
+@final
+class LeastSquares:
+    """Least squares problem ‖beta e1 - H y‖ with Hessenberg's matrix H, column after column, by Givens rotations.
+
+    Args:
+        beta: length of the residual.
+
+    Attributes:
+        norm: the least value, for the columns so far.
+    """
+
+    def __init__(self, beta: float) -> None:
+        self._rotations: list[tuple[float, float]] = []
+        self._columns: list[list[float]] = []
+        self._right: list[float] = []
+        self._rest = beta
+        self.norm = beta
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+    def add(self, products: Sequence[float], below: float) -> bool:
+        """Add a column: its entries down to the diagonal, and the one below. False where the problem stays singular."""
+        column = list(products)
+        for row, (c, s) in enumerate(self._rotations):
+            first, second = column[row], column[row + 1]
+            column[row], column[row + 1] = c * first + s * second, c * second - s * first
+        length = math.hypot(column[-1], below)
+        if not 0.0 < length < math.inf:
+            return False
+        c, s = column[-1] / length, below / length
+        column[-1] = length
+        self._rotations.append((c, s))
+        self._columns.append(column)
+        self._right.append(c * self._rest)
+        self._rest *= -s
+        self.norm = abs(self._rest)
+        return True
+
+    def solution(self) -> list[float]:
+        """y."""
+        y = [0.0] * self.size
+        for row in reversed(range(self.size)):
+            known = sum(self._columns[column][row] * y[column] for column in range(row + 1, self.size))
+            y[row] = (self._right[row] - known) / self._columns[row][row]
+        return y

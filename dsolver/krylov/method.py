@@ -1,0 +1,200 @@
+"""Interface of Krylov methods at work: vectors, scalars, a step, and what is asked between two steps."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from typing import Final, Protocol, Self
+
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.kernels.contract import AXPBY, LOAD, QUOTIENT, WAXPBY
+
+DIVERGED: Final = 1e10
+"""Growth of the residual beyond which a solve is given up."""
+
+
+class ApproximateInverse(Protocol):
+    """Preconditioner M, applied: linear; symmetric and positive definite where the method needs that."""
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = M r."""
+
+
+class Guesser(Protocol):
+    """A preconditioner that makes first guesses, too."""
+
+    def guess(self, b: Field, x: Field) -> None:
+        """x = something nearer to A⁻¹ b than zero."""
+
+
+class KrylovMethod(ABC):
+    """A Krylov method for A x = b.
+
+    A step is the same operations on the same handles each time, and no scalar leaves the device. Once r . r <= limit,
+    or r . r has grown beyond all measure, or the method has broken down, a step no longer changes x and r: steps may
+    be launched ahead of knowing whether they are needed, and x is the iterate that the last residual tells of.
+
+    Args:
+        engine: runs the kernels.
+        layout: the finest level's `Layout` of every chunk.
+
+    Attributes:
+        operator: A, to be set before the first start.
+        preconditioner: M, or None for the identity.
+        b, x, r: right-hand side, iterate, residual.
+        rr: r . r.
+    """
+
+    operator: Matrix
+
+    def __init__(self, engine: Engine, layout: PerChunk) -> None:
+        self._engine = engine
+        self._layout = layout
+        self.preconditioner: ApproximateInverse | None = None
+        self.b, self.x, self.r = (engine.field(layout) for _ in range(3))
+        self._parts = engine.parts()
+        self.rr, self._limit, self._ceiling = engine.scalar(0.0), engine.scalar(0.0), engine.scalar(math.inf)
+        self._one, self._zero = engine.scalar(1.0), engine.scalar(0.0)
+
+    # -- what a method is made of ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def step(self) -> None:
+        """One iteration."""
+
+    @property
+    @abstractmethod
+    def watched(self) -> tuple[Scalar, ...]:
+        """Scalars beside r . r that tell whether an iteration went well."""
+
+    @abstractmethod
+    def health(self, *watched: float) -> float:
+        """Health of an iteration, from what was watched: positive where all is well.
+
+        Negative where A or M is not positive definite though the method needs that, zero where the method has broken
+        down, NaN where a scalar is not finite.
+        """
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Begin from a residual r that is set."""
+
+    @property
+    @abstractmethod
+    def _work(self) -> tuple[Field, Field]:
+        """Two fields that are free between two steps."""
+
+    # -- what is asked of it -----------------------------------------------------------------------------------------
+
+    def start(self, limit: float) -> float:
+        """Begin from the x and b that are set; finished when r . r <= limit. Returns the first r . r."""
+        (rr,) = self.residual()
+        self.begin(limit, rr)
+        return rr
+
+    def begin(self, limit: float, rr: float) -> None:
+        """Begin from a residual r that is set, with r . r = rr."""
+        self._set((self._limit, limit), (self._ceiling, DIVERGED * DIVERGED * rr))
+        self._begin()
+
+    def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
+        """(r . r, *watched) after each of so many steps, or of fewer; each of them for every column.
+
+        Args:
+            steps: how many.
+            recorded: whether the engine may record a step and replay it.
+            measured: whether the last one is measured.
+        """
+        engine, watched = self._engine, (self.rr, *self.watched)
+        if recorded:
+            return engine.repeat(self.step, steps, watched, measured=measured)
+        samples = []
+        for _ in range(steps):
+            self.step()
+            samples.append(engine.read(*watched))
+        return samples
+
+    def freeze(self) -> None:
+        """From now on steps leave x and r as they are, until the next start."""
+        self._set((self._limit, math.inf))
+
+    def column(self, number: int, engine: Engine, operator: Matrix) -> Self:
+        """One column of this, where this runs on a batched view of the engine: all but `step` may be asked of it."""
+        view = self._engine
+        made = copy(self)
+        made._engine, made.operator, made.preconditioner, made._parts = engine, operator, None, engine.parts()
+        for name, value in vars(self).items():
+            if isinstance(value, Field):
+                setattr(made, name, view.column(value, number))
+            elif isinstance(value, Scalar):
+                setattr(made, name, view.column_of(value, number))
+        return made
+
+    def iterate(self) -> Field:
+        """x, between two steps. It stays what it is until the next use of this."""
+        return self.x
+
+    def residual(self) -> tuple[float, ...]:
+        """Set r = b - A x, the true residual, and return r . r of each column."""
+        engine, ax = self._engine, self._work[1]
+        self.operator.multiply(self.x, ax)
+        engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
+        engine.dot(self.r, self.r, self._parts, self.rr)
+        return engine.read(self.rr)
+
+    def matrix_norm(self, rough: PerChunk) -> float:
+        """‖A v‖ / ‖v‖ for blocks of a rough v: within a small factor below ‖A‖. May be asked between two steps."""
+        engine, (v, av) = self._engine, self._work
+        engine.run(LOAD, self._layout, rough, v)
+        self.operator.multiply(v, av)
+        squares = [engine.scalar(0.0) for _ in range(2)]
+        for field, square in zip((v, av), squares, strict=True):
+            engine.dot(field, field, self._parts, square)
+        below, above = engine.read(*squares)
+        return math.sqrt(above / below)
+
+    # -- operations of several methods ---------------------------------------------------------------------------------
+
+    def precondition(self, r: Field, z: Field) -> None:
+        """z = M r."""
+        if self.preconditioner is None:
+            self._engine.copy(r, z)
+        else:
+            self.preconditioner.apply(r, z)
+
+    def _preconditioned(self, r: Field, z: Field) -> Field:
+        """M r, to be read only: in z, or r itself without M."""
+        if self.preconditioner is None:
+            return r
+        self.preconditioner.apply(r, z)
+        return z
+
+    def _dot(self, x: Field, y: Field, out: Scalar) -> None:
+        """out = x . y."""
+        self._engine.dot(x, y, self._parts, out)
+
+    def _add(self, sign: float, a: Scalar, x: Field, y: Field) -> None:
+        """y += sign a x, unless a is not finite."""
+        self._engine.run(AXPBY, sign, a, x, self._one, y)
+
+    def _quotient(self, a: Scalar, b: Scalar, c: Scalar, d: Scalar, out: Scalar) -> None:
+        """out = (a/b) (c/d) while the solve goes on, else NaN."""
+        self._engine.calculate(QUOTIENT, a, b, c, d, self.rr, self._limit, self._ceiling, out)
+
+    def _set(self, *pairs: tuple[Scalar, float]) -> None:
+        for scalar, value in pairs:
+            self._engine.assign(scalar, self._engine.scalar(value))
+
+    def _clear(self, *fields: Field) -> None:
+        for field in fields:
+            self._engine.fill(self._layout, 0.0, field)
+
+
+def unbroken(*factors: float) -> float:
+    """Health from numbers that must be finite and not zero: 1, or 0 where one is zero, NaN where one is not finite."""
+    if not all(map(math.isfinite, factors)):
+        return math.nan
+    return 1.0 if all(factors) else 0.0

@@ -1,0 +1,125 @@
+"""Krylov methods by name, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.errors import InputError, in_a_line
+from dsolver.krylov.bicgstab import BiConjugateGradientStabilized
+from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.gmres import GeneralizedMinimalResidual
+from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.minres import MinimalResidual
+from dsolver.status import Status
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """Traits of a method.
+
+    Attributes:
+        title: its name in sentences.
+        make: makes it on an engine, for vectors of a layout, with so many vectors of a basis.
+        symmetric: it needs A = Aᵀ and M = Mᵀ.
+        vectors: that it keeps.
+        basis: vectors that it keeps beside them for each one of a basis.
+        moved: vectors that an iteration reads or writes, those within M aside.
+        moved_each: vectors that it does so with beside them for each one of a basis, on the mean of all its lengths.
+        products: with A and with M in an iteration.
+        batched: it runs on a batched engine.
+        replaces: its recursion can take the true residual between two iterations.
+        breakdown: the status where it breaks down.
+    """
+
+    title: str
+    make: Callable[[Engine, PerChunk, int], KrylovMethod]
+    symmetric: bool = False
+    vectors: int
+    basis: int = 0
+    moved: int
+    moved_each: float = 0.0
+    products: int = 1
+    batched: bool = False
+    replaces: bool = True
+    breakdown: Status = Status.BREAKDOWN
+
+
+METHODS: Final = {
+    # The diagonal, p and A p of the product; r and z; z, p and p; p, A p, x twice and r twice.
+    "cg": Traits(
+        title="conjugate gradients",
+        make=lambda engine, layout, _: ConjugateGradient(engine, layout),
+        symmetric=True,
+        vectors=6,
+        moved=14,
+        batched=True,
+        breakdown=Status.INDEFINITE,
+    ),
+    "fcg": Traits(  # z and A p
+        title="flexible conjugate gradients",
+        make=lambda engine, layout, _: ConjugateGradient(engine, layout, flexible=True),
+        symmetric=True,
+        vectors=7,
+        moved=16,
+        breakdown=Status.INDEFINITE,
+    ),
+    "minres": Traits(  # ten of Lanczos' vectors with the product, nine of the column, ten of x, r and M, 15 passed on
+        title="MINRES",
+        make=lambda engine, layout, _: MinimalResidual(engine, layout),
+        symmetric=True,
+        vectors=11,
+        moved=44,
+        replaces=False,
+    ),
+    "gmres": Traits(  # for each vector of the basis a dot product and an update
+        title="GMRES",
+        make=GeneralizedMinimalResidual,
+        vectors=7,
+        basis=1,
+        moved=9,
+        moved_each=2.5,
+        replaces=False,
+    ),
+    "fgmres": Traits(
+        title="flexible GMRES",
+        make=lambda engine, layout, restart: GeneralizedMinimalResidual(engine, layout, restart, flexible=True),
+        vectors=6,
+        basis=2,
+        moved=9,
+        moved_each=2.5,
+        replaces=False,
+    ),
+    "bicgstab": Traits(  # three of each product, five dot products with two (one of a vector with itself), six updates
+        title="BiCGStab",
+        make=lambda engine, layout, _: BiConjugateGradientStabilized(engine, layout),
+        vectors=8,
+        moved=32,
+        products=2,
+    ),
+}
+"""Methods by name."""
+
+FOR_SYMMETRIC: Final = "cg"
+FOR_INDEFINITE: Final = "minres"
+FOR_ANY: Final = "gmres"
+"""Methods where none is asked for."""
+
+
+def serving_any() -> str:
+    """Names of the methods for any matrix, for messages."""
+    *names, last = [repr(name) for name, traits in METHODS.items() if not traits.symmetric]
+    return f"{', '.join(names)} or {last}" if names else last
+
+
+def check_method(name: Any) -> None:
+    """Refuse a name of no method.
+
+    Raises:
+        InputError: it is such a name.
+    """
+    if name not in METHODS:
+        raise InputError(f"unknown method {in_a_line(name)}: use {', '.join(map(repr, METHODS))}")

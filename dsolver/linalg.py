@@ -1,0 +1,237 @@
+"""Krylov methods with the arguments and results of `scipy.sparse.linalg`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, final
+
+from dsolver.cluster.runtime import DeviceName, EngineName
+from dsolver.errors import InputError
+from dsolver.problems import Problem
+from dsolver.session.arguments import prepared, problem_of
+from dsolver.session.follower import State
+from dsolver.session.options import Options, Setup, spelled_out
+from dsolver.session.run import solve_all
+from dsolver.session.session import Session
+from dsolver.status import Status
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+BREAKDOWNS: Final = {Status.INDEFINITE: -1, Status.DIVERGED: -2, Status.NOT_FINITE: -3, Status.BREAKDOWN: -4}
+"""Values of info where a method broke down."""
+SCIPYS_RESTART: Final = 20
+
+
+class LinalgArguments(TypedDict, total=False):
+    """The keyword arguments that `Linalg` describes."""
+
+    rtol: float
+    atol: float
+    maxiter: int | None
+    M: Any
+    callback: Callable[[Any], Any] | None
+    client: Client | None
+    engine: EngineName
+    device: DeviceName
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Linalg:
+    """Arguments that the methods share.
+
+    Attributes:
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol), whatever M is.
+        atol: the same limit as an absolute number, in the units of b.
+        maxiter: iterations at most; 10 n by default.
+        M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "auto" takes what suits the system.
+        callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it. To stop, it
+            raises StopIteration.
+        client: a Dask cluster's client; by default everything runs in this process.
+        engine: as in `dsolver.solve`.
+        device: as in `dsolver.solve`.
+    """
+
+    rtol: float = 1e-5
+    atol: float = 0.0
+    maxiter: int | None = None
+    M: Any = None
+    callback: Callable[[Any], Any] | None = None
+    client: Client | None = None
+    engine: EngineName = "auto"
+    device: DeviceName = "auto"
+
+
+@spelled_out(Linalg)
+def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
+    """Conjugate gradients with the arguments and results of `scipy.sparse.linalg.cg`.
+
+    Args:
+        A: a `dsolver.Problem`, or a symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
+        b: right-hand side: a NumPy, CuPy, Dask or xarray array of shape ``A.shape``, or such an array raveled, (n,).
+        x0: first guess, like b; zero by default, and "fmg" as in `dsolver.solve`.
+
+    Returns:
+        x, shaped like b, and info: 0 where the true residual is within the tolerance; > 0, the number of iterations
+        made, where it is not; < 0 where the method broke down: -1 A or M is not positive definite, -2 the residual
+        grew without bound, -3 NaN or infinity appeared, -4 it had to divide by zero.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("cg", A, b, x0, Linalg(**arguments))
+
+
+@spelled_out(Linalg)
+def fcg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
+    """Flexible conjugate gradients, for a preconditioner that changes from step to step.
+
+    Args:
+        A: a `dsolver.Problem`, or a symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+
+    Returns:
+        x and info, as of `dsolver.cg`.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("fcg", A, b, x0, Linalg(**arguments))
+
+
+@spelled_out(Linalg)
+def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
+    """BiCGStab with the arguments and results of `scipy.sparse.linalg.bicgstab`.
+
+    Args:
+        A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+
+    Returns:
+        x and info, as of `dsolver.cg`.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("bicgstab", A, b, x0, Linalg(**arguments))
+
+
+@spelled_out(Linalg)
+def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
+    """MINRES, for symmetric matrices that may be indefinite, in the place of `scipy.sparse.linalg.minres`.
+
+    Args:
+        A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+
+    Returns:
+        x and info, as of `dsolver.cg`. M must be positive definite, A need not be.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("minres", A, b, x0, Linalg(**arguments))
+
+
+@spelled_out(Linalg)
+def gmres(
+    A: Any, b: Any, x0: Any = None, *, restart: int | None = None, **arguments: Unpack[LinalgArguments]
+) -> tuple[Any, int]:
+    """GMRES with the arguments and results of `scipy.sparse.linalg.gmres`.
+
+    M is on the right, so the residual is that of A x = b. The callback is called as with callback_type="x", but after
+    every iteration.
+
+    Args:
+        A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+        restart: vectors of a basis; 20 by default, as in SciPy. maxiter counts bases, as there.
+
+    Returns:
+        x and info, as of `dsolver.cg`; info counts iterations.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("gmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
+
+
+@spelled_out(Linalg)
+def fgmres(
+    A: Any, b: Any, x0: Any = None, *, restart: int | None = None, **arguments: Unpack[LinalgArguments]
+) -> tuple[Any, int]:
+    """Flexible GMRES, for a preconditioner that changes from step to step; else as `dsolver.gmres`.
+
+    Args:
+        A: any sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
+        b: right-hand side, as of `dsolver.cg`.
+        x0: first guess, as of `dsolver.cg`.
+        restart: as of `dsolver.gmres`.
+
+    Returns:
+        x and info, as of `dsolver.gmres`.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
+    """
+    return _solved("fgmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
+
+
+def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None) -> tuple[Any, int]:
+    """x and info of a method; maxiter counts bases where restart says how long these are."""
+    A, callback = problem_of(A), given.callback
+    if not isinstance(A, Problem):
+        raise InputError(
+            f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "
+            f"example dsolver.problems.poisson7(grid)"
+        )
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of an iterate, not {callback!r}")
+    size = math.prod(A.grid)
+    raveled = not A.flat and getattr(b, "shape", None) == (size,) and hasattr(b, "reshape")
+    if raveled:
+        b, x0 = b.reshape(A.shape), x0.reshape(A.shape) if getattr(x0, "shape", None) == (size,) else x0
+
+    def tell(_: State) -> None:
+        assert callback is not None
+        x = session.iterate()
+        callback(x.reshape(size) if raveled else x)
+
+    setup = Setup(client=given.client, engine=given.engine, device=given.device, M=given.M, method=method)
+    if restart is not None:
+        setup = replace(setup, restart=restart)
+    most = 10 * size if given.maxiter is None else given.maxiter
+    options = Options(
+        rtol=given.rtol,
+        atol=given.atol,
+        maxiter=most if restart is None else most * min(restart, size),
+        callback=None if callback is None else tell,
+    )
+    with Session(A, prepared(A, b, x0, setup)) as session:
+        (solution,) = solve_all(session, [(b, x0)], options)
+    info = 0 if solution.converged else BREAKDOWNS.get(solution.status, max(1, solution.iterations))
+    return (solution.x.reshape(size) if raveled else solution.x), info
+
+
+def _called(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

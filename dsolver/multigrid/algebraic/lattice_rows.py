@@ -1,0 +1,248 @@
+"""The finest level of a grid, whose chunks are boxes, while the levels below it are made of ranges of rows.
+
+Set-up sees a grid's rows in ranges of lattice order, as many of them as there are chunks, so the levels are the same
+however the grid is cut. The finest vectors stay in their boxes: rows go to the ranges once, finished rows of P come
+back, and R reads the points of boxes. Where there is one chunk, it has all of this itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.distributed.messages import Senders, delivered, mutual, receivers_of, senders_of
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.numbering import own_number
+from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.multigrid.algebraic.level_rows import (
+    F64,
+    I64,
+    Bounds,
+    BroughtRows,
+    Rows,
+    Window,
+    message,
+    named,
+    others,
+    own_bounds,
+    owners_of,
+    received,
+    window_of,
+)
+from dsolver.multigrid.algebraic.parallel_transfer import Coarsened, SentRows, counted, level_rows
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BoxRows:
+    """A chunk's rows of a grid, in lattice order, and what ranges get of them.
+
+    Attributes:
+        rows: with columns by their numbers in the grid.
+        numbers: int64, of the rows.
+        share: float64, as of `dsolver.multigrid.algebraic.parallel_coarsening.Measures`.
+        lists: for each other range that has some of the rows, a message.
+        named: these ranges, ascending.
+    """
+
+    rows: Rows
+    numbers: I64
+    share: F64
+    lists: Mapping[int, F64]
+    named: tuple[int, ...]
+
+
+@final
+class LatticeRows:
+    """Rows of a grid on their way to ranges of rows, and transfers on their way back.
+
+    Args:
+        engine: of the grid's chunks, in float64.
+        partition: the chunks; an axis of one point is not periodic.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
+        on_device: whether the rows shall be arrays of the chunks' devices; else of their hosts.
+
+    Attributes:
+        bounds: the first row of each range, and behind them the number of rows.
+        rows: the `LevelRows` of every range.
+        senders: the ranges whose rows each range reads.
+        boxes: the `BoxRows` of every chunk.
+    """
+
+    def __init__(
+        self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, on_device: bool
+    ) -> None:
+        self._engine, self._partition = engine, partition
+        self.bounds: Bounds = (0, *accumulate(chunk.box.points for chunk in partition))
+        make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds, on_device=on_device)
+        self.boxes = engine.per_chunk(make, weights)
+        self._ranges = senders_of(engine, self.boxes.at("named"))  # that each box has rows of
+        arrived = delivered(engine, receivers_of(self._ranges), self.boxes.at("lists"))
+        made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
+        self.senders: Senders = mutual(senders_of(engine, made.at("named")))
+        self.rows = level_rows(engine, made, self.senders, self.bounds)
+
+    def transfer(self, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """R and P between boxes of the grid and ranges of coarse rows.
+
+        Args:
+            made: the `Coarsened` of every range.
+            bounds: of the coarser level.
+
+        Returns:
+            the `Coarsened` of every chunk, the chunks whose points each one's R reads, and those whose coarse rows each
+            one's P reads.
+        """
+        engine, boxes = self._engine, self.boxes
+        send = partial(_for_boxes, partition=self._partition, bounds=self.bounds)
+        back = engine.per_chunk(send, made)
+        arrived = delivered(engine, self._ranges, back.at("lists"))
+        p = engine.per_chunk(partial(_p_of_box, bounds=bounds), boxes, back, arrived)
+        prolonged = senders_of(engine, p.at("named"))
+        restricted = receivers_of(prolonged)
+        around = delivered(engine, restricted, p.at("lists"))
+        return engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made, around), restricted, prolonged
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _box_rows(
+    backend: Backend,
+    number: int,
+    weights: Any,
+    *,
+    partition: Partition,
+    offsets: Offsets,
+    bounds: Bounds,
+    on_device: bool,
+) -> BoxRows:
+    amg, number = backend.amg if on_device else backend.amg.host, own_number(partition, number)
+    box = partition[number].box
+    where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
+    made, share = amg.box_rows(where, offsets, amg.asarray(weights))
+    rows = Rows(start=made.start, columns=made.columns, values=made.values)
+    if len(bounds) == 2:
+        numbers = np.arange(bounds[-1], like=made.start)
+        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=())
+    numbers = amg.asarray(partition.domain.rows_of(box))
+    owners = owners_of(bounds, numbers)
+    to_others = others(bounds, number, owners)
+    lists = {}
+    for to in to_others:
+        wanted = np.flatnonzero(owners == to)
+        lists[to] = message(counted(wanted), numbers[wanted], rows.selected(wanted).packed)
+    return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
+
+
+def _range_rows(
+    backend: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds
+) -> BroughtRows:
+    """The rows of a range from the boxes that have them."""
+    first, last = own_bounds(bounds, number)
+    rows = box.rows
+    if len(bounds) > 2:
+        own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
+        numbers, parts = [box.numbers[own]], [rows.selected(own)]
+        for theirs, part in _unpacked(backend, box, around).values():
+            numbers.append(theirs)
+            parts.append(part)
+        rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
+    return BroughtRows(
+        rows=rows,
+        origin=np.arange(first, last, like=box.numbers),
+        near=np.empty((last - first, 0), like=box.numbers),
+        named=named(bounds, number, rows.columns),
+    )
+
+
+def _unpacked(backend: Backend, box: BoxRows, around: Mapping[int, F64]) -> dict[int, tuple[I64, Rows]]:
+    """Numbers and rows of each message, where a box has its own."""
+    asarray, found = backend.amg.of(box.numbers).asarray, {}
+    for sender, packed in around.items():
+        count, values = int(packed[0]), asarray(packed)
+        rows, _ = Rows.unpacked(values[1 + count :], count)
+        found[sender] = values[1 : 1 + count].astype(np.int64), rows
+    return found
+
+
+def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition, bounds: Bounds) -> SentRows:
+    """Rows of P, and for each other box those of its points."""
+    first, last = own_bounds(bounds, number)
+    nx, ny, _z = partition.grid
+    if len(bounds) == 2:
+        return SentRows(rows=made.prolongation, lists={})
+    numbers = np.arange(first, last, like=made.origin)
+    places = (numbers % nx, numbers // nx % ny, numbers // (nx * ny))
+    x, y, z = (
+        np.searchsorted(np.asarray(np.cumsum(sizes), like=place), place, side="right")
+        for sizes, place in zip(partition.sizes, places, strict=True)
+    )
+    boxes = x + partition.counts[0] * (y + partition.counts[1] * z)
+    p = made.prolongation
+    rows = {box: p.selected(np.flatnonzero(boxes == box)) for box in np.unique(boxes).tolist()}
+    mine = rows.pop(number, p.part(0, 0))
+    lists = {box: message(counted(part.start[1:]), part.packed) for box, part in rows.items()}
+    return SentRows(rows=mine, lists=lists)
+
+
+def _p_of_box(
+    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
+) -> SentRows:
+    """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
+    if len(bounds) == 2:
+        return back
+    parts, asarray = {number: back.rows}, backend.amg.of(box.numbers).asarray
+    parts |= {sender: Rows.unpacked(asarray(packed)[1:], int(packed[0]))[0] for sender, packed in arrived.items()}
+    p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
+    owners = owners_of(bounds, p.columns)
+    of_entry = p.of_entries
+    lists, sent = {}, {}
+    for other in others(bounds, number, owners):
+        sent[other] = wanted = np.unique(of_entry[owners == other])
+        weights = p.selected(wanted).restricted(bounds[other], bounds[other + 1])
+        lists[other] = message(counted(wanted), box.numbers[wanted], weights.packed)
+    return SentRows(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
+
+
+def _between(
+    backend: Backend,
+    number: int,
+    box: BoxRows,
+    p: SentRows,
+    made: Coarsened,
+    around: Mapping[int, F64],
+    *,
+    bounds: Bounds,
+) -> Coarsened:
+    if len(bounds) == 2:
+        return made
+    first, last = own_bounds(bounds, number)
+    numbers, parts = [box.numbers], [p.rows.restricted(first, last)]
+    sends, receives = [], []
+    for sender, (theirs, part) in sorted(_unpacked(backend, box, around).items()):
+        numbers.append(theirs)
+        parts.append(part)
+        sends.append((sender, np.unique(part.columns) - first))
+        receives.append((sender, len(theirs)))
+    ascending = np.argsort(np.concatenate(numbers))
+    fine = Rows.joined(parts).selected(ascending)
+    own = Window(first=first, rows=last - first, ghosts=ascending[:0])
+    r = backend.amg.of(ascending).transposed(fine.within(own), last - first)
+    return replace(
+        made,
+        restriction=r._replace(columns=ascending.astype(np.int32)[r.columns]),  # slots are in the order of the messages
+        restriction_plan=HaloPlan(sends=tuple(sorted(p.sent.items())), receives=tuple(receives)),
+        prolongation=p.rows,
+        prolongation_plan=HaloPlan(
+            sends=tuple(sends), receives=received(bounds, window_of(bounds, number, p.rows.columns))
+        ),
+    )

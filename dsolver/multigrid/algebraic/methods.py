@@ -1,0 +1,200 @@
+"""Coarsening methods of matrices without a grid: coarse points, and smoothed aggregation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, final
+
+from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.aggregation import leaders, node_graph
+from dsolver.multigrid.algebraic.aggressive import aggressive
+from dsolver.multigrid.algebraic.level_rows import F64, I64, Bounds, LevelRows, own_bounds
+from dsolver.multigrid.algebraic.parallel_coarsening import coarse_numbers, own_of, split, strong_graph
+from dsolver.multigrid.algebraic.parallel_transfer import interpolated
+from dsolver.multigrid.algebraic.smoothed import OVER, largest_eigenvalue, smoothed, tentative
+from dsolver.multigrid.smoothers import SAFETY
+
+SLOW: Final = 0.95
+"""A coarser level with more than this part of the rows is not worth its work."""
+GERSHGORIN: Final = 2.0
+"""Largest eigenvalue of D⁻¹A that the diagonal of `Measures.share` leaves, by Gershgorin's circles."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """A level that is to be coarsened.
+
+    Attributes:
+        engine: of its chunks, in float64.
+        rows: the `LevelRows` of every chunk.
+        exchange: of their ghosts.
+        senders: the chunks whose rows each chunk reads.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        depth: its number.
+        measures: the `Measures` of every chunk.
+    """
+
+    engine: Engine
+    rows: PerChunk
+    exchange: GhostExchange
+    senders: Senders
+    bounds: Bounds
+    depth: int
+    measures: PerChunk
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Below:
+    """The rows of a level's coarser one, before they have entries.
+
+    Attributes:
+        p: the rows of P of every chunk, `SentRows`.
+        bounds: the first coarse row of each chunk, and behind them the number of all.
+        origin: int64 on every chunk, the finest row that each own coarse row stems from.
+        near: float64 (own coarse rows, k) on every chunk, the near-null space there.
+    """
+
+    p: PerChunk
+    bounds: Bounds
+    origin: PerChunk
+    near: PerChunk
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Coarsening:
+    """A level's smoother and its coarser level.
+
+    Attributes:
+        scale: of the diagonal that `Measures.share` makes, for Jacobi's method.
+        damped: whether that method takes `dsolver.multigrid.algebraic.storage.damped` in its place.
+        bound: the largest eigenvalue of A divided by that diagonal, at most.
+        below: the coarser level; None where there is none that is worth its work.
+    """
+
+    scale: float
+    damped: bool = False
+    bound: float
+    below: Below | None
+
+
+class Method(ABC):
+    """Way to a coarser level.
+
+    Attributes:
+        on_device: whether it works on arrays of the chunks' devices; else these are of their hosts.
+    """
+
+    on_device: ClassVar[bool]
+
+    @abstractmethod
+    def coarsen(self, here: Here) -> Coarsening:
+        """The smoother of a level, and its coarser level."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CoarsePoints(Method):
+    """Coarse points by PMIS, and interpolation "extended+i" from them.
+
+    Attributes:
+        theta: a coupling is strong if it is larger than this part of its row's largest one.
+        max_elements: entries of a row of P, at most.
+        aggressive_levels: levels that are coarsened twice at once.
+    """
+
+    on_device: ClassVar[bool] = True
+    theta: float
+    max_elements: int
+    aggressive_levels: int
+
+    def coarsen(self, here: Here) -> Coarsening:
+        """The diagonal of `Measures`, and coarse points."""
+        return Coarsening(scale=1.0, damped=True, bound=GERSHGORIN, below=self._below(here))
+
+    def _below(self, here: Here) -> Below | None:
+        engine, rows, exchange, most = here.engine, here.rows, here.exchange, self.max_elements
+        graph = strong_graph(engine, rows, here.measures, exchange, self.theta)
+        splitting = split(engine, rows, graph, exchange, here.depth)
+        numbers, bounds = coarse_numbers(engine, rows, splitting, exchange)
+        if not _worth(bounds, here.bounds):
+            return None
+        fewer = None
+        if here.depth < self.aggressive_levels:
+            fewer = aggressive(engine, rows, graph, numbers, exchange, here.senders, bounds, here.depth, most)
+        if fewer is None:
+            p = interpolated(engine, rows, graph, numbers, here.senders, bounds, most)
+        else:
+            numbers, bounds, p = fewer
+        kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)
+        return Below(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Aggregation(Method):
+    """Smoothed aggregation.
+
+    Attributes:
+        theta: nodes i and j are coupled strongly if |a_ij| > theta √(a_ii a_jj) on the finest level; half of it on each
+            further one.
+        omega: damping of the smoother of P, times the largest eigenvalue of D⁻¹A; 0 for none.
+        size: unknowns of a node on the finest level.
+        vectors: of the near-null space, and so unknowns of a node on the others.
+    """
+
+    on_device: ClassVar[bool] = False
+    theta: float
+    omega: float
+    size: int
+    vectors: int
+
+    def coarsen(self, here: Here) -> Coarsening:
+        """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ, and aggregates."""
+        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, here.depth, here.bounds[-1])
+        return Coarsening(scale=largest / OVER, bound=SAFETY * OVER, below=self._below(here, largest))
+
+    def _below(self, here: Here, largest: float) -> Below | None:
+        engine, rows, exchange = here.engine, here.rows, here.exchange
+        size = self.vectors if here.depth else self.size
+        theta = self.theta * 0.5**here.depth
+        graph = node_graph(engine, rows, here.measures.at("diagonal"), exchange, size, theta)
+        led = leaders(engine, graph, here.senders, here.depth)
+        made = tentative(engine, rows, led, size, self.vectors, here.bounds)
+        if made is None or not _worth(made[2], here.bounds):
+            return None
+        p, blocks, bounds = made
+        if self.omega:
+            filtered = graph if theta and size == 1 and self.vectors == 1 else None
+            p = smoothed(
+                engine,
+                rows,
+                here.measures.at("share"),
+                p,
+                filtered,
+                exchange,
+                here.senders,
+                bounds,
+                self.omega / largest,
+            )
+        return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"))
+
+
+def _worth(bounds: Bounds, finer: Bounds) -> bool:
+    return 0 < bounds[-1] <= SLOW * finer[-1]
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _kept(backend: Backend, number: int, rows: LevelRows, numbers: I64, *, bounds: Bounds) -> tuple[I64, F64]:
+    """Origins and the near-null space of own coarse points, which are those of their rows."""
+    own, (first, last) = own_of(rows.window, numbers), own_bounds(bounds, number)
+    of_coarse = backend.amg.of(own).of_coarse
+    return of_coarse(own, first, last - first, rows.origin), of_coarse(own, first, last - first, rows.near)

@@ -1,0 +1,418 @@
+"""Set-up of an algebraic hierarchy across chunks: the same one, bit for bit, for any number of chunks and workers.
+
+Coarse points and roots of aggregates are maximal independent sets whose keys follow from the finest rows' numbers,
+coarse rows are numbered in the order of fine ones, and every sum is made by one chunk in ascending global order. Levels
+that are small are gathered, and the rest is made whole on every owner by the same steps on one chunk. Set-up is in
+float64, as a whole on the chunks' devices or on their hosts: where the arrays of the first rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.distributed.collectives import AllGather, field_of
+from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.messages import GhostExchange, Senders, mutual, numbers_of, senders_of
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
+from dsolver.multigrid.algebraic.level_rows import (
+    Bounds,
+    BroughtRows,
+    LevelRows,
+    Rows,
+    message,
+    own_bounds,
+    window_of,
+)
+from dsolver.multigrid.algebraic.methods import Coarsening, Here, Method
+from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
+from dsolver.multigrid.algebraic.parallel_transfer import coarsened, level_rows
+from dsolver.multigrid.algebraic.storage import (
+    dense_inverse,
+    plain_layout,
+    stored_rows,
+    stored_transfer,
+    with_smoother,
+)
+from dsolver.multigrid.algebraic.symmetric_part import as_brought, with_symmetric_part
+from dsolver.multigrid.correction import ChunkTransfer, StoredTransfer
+from dsolver.multigrid.level import Level
+from dsolver.multigrid.replicate import row_replication
+from dsolver.multigrid.smoothers import Chebyshev, Jacobi
+from dsolver.multigrid.summary import LevelSummary
+from dsolver.problems.matrix import RowBlock
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a hierarchy.
+
+    Attributes:
+        method: of coarsening.
+        smoother: "jacobi" or "chebyshev".
+        coarse_rows: most rows of a level that is solved by its inverse.
+        gathered_rows: most rows of a coarse level that every owner has whole; at least `coarse_rows`.
+    """
+
+    method: Method
+    smoother: str
+    coarse_rows: int
+    gathered_rows: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FirstRows:
+    """The finest level of a hierarchy.
+
+    Attributes:
+        rows: the `LevelRows` of every chunk, or of every range of a grid's rows.
+        layout: the `Layout`.
+        chunks: the `ChunkMatrix`, in the value type of the levels.
+        bounds: the first row of each chunk or range, and behind them the number of rows.
+        senders: the chunks or ranges whose rows each one reads.
+        singular: whether constants are in the null space.
+        grid: what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid;
+            None where chunks are ranges.
+        size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
+        symmetric: whether A is.
+        on_device: whether the arrays of the rows are of the chunks' devices; else of their hosts.
+    """
+
+    rows: PerChunk
+    layout: PerChunk
+    chunks: PerChunk
+    bounds: Bounds
+    senders: Senders
+    singular: bool
+    grid: OfGrid | None = None
+    size: int = 0
+    symmetric: bool = True
+    on_device: bool = False
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class OfGrid:
+    """The finest level of a grid.
+
+    Attributes:
+        rows: the way from boxes to ranges and back.
+        partition: the boxes.
+        offsets: of the columns of its rows.
+    """
+
+    rows: LatticeRows
+    partition: Partition
+    offsets: Offsets
+
+
+@final
+class ParallelSetup:
+    """A hierarchy under way: `descend` until there is no coarser level.
+
+    Args:
+        engine: of the finest level's chunks, in float64.
+        first: its rows.
+        options: of the hierarchy.
+        dtype: the value type of what is stored.
+
+    Attributes:
+        levels: finest first; the last one has no transfer.
+        rows: the `LevelRows` of every chunk of the level that is next.
+    """
+
+    def __init__(self, engine: Engine, first: FirstRows, options: Options, dtype: str) -> None:
+        self._options, self._dtype, self._singular = options, dtype, first.singular
+        self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
+        self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
+        self._layout, self._chunks, self.rows = first.layout, first.chunks, first.rows
+        self._reads, self._symmetric, self._on_device = first.senders, first.symmetric, first.on_device
+        if not first.symmetric:
+            self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
+        if first.size:
+            self.rows = engine.per_chunk(partial(_with_constants, size=first.size), self.rows)
+        self.levels: list[Level] = []
+        self._numbers: list[tuple[Engine, PerChunk]] = []  # of every level: entries, and bytes of rows and transfer
+
+    @property
+    def _depth(self) -> int:
+        return len(self.levels)
+
+    @property
+    def _total(self) -> int:
+        return self._bounds[-1]
+
+    def descend(self) -> bool:
+        """Add the level of the rows that are there; whether they were coarsened. After the last one all is ready.
+
+        Raises:
+            InputError: the diagonal is not positive.
+        """
+        if self._descend():
+            return True
+        self._finish()
+        return False
+
+    def _descend(self) -> bool:
+        engine, options, depth = self._engine, self._options, self._depth
+        if depth and len(self._bounds) == 2 and self._total <= options.coarse_rows:
+            self._add_coarsest()
+            return False
+        exchange = GhostExchange(engine, self.rows.at("plan"), self.rows, self._senders)
+        measures = measured(engine, self.rows)
+        if not depth:
+            check_diagonal(wrong_diagonals(engine, measures))
+        here = Here(
+            engine=engine,
+            rows=self.rows,
+            exchange=exchange,
+            senders=self._senders,
+            bounds=self._bounds,
+            depth=depth,
+            measures=measures,
+        )
+        coarsening = options.method.coarsen(here)
+        self._add_smoothed(coarsening, measures)
+        below = coarsening.below
+        if below is None:
+            return False
+        made, restricted, prolonged = coarsened(
+            engine, self.rows, measures.at("diagonal"), below.p, below.origin, below.near, self._senders, below.bounds
+        )
+        if self._grid is not None:
+            made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
+            self._grid = None
+        self._coarsen(made, below.bounds, restricted, prolonged)
+        return True
+
+    def _add_smoothed(self, coarsening: Coarsening, measures: PerChunk) -> None:
+        chebyshev = self._options.smoother == "chebyshev"
+        factor = coarsening.scale * (coarsening.bound if chebyshev else 1.0)
+        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=coarsening.damped and not chebyshev)
+        shares = measures if self._grid is None else self._grid.rows.boxes
+        made = self._view.per_chunk(make, self._chunks, shares.at("share")).at(self._depth)
+        smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
+        self.levels.append(self._level(self._chunks, make_smoother=smoother))
+
+    def _add_coarsest(self) -> None:
+        make = partial(dense_inverse, depth=self._depth, singular=self._singular)
+        inverse = self._view.per_chunk(make, self._layout, self.rows).at(self._depth)
+        self.levels.append(self._level(self._chunks, inverse=inverse))
+
+    def _level(self, chunks: PerChunk, **more: Any) -> Level:
+        if self._grid is None:
+            sizes = tuple(last - first for first, last in pairwise(self._bounds))
+            more |= {"partition": Partition((self._total, 1, 1), (sizes, (1,), (1,))), "offsets": BOX_OFFSETS}
+            more |= {"reads": self._reads}
+        else:
+            grid = self._grid
+            more |= {"partition": grid.partition, "offsets": grid.offsets}
+        self._count(self._engine, self._engine.per_chunk(_sizes, self.rows, chunks), 2)
+        return Level(
+            engine=self._view,
+            layout=self._layout,
+            chunks=chunks,
+            algebraic=True,
+            **more,
+        )
+
+    def _count(self, engine: Engine, made: PerChunk, numbers: int) -> None:
+        self._numbers += [(engine, made.at(place)) for place in range(numbers)]
+
+    def _finish(self) -> None:
+        """Wait for what was made, and tell the levels what they are: all at once, since each wait is a pause."""
+        self._engine.per_chunk(_waited)
+        sums: dict[int, float] = {}
+        for engine in dict.fromkeys(engine for engine, _ in self._numbers):
+            places = [place for place, (owner, _) in enumerate(self._numbers) if owner is engine]
+            found = engine.global_sums(*(self._numbers[place][1] for place in places))
+            sums |= dict(zip(places, found, strict=True))
+        for number, level in enumerate(self.levels):
+            entries, stored, *moved = (int(sums[place]) for place in range(3 * number, min(3 * number + 3, len(sums))))
+            summary = LevelSummary(
+                rows=level.partition.domain.points,
+                entries=entries,
+                chunks=len(level.partition),
+                matrix_bytes=stored,
+                transfer_bytes=sum(moved),
+            )
+            self.levels[number] = replace(level, summary=summary)
+
+    def _coarsen(self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders) -> None:
+        """Make the transfer to the coarser level, and its rows."""
+        engine, view, depth = self._engine, self._view, self._depth - 1
+        several = len(bounds) > 2
+        gathered = several and (
+            bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
+        )
+        parts = view.per_chunk(partial(plain_layout, bounds=bounds))
+        store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
+        chunks = view.per_chunk(store, self._layout, parts, made).at(depth)
+        self._bounds, self._layout = bounds, parts
+        self._senders = mutual(senders_of(engine, made.at("named")))
+        replication = None
+        if gathered:
+            made = self._gather(made)
+            replication = row_replication(view, self._view, bounds, parts, self._layout)
+        transfer = StoredTransfer(chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged)
+        self._count(engine, engine.per_chunk(_transfer_bytes, chunks), 1)
+        self.levels[-1] = replace(self.levels[-1], transfer=transfer)
+        if self._symmetric:
+            self.rows = level_rows(self._engine, made, self._senders, self._bounds)
+        else:
+            self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
+        self._reads = self._senders
+        store_rows = partial(stored_rows, depth=depth + 1)
+        self._chunks = self._view.per_chunk(store_rows, self.rows).at(depth + 1)
+
+    def _gather(self, made: PerChunk) -> PerChunk:
+        """Let the coarser level live whole on every owner: its rows there, as `level_rows` takes them."""
+        engine, bounds = self._engine, self._bounds
+        packed = engine.per_chunk(_packed, made)
+        sizes = numbers_of(engine, packed.at("size"))
+        gather = AllGather(engine, field_of(engine, engine.per_chunk(partial(_constant, values=sizes))))
+        unpack = partial(_unpacked, bounds=bounds, on_device=self._on_device)
+        whole = gather.combine(unpack, packed.at("values"))
+        self._engine = engine.alone((bounds[-1], 1, 1))
+        self._view = self._engine if self._dtype == "float64" else self._engine.lowered(self._dtype)
+        self._bounds, self._senders = (0, bounds[-1]), [()]
+        self._layout = self._view.per_chunk(partial(plain_layout, bounds=self._bounds))
+        return whole
+
+
+def check_diagonal(wrong: int) -> None:
+    """Refuse a matrix with so many diagonal entries that are not positive.
+
+    Raises:
+        InputError: there are some.
+    """
+    if wrong:
+        raise InputError(
+            f"A has {wrong} diagonal entries that are not positive: algebraic multigrid is for positive definite "
+            f"matrices; use M='jacobi', or solve with -A where all are negative"
+        )
+
+
+def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders, *, on_device: bool) -> PerChunk:
+    """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk.
+
+    Args:
+        engine: of the chunks.
+        blocks: the `RowBlock` of every chunk, wherever its arrays lie.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        senders: the chunks whose rows each chunk reads.
+        on_device: whether the rows shall be arrays of the chunks' devices; else of their hosts.
+    """
+    plans = blocks.at("plan")
+    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
+    numbers = GhostExchange(engine, plans, own, senders)(own.at("numbers"))
+    return engine.per_chunk(partial(_finest_rows, bounds=bounds, on_device=on_device), blocks, numbers)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _OwnNumbers:
+    rows: int
+    numbers: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Packed:
+    values: Any
+    size: Any
+
+
+def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
+    first, last = own_bounds(bounds, number)
+    return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
+
+
+def _finest_rows(
+    backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds, on_device: bool
+) -> LevelRows:
+    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
+    block = block if on_device else block.here
+    first, last = own_bounds(bounds, number)
+    asarray = backend.amg.asarray if on_device else backend.amg.host.asarray
+    start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
+    window = window_of(bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
+    if not window.whole or block.order is not None:
+        order = np.arange(last - first, like=start) if block.order is None else asarray(block.order)
+        columns = np.concatenate([first + order, window.ghosts])[columns]
+    rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
+    if block.order is not None:
+        rows = rows.selected(np.argsort(order)).ascending
+    matrix = rows.within(window)
+    if not on_device:
+        matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
+    return LevelRows(
+        window=window,
+        matrix=matrix,
+        origin=np.arange(first, last, like=start),
+        near=np.empty((last - first, 0), like=start) if block.near is None else asarray(block.near),
+        plan=replace(block.plan, sends=tuple((to, asarray(rows)) for to, rows in block.plan.sends)),
+        bounds=bounds,
+    )
+
+
+def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
+    """Rows with a near-null space: what was given, or constants of each unknown of a node."""
+    if rows.near.shape[1]:
+        return replace(rows, near=np.require(rows.near, requirements="W"))
+    numbers = np.arange(rows.window.first, rows.window.first + rows.rows)
+    return replace(rows, near=(numbers[:, None] % size == np.arange(size)).astype(np.float64))
+
+
+def _sizes(backend: Backend, _: int, rows: LevelRows, matrix: ChunkMatrix) -> tuple[Any, Any]:
+    """Entries, and bytes of the matrix; float64 (1,) both."""
+    stored = matrix.local.nbytes + (0 if matrix.ghost is None else matrix.ghost.nbytes)
+    return _number(backend, len(rows.matrix.values)), _number(backend, stored)
+
+
+def _transfer_bytes(backend: Backend, _: int, made: ChunkTransfer) -> tuple[Any]:
+    parts = (made.restriction.local, made.restriction.ghost, made.prolongation.local, made.prolongation.ghost)
+    return (_number(backend, sum(part.nbytes for part in parts if part is not None)),)
+
+
+def _number(backend: Backend, value: int) -> Any:
+    return backend.xp.full(1, float(value))
+
+
+def _waited(backend: Backend, _: int) -> None:
+    backend.synchronize()  # kernels read what a level has before they wait for earlier launches
+
+
+def _packed(backend: Backend, _: int, made: Any) -> _Packed:
+    values = message(made.rows.packed, made.origin, made.near.ravel(), made.rows.start[:1])  # and a zero
+    return _Packed(values=backend.asarray(values), size=_number(backend, len(values)))
+
+
+def _constant(backend: Backend, _: int, *, values: tuple[int, ...]) -> Any:
+    return backend.asarray(np.array(values, dtype=np.float64))
+
+
+def _unpacked(_: Any, parts: list[Any], *, bounds: Bounds, on_device: bool) -> BroughtRows:
+    rows, origin, near = [], [], []
+    for part, (first, last) in zip(parts, pairwise(bounds), strict=True):
+        count = last - first
+        found, rest = Rows.unpacked(part if on_device or isinstance(part, np.ndarray) else part.get(), count)
+        rows.append(found)
+        origin.append(rest[:count].astype(np.int64))
+        if count:
+            near.append(rest[count:-1].reshape(count, -1))
+    return BroughtRows(rows=Rows.joined(rows), origin=np.concatenate(origin), near=np.concatenate(near))

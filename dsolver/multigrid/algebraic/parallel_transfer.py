@@ -1,0 +1,407 @@
+"""Interpolation and the coarser level's rows of a level that is cut into chunks: the same bits however it is cut.
+
+Rows of P of ghosts come from their owners, so that each chunk has its rows of A P. Finished rows of A P go to the
+owners of the coarse points that they are restricted to, who add them up in ascending order: partial sums would depend
+on the chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.distributed.messages import Senders, delivered, receivers_of, senders_of
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.level_rows import (
+    F64,
+    I64,
+    Bounds,
+    LevelRows,
+    Rows,
+    Window,
+    message,
+    named,
+    others,
+    own_bounds,
+    owners_of,
+    received,
+    setup_of,
+    window_of,
+)
+from dsolver.multigrid.algebraic.parallel_coarsening import Graph, own_of
+
+ONE_SIDED: Final = "M='amg' needs A[j, i] stored wherever A[i, j] is: use (A + A.T) / 2"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SentRows:
+    """Rows of a matrix that a chunk has made, and what others get of them.
+
+    Attributes:
+        rows: of the chunk.
+        lists: for each chunk that gets some, a message.
+        sent: for each of them, the numbers of the rows within this chunk, ascending.
+        named: the chunks that get some, ascending.
+    """
+
+    rows: Rows
+    lists: Mapping[int, F64]
+    sent: Mapping[int, I64] = field(default_factory=dict)
+    named: tuple[int, ...] = ()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Coarsened:
+    """A chunk's part of the coarser level, and of what leads there.
+
+    Attributes:
+        restriction: R, own coarse rows; columns are own fine rows from 0, then halo slots.
+        restriction_plan: the exchange of a fine vector for it.
+        prolongation: own rows of P.
+        prolongation_plan: the exchange of a coarse vector for it.
+        rows: own rows of the coarser level; in a single chunk their columns do not ascend.
+        origin: int64, the finest row that each stems from.
+        near: float64 (own coarse rows, k), the near-null space.
+        named: the chunks whose rows these read, ascending.
+    """
+
+    restriction: Csr
+    restriction_plan: HaloPlan
+    prolongation: Rows
+    prolongation_plan: HaloPlan
+    rows: Rows
+    origin: I64
+    near: F64
+    named: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HalfMirrored:
+    """A chunk's rows of a level, symmetric to the bit among its own columns.
+
+    Attributes:
+        rows: of the level.
+        lists: for each neighbor the entries in its columns, column after column.
+    """
+
+    rows: LevelRows
+    lists: Mapping[int, F64]
+
+
+def interpolated(
+    engine: Engine,
+    rows: PerChunk,
+    graph: PerChunk,
+    numbers: PerChunk,
+    senders: Senders,
+    bounds: Bounds,
+    most: int,
+    among: tuple[PerChunk, Bounds] | None = None,
+) -> PerChunk:
+    """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
+
+    Args:
+        engine: of the level.
+        rows: the `LevelRows` of every chunk.
+        graph: the `Graph`.
+        numbers: int64, of the coarse points of every window, -1 for fine ones.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the coarser level.
+        most: entries of a row.
+        among: numbers as those above, of the points whose rows are wanted, if not of all, and the bounds of these
+            numbers; then there are no messages.
+    """
+    seen = engine.per_chunk(_seen, rows, graph, numbers)
+    around = delivered(engine, senders, seen.at("lists"))
+    make = partial(_interpolated, bounds=bounds, most=most)
+    if among is None:
+        return engine.per_chunk(make, rows, graph, numbers, seen, around)
+    return engine.per_chunk(partial(make, wanted=among[1]), rows, graph, numbers, seen, around, among[0])
+
+
+def coarsened(
+    engine: Engine,
+    rows: PerChunk,
+    diagonal: PerChunk,
+    p: PerChunk,
+    origin: PerChunk,
+    near: PerChunk,
+    senders: Senders,
+    bounds: Bounds,
+) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """The `Coarsened` of every chunk.
+
+    Args:
+        engine: of the level.
+        rows: the `LevelRows` of every chunk.
+        diagonal: float64 on every chunk, of its rows.
+        p: `SentRows` of every chunk, the rows of P.
+        origin: int64 on every chunk, the finest row that each own coarse row stems from.
+        near: float64 on every chunk, the near-null space at own coarse rows.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the coarser level.
+
+    Returns:
+        it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
+    """
+    around = delivered(engine, senders, p.at("lists"))
+    ap = engine.per_chunk(partial(_ap, bounds=bounds), rows, diagonal, p, around)
+    prolonged = senders_of(engine, ap.at("named"))
+    restricted = receivers_of(prolonged)
+    around = delivered(engine, restricted, ap.at("lists"))
+    return (
+        engine.per_chunk(partial(_coarsened, bounds=bounds), rows, diagonal, p, ap, origin, near, around),
+        restricted,
+        prolonged,
+    )
+
+
+def level_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds) -> PerChunk:
+    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
+
+    Args:
+        engine: of the chunks.
+        made: of every chunk `rows`, `origin` and `named`, as in `Coarsened`.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the level.
+    """
+    half = engine.per_chunk(partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders))), made)
+    if not engine.coupled:
+        return half.at("rows")
+    return engine.per_chunk(_mirrored, half.at("rows"), delivered(engine, senders, half.at("lists")))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _seen(backend: Backend, _: int, rows: LevelRows, graph: Graph, numbers: I64) -> SentRows:
+    """Strong couplings of own fine points to coarse ones, by the coarse points' numbers."""
+    return sent(rows, coarse_rows(backend, rows, graph, numbers))
+
+
+def _interpolated(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    graph: Graph,
+    numbers: I64,
+    seen: SentRows,
+    around: Mapping[int, F64],
+    among: I64 | None = None,
+    *,
+    bounds: Bounds,
+    most: int,
+    wanted: Bounds = (),
+) -> SentRows:
+    window, amg, points = rows.window, setup_of(backend, rows), np.arange(rows.rows, like=rows.origin)
+    if among is not None:
+        first, last = own_bounds(wanted, number)
+        points = amg.of_coarse(own_of(window, among), first, last - first, points)
+    whole = stacked(backend, rows, seen.rows, around)
+    below = seen_by(bounds, number, numbers, whole)
+    coarse = coarse_places(below, numbers)
+    p = amg.interpolation(
+        rows.matrix,
+        points,
+        graph.bits,
+        amg.states_of(numbers),
+        window.below,
+        whole.within(below),
+        coarse,
+        below.size,
+        most,
+    )
+    made = Rows.at(p, below)
+    return sent(rows, made) if among is None else SentRows(rows=made, lists={})
+
+
+def _ap(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    diagonal: F64,
+    p: SentRows,
+    around: Mapping[int, F64],
+    *,
+    bounds: Bounds,
+) -> SentRows:
+    """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
+
+    Their columns do not ascend: sums over these rows have the order of the rows.
+    """
+    whole = stacked(backend, rows, p.rows, around)
+    below = window_of(bounds, number, whole.columns)
+    product = setup_of(backend, rows).product(rows.a, whole.within(below), below.size, ascending=False)
+    made = Rows.at(product, below)
+    if len(bounds) == 2:
+        return SentRows(rows=made, lists={})
+    lists, sent = {}, {}
+    owners = owners_of(bounds, p.rows.columns)
+    of_entry = p.rows.of_entries
+    for other in others(bounds, number, owners):
+        low, high = bounds[other], bounds[other + 1]
+        wanted = np.unique(of_entry[owners == other])
+        weights = p.rows.selected(wanted).restricted(low, high)
+        lists[other] = message(counted(wanted), weights.packed, made.selected(wanted).packed, diagonal[wanted])
+        sent[other] = wanted
+    return SentRows(rows=made, lists=lists, sent=sent, named=tuple(sorted(lists)))
+
+
+def _coarsened(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    diagonal: F64,
+    p: SentRows,
+    ap: SentRows,
+    origin: I64,
+    near: F64,
+    around: Mapping[int, F64],
+    *,
+    bounds: Bounds,
+) -> Coarsened:
+    amg = setup_of(backend, rows)
+    first, last = own_bounds(bounds, number)
+    weights, products, centers, counts = {}, {}, {}, {}
+    for sender, packed in around.items():
+        counts[sender] = int(packed[0])
+        weights[sender], rest = Rows.unpacked(amg.asarray(packed)[1:], counts[sender])
+        products[sender], centers[sender] = Rows.unpacked(rest, counts[sender])
+    before, after = [c for c in sorted(around) if c < number], [c for c in sorted(around) if c > number]
+    own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
+    fine = Rows.joined([*(weights[c] for c in before), own_weights, *(weights[c] for c in after)])
+    sums = Rows.joined([*(products[c] for c in before), ap.rows, *(products[c] for c in after)])
+    below = window_of(bounds, number, sums.columns)
+    own = window_of(bounds, number, origin[:0])
+    r = amg.transposed(fine.within(own), last - first)
+    found = amg.product(r, sums.within(below), below.size, ascending=len(bounds) > 2)
+    if around:
+        diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
+    amg.fill_lost(found, below.below, r, diagonal)
+    coarse = Rows.at(found, below)
+    if around:
+        lower = sum(counts[c] for c in before)
+        ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
+        places = Window(first=lower, rows=rows.rows, ghosts=np.concatenate(ghosts))
+        r = r._replace(columns=places.slots(r.columns))
+    return Coarsened(
+        restriction=r,
+        restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(sorted(counts.items()))),
+        prolongation=p.rows,
+        prolongation_plan=HaloPlan(
+            sends=tuple((c, np.unique(weights[c].columns) - first) for c in sorted(around)),
+            receives=received(bounds, window_of(bounds, number, p.rows.columns)),
+        ),
+        rows=coarse,
+        origin=origin,
+        near=near,
+        named=named(bounds, number, coarse.columns),
+    )
+
+
+def _half_mirrored(
+    backend: Backend, number: int, made: Coarsened, *, bounds: Bounds, senders: tuple[tuple[int, ...], ...]
+) -> HalfMirrored:
+    rows = made.rows
+    window = window_of(bounds, number, rows.columns)
+    matrix = rows.within(window)
+    if len(bounds) == 2:
+        matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix)
+        if wrong:
+            raise InputError(ONE_SIDED)
+        plan = HaloPlan(sends=(), receives=())
+        whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
+        return HalfMirrored(rows=whole, lists={})
+    of_entry, owners = rows.of_entries, owners_of(bounds, rows.columns)
+    sends, lists = [], {}
+    for other in senders[number] if len(senders) > 1 else ():
+        inside = np.flatnonzero(owners == other)
+        sends.append((other, np.unique(of_entry[inside])))
+        lists[other] = rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]]
+    matrix = matrix._replace(values=matrix.values.copy())
+    backend.amg.of(made.origin).symmetrize(matrix, window.below)
+    plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
+    return HalfMirrored(
+        rows=LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds),
+        lists=lists,
+    )
+
+
+def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+    """Rows whose entries in other chunks' columns are the means of what the two owners have.
+
+    Raises:
+        InputError: one of them has entries that the other one has not.
+    """
+    values = rows.matrix.values.copy()
+    owners = owners_of(rows.bounds, rows.window.numbers)[rows.matrix.columns]
+    for other, theirs in around.items():
+        mine = owners == other
+        if int(np.count_nonzero(mine)) != len(theirs):
+            raise InputError(ONE_SIDED)
+        values[mine] = (values[mine] + backend.amg.of(values).asarray(theirs)) / 2
+    return replace(rows, matrix=rows.matrix._replace(values=values))
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> Rows:
+    """Strong couplings to coarse points by their numbers; every: as of `coarse_couplings`."""
+    window, amg = rows.window, setup_of(backend, rows)
+    names = numbers.astype(np.int32) if window.whole else np.arange(window.size, dtype=np.int32, like=numbers)
+    found = amg.coarse_couplings(rows.matrix, graph.bits, amg.states_of(numbers), window.below, names, every=every)
+    columns = found.columns if window.whole else numbers[found.columns]
+    return Rows(start=found.start, columns=columns, values=found.values)
+
+
+def seen_by(bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:
+    """The window of coarse points that a chunk sees: those of a window of fine ones, and the columns of some rows."""
+    seen = numbers if len(bounds) == 2 else np.concatenate([numbers[numbers >= 0], rows.columns])
+    return window_of(bounds, number, seen)
+
+
+def coarse_places(window: Window, numbers: I64) -> npt.NDArray[np.int32]:
+    """Places in a window of coarse points, int32, of their numbers; -1 for fine ones."""
+    if window.whole:
+        return numbers.astype(np.int32)
+    return np.where(numbers >= 0, window.places(numbers), -1).astype(np.int32)
+
+
+def sent(rows: LevelRows, own: Rows) -> SentRows:
+    """Rows with messages for those that have them as ghosts."""
+    return SentRows(rows=own, lists={to: own.selected(wanted).packed for to, wanted in rows.plan.sends})
+
+
+def stacked(backend: Backend, rows: LevelRows, own: Rows, around: Mapping[int, F64]) -> Rows:
+    """Rows of a whole window: own ones and those of ghosts, which their owners have sent."""
+    return with_ghosts(setup_of(backend, rows), rows.window, dict(rows.plan.receives), own, around)
+
+
+def with_ghosts(
+    amg: AlgebraicSetup, window: Window, counts: Mapping[int, int], own: Rows, around: Mapping[int, F64]
+) -> Rows:
+    """Own rows among those of the ghosts of a window; counts: of the ghosts that each sender owns."""
+    if not around:
+        return own
+    parts = [Rows.unpacked(amg.asarray(around[sender]), counts[sender])[0] for sender in sorted(around)]
+    ghosts = Rows.joined(parts)
+    return Rows.joined([ghosts.part(0, window.below), own, ghosts.part(window.below, ghosts.size)])
+
+
+def counted(items: I64) -> F64:
+    """How many there are: float64 (1,)."""
+    return np.asarray([float(len(items))], like=items)

@@ -1,0 +1,172 @@
+"""Levels without a lattice as cycles use them: rows and transfers stored in the formats of chunks.
+
+Kernels of cycles read what is stored here before they wait for earlier launches: whoever makes a hierarchy waits in the
+end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+
+from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.rows import stored_matrix
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.general.rows import split
+from dsolver.multigrid.algebraic.level_rows import F64, Bounds, LevelRows, own_bounds, window_of
+from dsolver.multigrid.algebraic.parallel_transfer import Coarsened
+from dsolver.multigrid.coarse_solve import regularized, without_null_vectors
+from dsolver.multigrid.correction import ChunkTransfer
+from dsolver.multigrid.level import AtLevel, at_level
+
+DAMPING: Final = 0.85
+"""Damping of Jacobi's method, where rows allow it: 40³ cells with aggressive coarsening took 14, 14, 12, 16, 15 and 16
+iterations (constant, channels, chip, pores, blocks, fractal), with 0.8 15, 15, 10, 17, 15 and 17, with 0.9 14, 15, 15,
+16, 15 and 17, and with the diagonal (a_ii + Σ_j |a_ij|) / 2 everywhere 16, 16, 11, 18, 17 and 18."""
+DOMINANT: Final = 1.05
+"""D over Σ_j |a_ij| / 2, at least."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StoredRows:
+    """A chunk's rows of a level, stored.
+
+    Attributes:
+        matrix: the rows.
+        scaled: their local part with a diagonal for which no eigenvalue of D⁻¹A is larger than 2, or 1.
+    """
+
+    matrix: ChunkMatrix
+    scaled: Any
+
+
+def stored_rows(backend: Backend, _: int, rows: LevelRows, *, depth: int) -> AtLevel:
+    """A chunk's `ChunkMatrix` of a coarse level."""
+    columns = rows.window.slots(rows.matrix.columns)
+    matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
+    layout = backend.layouts.plain((rows.rows, 1, 1))
+    if not rows.window.whole:
+        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan))
+    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout)))
+
+
+def with_smoother(
+    backend: Backend, _: int, matrix: ChunkMatrix, share: F64, *, depth: int, factor: float, lessened: bool = False
+) -> AtLevel:
+    """The `StoredRows` of a chunk; factor: of the diagonal that `Measures.share` makes; lessened: see `damped`."""
+    shares = backend.asarray(share)
+    factors = factor * (damped(backend, shares) if lessened else shares)
+    if matrix.local.layout is not matrix.layout:  # whose rows may be in another order
+        in_place = backend.xp.empty(matrix.layout.size)
+        in_place[matrix.layout.position] = factors
+        factors = in_place[matrix.local.layout.position]
+    scaled = matrix.local.scaled(factors.reshape(-1, 1, 1))
+    return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
+
+
+def damped(backend: Backend, share: Any) -> Any:
+    """The diagonal a_ii / `DAMPING` as parts of a_ii, or more where that might not damp: float64 (rows,).
+
+    With D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in rows
+    of diffusion, a_ii / 0.85 is enough.
+
+    Args:
+        backend: of the chunk.
+        share: (a_ii + Σ_j |a_ij|) / 2 as parts of a_ii.
+    """
+    return backend.xp.maximum(1.0 / DAMPING, DOMINANT * (share - 0.5))
+
+
+def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:
+    """The storage order of a chunk's rows."""
+    first, last = own_bounds(bounds, number)
+    return backend.layouts.plain((last - first, 1, 1))
+
+
+def stored_transfer(
+    backend: Backend,
+    number: int,
+    fine: Layout,
+    coarse: Layout,
+    made: Coarsened,
+    *,
+    depth: int,
+    bounds: Bounds,
+    replicated: bool,
+) -> AtLevel:
+    """The `ChunkTransfer` of a chunk.
+
+    Args:
+        backend: where it is stored.
+        number: of the chunk.
+        fine: the storage order of its rows.
+        coarse: that of its rows of the coarser level.
+        made: R and P.
+        depth: number of the level.
+        bounds: of the coarser level.
+        replicated: whether that lives whole on every owner.
+    """
+    several = len(bounds) > 2
+    distributed = several and not replicated
+    plan = made.restriction_plan
+    local, ghost = _product(backend, made.restriction, coarse, fine, plan if several else None, in_order=True)
+    halo = plan_layout(backend, fine, plan) if several else None
+    restriction = ChunkMatrix(layout=coarse, local=local, ghost=ghost, halo=halo)
+    first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
+    window = window_of((first, last) if replicated else bounds, number, made.prolongation.columns)
+    p, plan = made.prolongation.within(window), made.prolongation_plan
+    p = p._replace(columns=window.slots(p.columns))
+    columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
+    local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False)
+    halo = plan_layout(backend, coarse, plan) if distributed else None
+    prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
+    return at_level(depth, ChunkTransfer(restriction=restriction, prolongation=prolongation, columns=columns))
+
+
+def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
+    """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
+    dense = _dense(rows.a)
+    if rows.near.shape[1]:
+        dense = without_null_vectors(backend.to_host(dense))
+    elif singular:
+        dense = regularized(dense)
+    inverse = backend.dense.inverse(layout, dense)
+    return at_level(depth, inverse)
+
+
+def _dense(rows: Csr) -> Any:
+    """Rows with their zeros, where their arrays are: float64 (rows, rows)."""
+    start, columns, values = rows
+    dense = np.zeros_like(values, shape=(rows.size, rows.size))
+    row = np.searchsorted(start[1:], np.arange(len(columns), like=start), side="right")
+    dense[row, columns] = values
+    return dense
+
+
+def _product(
+    backend: Backend, rows: Csr, written: Layout, read: Layout, plan: HaloPlan | None, *, in_order: bool
+) -> tuple[Any, Any]:
+    """The local and the ghost part of rows between two levels; plan: of the exchange, None where all columns are own.
+
+    in_order: as of `FormatBuilder.product`.
+    """
+    general, several = backend.general, plan is not None
+    colored = written.colors > 1 or read.colors > 1  # as on the finest level of a grid
+    if colored and not general.colored:
+        table = replace(backend.amg.table(backend.amg.on_device(rows), rows.width), halo=several)
+        sell = backend.format("sell")
+        local = sell.product(written, read, table, in_order=in_order)
+        return local, sell.halo_product(written, read, table) if several else None
+    rows = Csr(*(backend.asarray(part) for part in rows))
+    if plan is None:
+        return general.transfer(rows, written, read), None
+    parts = split(backend.xp, rows, read.rows)
+    local = general.transfer(parts.local, written, read)
+    return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)

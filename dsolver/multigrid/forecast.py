@@ -1,0 +1,102 @@
+"""Forecast of the levels of `dsolver.multigrid.hierarchy` in one chunk, from its shape."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+from dsolver.distributed.forecast import (
+    CUDA_SLICE_BYTES,
+    I32,
+    SLICE_BYTES,
+    Colors,
+    MatrixForecast,
+    Part,
+    stencil_counts,
+)
+from dsolver.grid.coarse_grid import coarser, partition_of
+from dsolver.grid.partition import BOX_OFFSETS, Flags, Partition, Sizes, Triple
+from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS
+from dsolver.multigrid.geometric.constant_star import fits
+from dsolver.multigrid.geometric.star_layers import layer_offsets
+
+MIXED_CLASSES: Final = {Colors.RED_BLACK: 1.26, Colors.LATTICE: 4 / 3}
+"""Entries of P with the padding of slices that hold rows of several classes, over those without."""
+
+Descent = tuple[tuple[Partition, Triple | None, bool], ...]
+"""Each level's partition, the factors to the next one (None on the coarsest), and whether that is replicated."""
+
+
+def levels_of(part: Part) -> list[MatrixForecast]:
+    """The levels, finest first, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
+    first, offsets, number = part.partition, part.problem.offsets, part.number
+    levels: list[MatrixForecast] = []
+    whole = False
+    for partition, factors, replicated in _descent(first.grid, first.sizes, first.periodic, cuda=part.cuda):
+        odd = any(p and n % 2 for p, n in zip(partition.periodic, partition.grid, strict=True))
+        colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
+        if not levels and part.constant:
+            colors = Colors.LATTICE
+        level = MatrixForecast(part, stencil_counts(partition, number, offsets, colors))
+        if factors is None:
+            level.way = part.value * partition.domain.points**2
+        else:
+            level.way = _way(part, level, partition[number].box.shape, factors, colors, star=is_star(part, levels))
+        if whole and not part.first:
+            level.clear()
+        levels.append(level)
+        offsets, number, whole = BOX_OFFSETS, 0 if replicated else number, whole or replicated
+    return levels
+
+
+def is_star(part: Part, finer: list[MatrixForecast]) -> bool:
+    """Whether the level below some finer ones is a constant star, whose way down is not stored either."""
+    return not finer and part.constant and len(part.problem.offsets) <= 7 and fits(part.partition)
+
+
+def exchanged(part: Part, levels: list[MatrixForecast]) -> list[int]:
+    """Slots of every halo that a cycle fills: three for a level, or two of a star, for itself and its way down."""
+    slots = [level.slots for level in levels[:-1] for _ in range(3)]
+    if not slots or not is_star(part, []):
+        return slots
+    first = part.partition
+    (_, _, replicated), (below, *_), *_ = _descent(first.grid, first.sizes, first.periodic, cuda=part.cuda)
+    return [
+        _around(first, part.number, LAYERS),
+        0 if replicated else _around(below, part.number, COARSE_LAYERS),
+        *slots[3:],
+    ]
+
+
+@lru_cache(maxsize=4)
+def _descent(grid: Triple, sizes: Sizes, periodic: Flags, *, cuda: bool) -> Descent:
+    partition = partition_of(grid, sizes, periodic)
+    descent: list[tuple[Partition, Triple | None, bool]] = []
+    while len(partition) > 1 or partition.domain.points > DENSE_ROWS["cuda" if cuda else "cpu"]:
+        x, y, z = (2 if n > 1 else 1 for n in partition.grid)
+        below, replicated = coarser(partition, (x, y, z))
+        descent.append((partition, (x, y, z), replicated))
+        partition = below
+    return (*descent, (partition, None, False))
+
+
+def _around(partition: Partition, number: int, layers: tuple[int, int]) -> int:
+    """Points in so many layers around a chunk."""
+    return sum(piece.box.points for piece in partition.halo_pieces(number, layer_offsets(partition, layers)))
+
+
+def _way(part: Part, level: MatrixForecast, shape: Triple, factors: Triple, colors: Colors, *, star: bool) -> int:
+    """Bytes of R, P and the orders of their vectors; a coarse point has 3 fine ones along each axis."""
+    coarse = level.rows / math.prod(factors)
+    if star:
+        return int(coarse * (6 * I32 + 2 * I32))
+    entries = coarse * math.prod(3 if factor == 2 else 1 for factor in factors)
+    every_second = colors is Colors.LATTICE or (shape[0] % 2 and colors is Colors.RED_BLACK)  # coarse points
+    share = 1.0 if every_second else level.share
+    order = I32 + (SLICE_BYTES + part.cuda * CUDA_SLICE_BYTES) / SLICE
+    mixed = 1.0 + (MIXED_CLASSES.get(colors, 1.0) - 1.0) * share
+    stored = entries * (part.value + I32 * share) * (1.0 + mixed) + (coarse + level.rows) * order
+    return int(stored + coarse * (3 * I32 + 2 * I32))

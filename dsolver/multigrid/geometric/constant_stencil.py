@@ -1,0 +1,104 @@
+"""The finest level where its rows are a constant stencil: nothing of it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.grid.coloring import colored_layout
+from dsolver.grid.numbering import stencil_rows
+from dsolver.grid.partition import BOX_OFFSETS, Box, Offsets, Partition, Triple
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, constant_stencil
+from dsolver.kernels.lattice.coarsening import GHOST, Coarsening
+
+F64 = npt.NDArray[np.float64]
+
+MODEL: Final = 12
+"""Points along an axis of the model grid, or one more: the coarse rows of a larger grid all occur in its coarse grid. A
+coarse row depends on 3 points on either side: of 6 coarse points, two on either side may differ from the others."""
+EDGE: Final = 2
+"""Coarse points at a face whose rows may differ."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Finest:
+    """The finest level's rows of a chunk.
+
+    Attributes:
+        layout: their storage order: the lattice's for a constant stencil.
+        stencil: that, or None if they are none.
+    """
+
+    layout: Layout
+    stencil: ConstantStencil | None
+
+
+def look_at_rows(
+    backend: Backend, number: int, weights: Any, *, partition: Partition, offsets: Offsets, stored: bool
+) -> Finest:
+    """The storage order of a chunk's rows, and the stencil that they are.
+
+    Args:
+        backend: of the chunk.
+        number: its number.
+        weights: (K, rows) in any shape, or (K,).
+        partition: the chunks.
+        offsets: of the rows' columns.
+        stored: whether rows are to be stored even if they are all the same.
+    """
+    box = partition[number].box
+    rows = stencil_rows(backend, partition, number, offsets, weights)
+    stencil = constant_stencil(rows, box.lo)
+    if stencil is None or stored or not stencil.fits(backend.dtype):
+        return Finest(layout=colored_layout(backend, partition, box, offsets), stencil=None)
+    return Finest(layout=backend.layouts.plain(box.shape), stencil=stencil)
+
+
+def coarse_weights(backend: Backend, stencil: ConstantStencil, box: Box) -> Any:
+    """The rows of PᵀAP for a constant stencil on a whole grid, at a box of coarse points: float64 (27 coarse rows,).
+
+    Away from the faces they are all the same: those of a grid of at most `MODEL` + 1 points along each axis are
+    computed, and laid out on the larger one.
+    """
+    fine = [n if n <= MODEL + 1 else MODEL + n % 2 for n in stencil.shape]
+    nx, ny, nz = fine
+    rows = _model_rows(stencil, (nx, ny, nz))
+    made = Coarsening(lo=(0, 0, 0), shape=(nx, ny, nz), grid=(nx, ny, nz), periodic=stencil.wraps, factors=(2, 2, 2))
+    rows = backend.asarray(rows)
+    coarse = backend.lattice.galerkin(made, OFFSETS, rows, backend.lattice.interpolation(made, OFFSETS, rows))
+    like = [
+        _like(n // 2, m)[low:high]
+        for n, m, low, high in zip(stencil.shape, made.coarse_shape, box.lo, box.hi, strict=True)
+    ]
+    return backend.lattice.spread(coarse.reshape(len(BOX_OFFSETS), *made.coarse_shape[::-1]), like).reshape(-1)
+
+
+def _like(n: int, m: int) -> npt.NDArray[np.int64]:
+    """The coarse point of the model, of m, that each of n coarse points along an axis is like."""
+    if n == m:
+        return np.arange(n)
+    out = np.full(n, EDGE)
+    out[:EDGE] = np.arange(EDGE)
+    out[n - EDGE :] = np.arange(m - EDGE, m)
+    return out
+
+
+def _model_rows(stencil: ConstantStencil, shape: Triple) -> F64:
+    """The rows of a stencil on another grid, with ghost layers: float64 (27, nz + 4, ny + 4, nx + 4)."""
+    rows = np.empty((len(OFFSETS), *shape[::-1]))
+    for row, weight in zip(rows, stencil.weights, strict=True):
+        row[...] = weight
+    center = rows[OFFSETS.index((0, 0, 0))]
+    for axis, side in product(range(3), range(2)):
+        np.moveaxis(center, 2 - axis, 0)[-side] += stencil.faces[2 * axis + side]
+    for axis, wraps in enumerate(stencil.wraps):
+        width = [(GHOST, GHOST) if 3 - axis == a else (0, 0) for a in range(4)]
+        rows = np.pad(rows, width, mode="wrap") if wraps else np.pad(rows, width)
+    return rows

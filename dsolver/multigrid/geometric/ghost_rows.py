@@ -1,0 +1,93 @@
+"""Ghost rows of a chunk: the matrix rows in the layers around it, which P and PᵀAP at its own points depend on."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from dsolver.distributed.collectives import field_of
+from dsolver.distributed.halo import direct_layout
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.numbering import own_number
+from dsolver.grid.partition import DIRECTIONS, Offsets, Partition
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.formats.layout import HaloLayout
+
+WIDTH: Final = 2
+"""Layers of points around a chunk whose rows its coarse matrix depends on."""
+WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
+
+
+def ghosted_rows(engine: Engine, partition: Partition, weights: PerChunk, count: int) -> PerChunk:
+    """The rows in and around every chunk, float64 (K, nz + 4, ny + 4, nx + 4).
+
+    Args:
+        engine: of the chunks.
+        partition: the chunks.
+        weights: float64 (K rows,) of every chunk, offset after offset.
+        count: K.
+    """
+    make = partial(with_ghosts, partition=partition)
+    if len(partition) == 1:
+        return engine.per_chunk(make, weights)
+    packed = engine.per_chunk(partial(_packed, partition=partition), weights)
+    senders = [partition.neighbors(number, WIDE) for number in range(len(partition))]
+    halo = engine.halo(engine.per_chunk(partial(_plan, partition=partition, count=count)), senders)
+    engine.exchange(field_of(engine, packed), halo)
+    return engine.per_chunk(make, weights, halo)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _packed(backend: Backend, number: int, weights: Any, *, partition: Partition) -> Any:
+    """The rows that the neighbors need, float64, neighbor after neighbor."""
+    nx, ny, nz = partition[number].box.shape
+    values = weights.reshape(-1, nz, ny, nx)
+    parts = [part.reshape(-1) for _, found in shell(partition, number, values) for part in found]
+    return backend.xp.concatenate(parts) if parts else backend.xp.zeros(0)
+
+
+def _plan(backend: Backend, number: int, *, partition: Partition, count: int) -> HaloLayout:
+    """The plan of a chunk by which shells of so many values a point are exchanged."""
+    sends = [
+        (neighbor, dict(received(partition, neighbor, count))[number]) for neighbor in partition.neighbors(number, WIDE)
+    ]
+    return direct_layout(backend, sends, received(partition, number, count))
+
+
+def with_ghosts(backend: Backend, number: int, weights: Any, halo: Any = None, *, partition: Partition) -> Any:
+    """A chunk's rows and what came from the neighbors in one array."""
+    number = own_number(partition, number)
+    nx, ny, nz = partition[number].box.shape
+    out = backend.lattice.framed(weights.reshape(-1, nz, ny, nx), WIDTH)
+    partition.fill_around(number, WIDE, out, None if halo is None else halo[backend.guard :], WIDTH)
+    return out
+
+
+# -- pieces of the layers around a chunk -------------------------------------------------------------------------------
+
+
+def shell(partition: Partition, number: int, values: Any) -> list[tuple[int, list[Any]]]:
+    """Per neighbor, the parts of a chunk's values (K, nz, ny, nx) that lie within `WIDTH` layers around it."""
+    box = partition[number].box
+    return [
+        (
+            neighbor,
+            [
+                values[(slice(None), *box.around(piece.box, width=0))]
+                for piece in partition.halo_pieces(neighbor, WIDE)
+                if piece.source == number
+            ],
+        )
+        for neighbor in partition.neighbors(number, WIDE)
+    ]
+
+
+def received(partition: Partition, number: int, count: int) -> list[tuple[int, int]]:
+    """Per neighbor, how many items of `count` values a point a chunk gets."""
+    sizes: dict[int, int] = {}
+    for piece in partition.halo_pieces(number, WIDE):
+        if piece.source != number:
+            sizes[piece.source] = sizes.get(piece.source, 0) + count * piece.box.points
+    return sorted(sizes.items())

@@ -1,0 +1,104 @@
+"""Statistics of a matrix: the fractions of its rows with jumps, with ends of lines, with an anisotropy of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.partition import Offsets
+from dsolver.kernels import Backend
+from dsolver.kernels.lattice.coarsening import leanings
+
+RATIO: Final = 10.0
+"""Ratio of a point's couplings to its two neighbors along an axis above which coefficients count as jumping there."""
+ROUGH: Final = 0.01
+"""Fraction of jumping points above which a problem counts as rough: fewer may be the surface of one body."""
+
+
+def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
+    """Whether couplings jump from point to point in more than `ROUGH` of the rows: see `jumping`."""
+    return jumping(engine, offsets, weights) > ROUGH
+
+
+def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+    """Fraction of the rows, along each axis, whose couplings jump from point to point; the same on every rank.
+
+    Anisotropy is not rough, for the two neighbors along one axis are compared; nor are boundaries and masked cells,
+    where one of the couplings is zero.
+
+    Args:
+        engine: of the chunks.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset.
+    """
+    counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
+    found, among = engine.global_sums(counts.at(0), counts.at(1))
+    return found / among if among else 0.0
+
+
+def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
+    """Fraction of the points with neighbors along an axis at which a line of them ends; the same on every rank.
+
+    At two of n in lines of n points. Arguments as for `jumping`.
+    """
+    counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
+    inner, ends = engine.global_sums(counts.at(1), counts.at(2))
+    return ends / (inner + ends) if ends else 0.0
+
+
+def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequence[float]) -> list[float]:
+    """Fraction of the rows that are anisotropic in another way than most; the same on every rank.
+
+    A lattice is made coarser along the axes that suit most rows, on each level.
+
+    Args:
+        engine: of the chunks.
+        offsets: of the rows' columns.
+        weights: float64 (K rows,) of every chunk, offset after offset.
+        ratios: between how strongly such a row prefers an axis to another and how strongly rows do in the geometric
+            mean, at least. There is a result for each.
+    """
+    made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
+    found = engine.global_sums(*(made.at(number) for number in range(6)))
+    means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
+    counts = engine.per_chunk(partial(_turns, offsets=offsets, means=means, ratios=tuple(ratios)), weights)
+    rows, *turned = engine.global_sums(*(counts.at(number) for number in range(len(ratios) + 1)))
+    return [number / rows for number in turned]
+
+
+# -- what is counted on the owners -------------------------------------------------------------------------------------
+
+
+def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
+    """The sum of a chunk's `leanings` and their number, for each pair of axes: float64 (1,) six times."""
+    xp = backend.xp
+    lean = leanings(xp, offsets, weights.reshape(len(offsets), -1))
+    found = xp.stack([xp.nansum(lean, axis=1), xp.isfinite(lean).sum(axis=1)], axis=1).reshape(-1)
+    return tuple(found[i : i + 1] for i in range(6))
+
+
+def _turns(
+    backend: Backend,
+    _: int,
+    weights: Any,
+    *,
+    offsets: Offsets,
+    means: tuple[float, ...],
+    ratios: tuple[float, ...],
+) -> tuple[Any, ...]:
+    """The number of a chunk's rows, and of those whose `leanings` are far from the means: float64 (1,) each."""
+    xp = backend.xp
+    lean = leanings(xp, offsets, weights.reshape(len(offsets), -1))
+    far = xp.where(xp.isfinite(lean), xp.abs(lean - xp.asarray(means)[:, None]), 0.0).max(axis=0)
+    turned = [(far > np.log(ratio)).sum().astype(np.float64).reshape(1) for ratio in ratios]
+    return (xp.full(1, float(far.size)), *turned)
+
+
+def _jumps(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, Any, Any]:
+    """The numbers of jumps, of places where one could be, and of couplings on one side alone: float64 (1,) each."""
+    counts = backend.lattice.jumps(offsets, weights.reshape(len(offsets), -1), RATIO)
+    return counts[0:1], counts[1:2], counts[2:3]

@@ -1,0 +1,223 @@
+"""The levels of a multigrid hierarchy, built on an engine from the finest level's matrix rows.
+
+Everything follows from the rows: no boundary condition, mask or spacing is special here. For each level of a lattice
+the rows around a chunk are exchanged once; interpolation and the coarser level's rows are then each owner's own work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, final
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.coarse_grid import CoarseGrid, partition_of
+from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
+from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
+from dsolver.multigrid.algebraic.setup import algebraic_levels
+from dsolver.multigrid.coarse_solve import lattice_inverse
+from dsolver.multigrid.correction import StoredTransfer
+from dsolver.multigrid.geometric.assembly import chunk_layout, chunk_matrix, raised_matrix, raised_rows
+from dsolver.multigrid.geometric.constant_star import chunk_passes, star_of
+from dsolver.multigrid.geometric.constant_stencil import look_at_rows
+from dsolver.multigrid.geometric.ghost_rows import ghosted_rows
+from dsolver.multigrid.geometric.matrix_statistics import is_rough
+from dsolver.multigrid.geometric.semicoarsening import coarsening_factors
+from dsolver.multigrid.geometric.star_passes import StarPasses
+from dsolver.multigrid.geometric.transfer import chunk_transfer, column_order, without_weights
+from dsolver.multigrid.level import Level, Transfer
+from dsolver.multigrid.replicate import Replication, replicated_rows, replication
+
+THIN_ROWS: Final = 64**3
+"""Most rows of a level that is made whole on every owner because chunks are thin where couplings are strong."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FinestRows:
+    """The finest level's rows of the matrix.
+
+    Attributes:
+        partition: the chunks.
+        offsets: of the columns.
+        weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
+        constant: whether it is one.
+        masked: whether cells are left out.
+        singular: whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not
+            left out.
+        raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
+            of regions of rows; None for ones.
+    """
+
+    partition: Partition
+    offsets: Offsets
+    weights: PerChunk
+    constant: bool
+    masked: bool = False
+    singular: bool = False
+    raised: PerChunk | None = None
+
+    @property
+    def chunks(self) -> Partition:
+        """The partition, in which an axis of one point is not periodic."""
+        return partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)
+
+    def looked_at(self, engine: Engine) -> PerChunk:
+        """The `constant_stencil.Finest` of every chunk."""
+        look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=self.raised is not None)
+        return engine.per_chunk(look, self.weights)
+
+
+def finest(engine: Engine, rows: FinestRows) -> PerChunk:
+    """The finest level's `ChunkMatrix` of every chunk, in the storage order that `build` chooses, by itself."""
+    found = rows.looked_at(engine)
+    make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets)
+    return engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
+
+
+def build(engine: Engine, rows: FinestRows, dtype: str = "float64") -> list[Level]:
+    """All levels, finest first.
+
+    Args:
+        engine: of the finest level's chunks, in float64.
+        rows: of that level.
+        dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
+    """
+    coarsening = _Coarsening(engine, rows, dtype)
+    del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
+    while not coarsening.ended():
+        coarsening.descend()
+    return coarsening.levels
+
+
+@final
+class _Coarsening:
+    """A hierarchy under way: the levels that are there, and the rows that the next one is made from.
+
+    Attributes:
+        levels: finest first. All but the last one have their transfer.
+    """
+
+    def __init__(self, engine: Engine, rows: FinestRows, dtype: str) -> None:
+        self.levels: list[Level] = []
+        self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
+        self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
+        self._partition, self._offsets, self._weights = rows.chunks, rows.offsets, rows.weights
+        found = rows.looked_at(self._view)
+        self._layout = found.at("layout")
+        self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
+        self._at_once = not rows.constant and wanted_at_once(
+            engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
+        )
+        self._add()
+        if rows.raised is not None:
+            self._raise(rows.raised)
+        if not rows.constant and is_rough(engine, rows.offsets, self._weights):
+            self.levels[0] = replace(self.levels[0], rough=True)
+
+    @property
+    def _depth(self) -> int:
+        """The last level's number."""
+        return len(self.levels) - 1
+
+    def _where(self, depth: int) -> dict[str, Any]:
+        """A level's number, and the last level's chunks and what their rows read."""
+        return {"depth": depth, "partition": self._partition, "offsets": self._offsets}
+
+    def _add(self) -> None:
+        """Add the level of the rows that are there."""
+        depth = len(self.levels)
+        make = partial(chunk_matrix, **self._where(depth))
+        chunks = self._view.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
+        level = Level(
+            engine=self._view, partition=self._partition, offsets=self._offsets, layout=self._layout, chunks=chunks
+        )
+        self.levels.append(level)
+
+    def _raise(self, factors: PerChunk) -> None:
+        """Multiply the finest level's diagonal, of which the problem's own matrix is kept."""
+        (level,) = self.levels
+        raised = self._view.per_chunk(raised_matrix, level.chunks, factors).at(0)
+        self.levels = [replace(level, chunks=raised, unraised=level.chunks)]
+        self._weights = self._engine.per_chunk(partial(raised_rows, offsets=self._offsets), self._weights, factors)
+
+    def ended(self) -> bool:
+        """Whether the last level is the coarsest: one that can be inverted, or whose rest needs no lattice."""
+        alone, last = len(self._partition) == 1, DENSE_ROWS[self._engine.kernels]
+        if alone and self._partition.domain.points <= last:
+            invert = partial(lattice_inverse, singular=self._singular, **self._where(self._depth))
+            inverse = self._view.per_chunk(invert, self._layout, self._weights).at(self._depth)
+            self.levels[-1] = replace(self.levels[-1], inverse=inverse)
+            return True
+        if self._by_couplings(alone):
+            level, depth = self.levels[-1], self._depth
+            rest = algebraic_levels(
+                self._engine, self._view, level, depth, self._weights, last=last, singular=self._singular
+            )
+            self.levels[-1:] = rest or self.levels[-1:]
+            self._at_once = False
+            return bool(rest)
+        return False
+
+    def _by_couplings(self, alone: bool) -> bool:
+        """Whether coarse points of the last level should be chosen by couplings."""
+        if self._at_once and alone:
+            return True
+        late = self.levels[0].rough and len(self.levels) > 1
+        return late and wanted(self._engine, self._partition, self._offsets, self._weights)
+
+    def descend(self) -> None:
+        """Make the transfer from the last level, and the level that it leads to."""
+        depth, view = self._depth, self._view
+        below = self._below()
+        star = star_of(self._engine, self._partition, below, *self._stencil) if self._stencil else None
+        made = self._stored_transfer(below) if star is None else self._star_passes(below, star)
+        self._weights, self._layout = made.at("weights"), made.at("coarse")
+        chunks = view.per_chunk(partial(without_weights, depth=depth), made).at(depth)
+        del made
+        replicated = self._replicate(below, chunks) if below.replicated else None
+        order = self._view.per_chunk(column_order, self._layout, chunks.at("columns"))
+        kind: type[Transfer] = StoredTransfer if star is None else StarPasses
+        transfer = kind(chunks=chunks, order=order, replication=replicated)
+        self.levels[-1] = replace(self.levels[-1], transfer=transfer)
+        self._partition, self._offsets, self._constant, self._stencil = below.partition, BOX_OFFSETS, False, ()
+        self._add()
+
+    def _below(self) -> CoarseGrid:
+        """The next level's points.
+
+        Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
+        So are chunks of one point along each axis that rows are strongly coupled along: side by side, Gauss-Seidel
+        leaves (1, -1) nearly as it is.
+        """
+        if self._at_once and len(self.levels) == 1:
+            return CoarseGrid.same(self._partition)
+        factors = coarsening_factors(self._engine, self._partition, self._offsets, self._weights)
+        strong = [max(along) for along, factor in zip(self._partition.sizes, factors, strict=True) if factor > 1]
+        if max(strong, default=1) == 1 and self._partition.domain.points <= max(len(self._partition), THIN_ROWS):
+            return CoarseGrid.same(self._partition)
+        return CoarseGrid.of(self._partition, factors, early=self.levels[0].rough)
+
+    def _star_passes(self, below: CoarseGrid, star: ConstantStencil) -> PerChunk:
+        make = partial(chunk_passes, partition=self._partition, below=below, star=star)
+        return self._view.per_chunk(make, self._layout).at(self._depth)
+
+    def _stored_transfer(self, below: CoarseGrid) -> PerChunk:
+        around = self._weights
+        if not self._constant:
+            around = ghosted_rows(self._engine, self._partition, around, len(self._offsets))
+        del self._weights
+        make = partial(chunk_transfer, below=below, **self._where(self._depth))
+        return self._view.per_chunk(make, self._layout, around).at(self._depth)
+
+    def _replicate(self, below: CoarseGrid, chunks: PerChunk) -> Replication:
+        """Let the next level live whole on every owner."""
+        alone = self._engine.alone(below.partition.grid)
+        narrow = alone if self._dtype == "float64" else alone.lowered(self._dtype)
+        self._layout = alone.per_chunk(partial(chunk_layout, partition=below.partition, offsets=BOX_OFFSETS))
+        self._weights = replicated_rows(self._engine, alone, below, self._weights)
+        made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)
+        self._engine, self._view = alone, narrow
+        return made

@@ -1,0 +1,136 @@
+"""A level of a multigrid hierarchy: its matrix, its smoother, and the transfer to the next coarser level."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final
+
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, Parts, PerChunk
+from dsolver.grid.partition import Offsets, Partition
+from dsolver.multigrid.replicate import Replication
+from dsolver.multigrid.smoothers import GaussSeidel, Smoother
+from dsolver.multigrid.summary import LevelSummary
+
+AtLevel = tuple[Any, ...]
+"""Set-up of a level, at the level's number in a tuple: engines report the number of the level of an operation."""
+
+
+def at_level(depth: int, *made: Any) -> AtLevel:
+    """Set-up of a level and of those that follow it, at their numbers."""
+    return (*(None,) * depth, *made)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One level of a multigrid hierarchy, however it was made.
+
+    Attributes:
+        engine: runs the kernels of its chunks.
+        partition: its chunks.
+        offsets: what its rows read of a lattice.
+        layout: the `Layout` of every chunk.
+        chunks: the `ChunkMatrix` of every chunk.
+        unraised: the problem's own matrix on the finest level, where `chunks` have a raised diagonal; else None.
+        make_smoother: makes its smoother of an engine, its matrix and a number of sweeps.
+        transfer: to the next coarser level; None on the coarsest.
+        inverse: the `DenseInverse` of every chunk on the coarsest level, else None.
+        algebraic: whether it has no lattice, because strong couplings chose its points.
+        rough: of the finest level, whether its coefficients jump from point to point.
+        reads: the chunks whose rows each chunk reads, where there is no lattice that says so.
+        summary: the level in numbers, where it has no lattice and was made across chunks.
+    """
+
+    engine: Engine
+    partition: Partition
+    offsets: Offsets
+    layout: PerChunk
+    chunks: PerChunk
+    unraised: PerChunk | None = None
+    make_smoother: Callable[[Engine, Matrix, int], Smoother] = GaussSeidel
+    transfer: Transfer | None = None
+    inverse: PerChunk | None = None
+    algebraic: bool = False
+    rough: bool = False
+    reads: Sequence[Sequence[int]] | None = None
+    summary: LevelSummary | None = None
+
+    @property
+    def exact(self) -> PerChunk:
+        """The `ChunkMatrix` of every chunk of the problem's own matrix, on the finest level."""
+        return self.chunks if self.unraised is None else self.unraised
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """A."""
+        return Matrix(self.engine, self.chunks, self.senders(self.offsets))
+
+    def smoother(self, sweeps: int = 1) -> Smoother:
+        """A smoother of so many sweeps before and after the coarse correction, with work space of its own."""
+        return self.make_smoother(self.engine, self.matrix, sweeps)
+
+    def step(self, coarse: Level, sweeps: int = 1) -> Step:
+        """Its part in a cycle, for the next coarser level; sweeps: of the smoother, before and after."""
+        assert self.transfer is not None
+        return self.transfer.step(self, coarse, sweeps)
+
+    def senders(self, offsets: Offsets) -> Sequence[Sequence[int]]:
+        """The chunks whose points each chunk reads at these offsets, or in its rows where there is no lattice."""
+        if self.reads is not None:
+            return self.reads
+        return [self.partition.neighbors(number, offsets) for number in range(len(self.partition))]
+
+    def batched(self, width: int) -> Level:
+        """This level for vectors of so many columns."""
+        view = self.engine.batched(width)
+        assert view is not None
+        return replace(self, engine=view)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(ABC):
+    """Restriction and prolongation between a level and the next coarser one.
+
+    Attributes:
+        chunks: of every chunk what the two products read, with `coarse`, the storage order of its restricted residual,
+            and `columns`, the order in which it reads the coarser level's solution.
+        order: the `Route` to `columns` from the storage order of that level, on its engine; None where they are one.
+        replication: where the coarser level lives whole on every owner while this one is distributed, else None.
+    """
+
+    chunks: PerChunk
+    order: PerChunk | None = None
+    replication: Replication | None = None
+
+    @abstractmethod
+    def step(self, fine: Level, coarse: Level, sweeps: int) -> Step:
+        """The finer level's part in a cycle: see `Level.step`."""
+
+
+class Step(ABC):
+    """A level's part in a cycle: down to the next coarser level, and back up.
+
+    Attributes:
+        rc: the coarser level's right-hand side.
+        xc: its solution.
+    """
+
+    rc: Field
+    xc: Field
+
+    @abstractmethod
+    def descend(self, r: Field, x: Field) -> None:
+        """Smooth A x = r from x = 0, and restrict the residual to rc."""
+
+    @abstractmethod
+    def ascend(self, r: Field, x: Field) -> None:
+        """Correct x by xc, and smooth again."""
+
+    def ascend_dot(self, r: Field, x: Field, _: Parts) -> bool:
+        """`ascend`, and r . x of each chunk if that costs no pass of its own. Returns whether there is one."""
+        self.ascend(r, x)
+        return False

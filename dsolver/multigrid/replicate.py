@@ -1,0 +1,140 @@
+"""Coarse levels that live whole on every owner while the finer one is distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.distributed.collectives import field_of
+from dsolver.distributed.halo import gather_layout, gather_senders
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.coarse_grid import CoarseGrid
+from dsolver.grid.partition import BOX_OFFSETS, Box, Triple
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
+
+Places = Callable[[], list[Any]]
+"""Makes the rows of the whole that each chunk has, in the order of its items; picklable."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Replication:
+    """The exchange that makes of the chunks' parts of a vector one that every owner has whole.
+
+    Attributes:
+        plan: the `HaloLayout` of every chunk by which owners get the other chunks' parts.
+        senders: the chunks that each chunk's plan names.
+        own: the `Route` of an owner's part into the whole, on the engine for the whole.
+        others: that of the parts that it gets.
+    """
+
+    plan: PerChunk
+    senders: Sequence[Sequence[int]]
+    own: PerChunk
+    others: PerChunk
+
+
+def replication(engine: Engine, alone: Engine, below: CoarseGrid, parts: PerChunk, whole: PerChunk) -> Replication:
+    """The replication of a level's vectors.
+
+    Args:
+        engine: of the chunks.
+        alone: of the whole.
+        below: the level's grid.
+        parts: the `Layout` of every chunk's part.
+        whole: that of the whole.
+    """
+    places = partial(_rows_of_boxes, below.boxes, below.partition.grid)
+    return _replication(engine, alone, [box.points for box in below.boxes], places, parts, whole)
+
+
+def row_replication(
+    engine: Engine, alone: Engine, bounds: Sequence[int], parts: PerChunk, whole: PerChunk
+) -> Replication:
+    """The replication of vectors of a level without a lattice.
+
+    Args:
+        engine: of the chunks.
+        alone: of the whole.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        parts: the `Layout` of every chunk's part.
+        whole: that of the whole.
+    """
+    sizes = [last - first for first, last in pairwise(bounds)]
+    return _replication(engine, alone, sizes, partial(_ranges, tuple(bounds)), parts, whole)
+
+
+def _replication(
+    engine: Engine, alone: Engine, sizes: Sequence[int], places: Places, parts: PerChunk, whole: PerChunk
+) -> Replication:
+    plan, senders = _gather_plan(engine, sizes, parts)
+    routes = alone.per_chunk(partial(_routes, places=places), parts, whole)
+    return Replication(plan=plan, senders=senders, own=routes.at(0), others=routes.at(1))
+
+
+def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: PerChunk) -> PerChunk:
+    """The matrix rows of all chunks of a level, float64 (27 rows,), on the engine for the whole."""
+    halo = engine.halo(*_gather_plan(engine, [len(BOX_OFFSETS) * box.points for box in below.boxes]))
+    engine.exchange(field_of(engine, weights), halo)
+    return alone.per_chunk(partial(_joined, boxes=below.boxes, grid=below.partition.grid), weights, halo)
+
+
+def _gather_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerChunk, list[list[int]]]:
+    """The plan by which every host gets what all other chunks have, and from whom; layout: of vectors with padding."""
+    hosts = tuple(engine.hosts)
+    plan = engine.per_chunk(partial(_chunk_plan, hosts=hosts, sizes=tuple(sizes)), *layout)
+    return plan, gather_senders(hosts, len(sizes))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _chunk_plan(
+    backend: Backend, number: int, rows: Layout | None = None, *, hosts: tuple[int, ...], sizes: tuple[int, ...]
+) -> HaloLayout:
+    return gather_layout(backend, number, hosts, sizes, rows)
+
+
+def _joined(backend: Backend, host: int, own: Any, halo: Any, *, boxes: tuple[Box, ...], grid: Triple) -> Any:
+    """All chunks' rows in one array: float64 (27 rows of the whole level,)."""
+    nx, ny, nz = grid
+    out = backend.xp.empty((len(BOX_OFFSETS), nz, ny, nx))
+    first = backend.guard
+    for number, box in enumerate(boxes):
+        x, y, z = box.slices
+        place = out[:, z, y, x]
+        if number == host:
+            place[...] = own.reshape(place.shape)
+        else:
+            place[...] = halo[first : first + place.size].reshape(place.shape)
+            first += place.size
+    return out.reshape(-1)
+
+
+def _rows_of_boxes(boxes: tuple[Box, ...], grid: Triple) -> list[Any]:
+    domain = Box(lo=(0, 0, 0), hi=grid)
+    return [domain.rows_of(box) for box in boxes]
+
+
+def _ranges(bounds: tuple[int, ...]) -> list[Any]:
+    return [np.arange(first, last) for first, last in pairwise(bounds)]
+
+
+def _routes(backend: Backend, host: int, own: Layout, whole: Layout, *, places: Places) -> tuple[Route, Route]:
+    """The routes into the whole of an owner's items, and of those received, one after the other behind the guard."""
+    xp = backend.xp
+    rows = [xp.asarray(found) for found in places()]
+    others = [r for number, r in enumerate(rows) if number != host]
+    theirs = xp.concatenate(others) if others else rows[host][:0]
+    routes = (
+        backend.layouts.route(own.position, whole.position[rows[host]]),
+        backend.layouts.route(backend.guard + xp.arange(len(theirs)), whole.position[theirs]),
+    )
+    backend.synchronize()  # kernels read routes before they wait for earlier launches
+    return routes

@@ -1,0 +1,38 @@
+"""Preconditioners of Krylov methods: what ``M=`` of `dsolver.solve` and `dsolver.Solver` takes.
+
+Each is a module with its options, the matrices that it builds, what it costs and how it is applied; `base` is their
+interface, `builder` builds matrices for them, `registry` names them. No place for engines, nor for what solves do.
+"""
+
+from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.auto import Auto
+from dsolver.preconditioners.base import Preconditioner
+from dsolver.preconditioners.blocks import BlockJacobi, L1Jacobi
+from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.function import Function
+from dsolver.preconditioners.jacobi import Identity, Jacobi
+from dsolver.preconditioners.multigrid import Multigrid
+from dsolver.preconditioners.registry import register
+from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
+
+__all__ = [
+    "IC0",
+    "ILU0",
+    "Algebraic",
+    "Auto",
+    "BlockJacobi",
+    "Chebyshev",
+    "Function",
+    "Identity",
+    "Jacobi",
+    "L1Jacobi",
+    "Multigrid",
+    "Preconditioner",
+    "SymGS",
+    "register",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names, which are all that tab completion is to show."""
+    return list(__all__)

@@ -1,0 +1,300 @@
+"""Algebraic multigrid for any matrix with a positive diagonal, as a preconditioner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+
+from dsolver.distributed.forecast import I32, Part
+from dsolver.distributed.rows import chunk_matrix
+from dsolver.engines.base import PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels import DTYPES, Backend
+from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
+from dsolver.multigrid.algebraic.methods import Aggregation, CoarsePoints, Method
+from dsolver.multigrid.algebraic.parallel_setup import (
+    FirstRows,
+    OfGrid,
+    Options,
+    ParallelSetup,
+    check_diagonal,
+    rows_of_blocks,
+)
+from dsolver.multigrid.algebraic.parallel_transfer import ONE_SIDED
+from dsolver.multigrid.algebraic.smoothed import OVER
+from dsolver.multigrid.cycle import MultigridCycle
+from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
+from dsolver.multigrid.geometric.assembly import raised_rows
+from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+from dsolver.problems.matrix import MatrixProblem
+
+COARSENINGS: Final = ("pmis", "aggregation")
+SMOOTHERS: Final = ("jacobi", "chebyshev")
+CYCLES: Final = ("V", "W")
+THETA: Final = {"pmis": 0.25, "aggregation": 0.08}
+SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev"}
+COARSE_ROWS: Final = (300, 1000)
+"""Most rows of a level that is solved by its inverse, made on a host and on a GPU. There a level of 400 rows takes 3 ms
+to set up and 18 us in each cycle, its inverse 1 ms and 3 us; on a CPU the inverse of 1000 rows takes a second."""
+COMPLEXITY: Final = (2.8, 1.9)
+"""Entries of all levels over those of A, without and with aggressive coarsening, for a forecast: 2.3 to 2.8 and 1.4 to
+2.7 were seen. With aggregation they were 1.4 to 2.1."""
+GRIDS: Final = (1.45, 1.2)
+"""Rows of all levels over those of A, likewise."""
+AGGREGATES: Final = 4
+"""Aggregates that a row of a smoothed P reads: 3 to 5 were seen."""
+TYPICAL: Final = 15
+"""Iterations that reduce the residual by 1e-8."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Algebraic(Preconditioner):
+    """One cycle of algebraic multigrid, for any matrix with a positive diagonal, of a grid or not: ``"amg"``.
+
+    It is made for symmetric positive definite matrices. Where A is not symmetric, coarsening follows (A + Aᵀ) / 2, and
+    methods such as GMRES are expected; that serves diffusion with convection.
+
+    Set-up is shared by all chunks, and the levels are the same to the bit however many chunks and workers there are,
+    on GPUs too. Of "pmis" it runs on these, where A is symmetric, else on the hosts of the owners. Coarse matrices are
+    PᵀAP (docs/theory.md).
+
+    Attributes:
+        coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and
+            interpolation "extended+i" over a distance of two. "aggregation": smoothed aggregation, which keeps the
+            near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. By default
+            "pmis" for symmetric matrices, else "aggregation".
+        theta: of "pmis", a coupling is strong if it is larger than this part of its row's largest one; by default 0.25.
+            Of "aggregation", if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by default 0.08, and 0
+            for nodes of several unknowns.
+        max_elements: entries of a row of P by "pmis", at most: the largest are kept.
+        aggressive_levels: levels, from the finest on, that "pmis" coarsens twice at once where that leaves less
+            than half of the coarse points: little more than half the memory, for a few iterations more.
+        omega: of "aggregation", P is smoothed with this damping over the largest eigenvalue of D⁻¹A; 0 leaves it as it
+            is. By default 4/3, and 0 where A is not symmetric: the coarse matrices of strong convection are stable so.
+        smoother: "jacobi" or "chebyshev", two steps of it. By default "jacobi" for "pmis", with the diagonal
+            a_ii / 0.85 or 1.05 Σ_j |a_ij| / 2, whichever is more, and "chebyshev" for "aggregation".
+        sweeps: of Jacobi on the finest level, before and after; 1 or 2.
+        cycle: "V", or "W": the two largest coarse levels are visited twice.
+        coarse_rows: a level with as few rows is solved by its inverse. By default 300, and 1000 where that is made on
+            GPUs.
+        precision: value type of the levels, "float64" or "float32", which moves half the bytes; by default what
+            `precond_dtype` says.
+        gathered_rows: a coarse level with as few rows lives whole on every worker: exchanges would take longer than
+            to do the work everywhere. It changes no bit of the levels.
+
+    Raises:
+        InputError: one of them makes no sense.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities(
+        batched=True, lowered=True, multilevel=True, guesses=True, diagonal=True, fallback=60
+    )
+    coarsening: str | None = None
+    theta: float | None = None
+    max_elements: int = 4
+    aggressive_levels: int = 1
+    omega: float | None = None
+    smoother: str | None = None
+    sweeps: int = 1
+    cycle: str = "V"
+    coarse_rows: int | None = None
+    gathered_rows: int = 4000
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.coarsening not in (None, *COARSENINGS):
+            raise InputError(f"coarsening must be {' or '.join(map(repr, COARSENINGS))}, not {self.coarsening!r}")
+        if not (self.theta is None or (is_a(self.theta, Real) and 0.0 <= self.theta < 1.0)):
+            raise InputError(f"theta must be a number from 0 to below 1, not {self.theta!r}")
+        for name, least, most in (
+            ("max_elements", 1, 64),
+            ("aggressive_levels", 0, 30),
+            ("sweeps", 1, 2),
+            ("gathered_rows", 0, 10**7),
+        ):
+            value = getattr(self, name)
+            if not (is_a(value, Integral) and least <= value <= most):
+                raise InputError(f"{name} must be an integer from {least} to {most}, not {value!r}")
+        if not (self.coarse_rows is None or (is_a(self.coarse_rows, Integral) and 1 <= self.coarse_rows <= 2000)):
+            raise InputError(f"coarse_rows must be an integer from 1 to 2000, not {self.coarse_rows!r}")
+        if not (self.omega is None or (is_a(self.omega, Real) and 0.0 <= self.omega < 2.0)):
+            raise InputError(f"omega must be a number from 0 to below 2, not {self.omega!r}")
+        if self.smoother not in (None, *SMOOTHERS):
+            raise InputError(f"smoother must be {' or '.join(map(repr, SMOOTHERS))}, not {self.smoother!r}")
+        if self.precision not in (None, *DTYPES):
+            raise InputError(f"precision must be {' or '.join(map(repr, DTYPES))}, not {self.precision!r}")
+        if self.cycle not in CYCLES:
+            raise InputError(f"cycle must be {' or '.join(map(repr, CYCLES))}, not {self.cycle!r}")
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse a diagonal that is not positive, one-sided zeros of a symmetric matrix, and chunks that cut nodes."""
+        if not isinstance(problem, MatrixProblem):
+            return
+        check_diagonal(problem.negative)
+        if not problem.asymmetry and not problem.mirrored:
+            raise InputError(ONE_SIDED)
+        if self._coarsening(problem) == "aggregation":
+            _check_nodes(problem, partition)
+
+    def build(self, builder: Builder) -> Built:
+        """All levels; A is the finest one, or one more in float64."""
+        return self.build_from(builder, lambda: builder.rows)
+
+    def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
+        """All levels; the rows of a grid are taken from somebody."""
+        exact, setup = self.setup(builder, take)
+        while setup.descend():
+            pass
+        return exact, setup.levels
+
+    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[PerChunk, ParallelSetup]:
+        """A in float64, and the hierarchy's set-up, which has yet to begin."""
+        coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
+        on_device = method.on_device and not builder.problem.asymmetry
+        if builder.problem.lattice:
+            exact, first = _of_grid(builder, take(), on_device=on_device)
+        else:
+            exact, first = _of_matrix(builder, on_device=on_device)
+        if coarsening == "aggregation":
+            first = replace(first, size=_node(builder.problem))
+        on_gpu = on_device and builder.engine.kernels == "cuda"
+        coarse_rows = COARSE_ROWS[on_gpu] if self.coarse_rows is None else int(self.coarse_rows)
+        options = Options(
+            method=method,
+            smoother=self.smoother or SMOOTHER[coarsening],
+            coarse_rows=coarse_rows,
+            gathered_rows=max(int(self.gathered_rows), coarse_rows),
+        )
+        return exact, ParallelSetup(builder.engine, first, options, builder.dtype)
+
+    def _coarsening(self, problem: Problem) -> str:
+        return self.coarsening or ("aggregation" if problem.asymmetry else "pmis")
+
+    def _method(self, problem: Problem) -> Method:
+        coarsening, size = self._coarsening(problem), _node(problem)
+        theta = THETA[coarsening] if self.theta is None else float(self.theta)
+        if coarsening == "pmis":
+            return CoarsePoints(
+                theta=theta,
+                max_elements=int(self.max_elements),
+                aggressive_levels=int(self.aggressive_levels),
+            )
+        vectors = (problem.near_vectors if isinstance(problem, MatrixProblem) else 0) or size
+        if self.theta is None and (size > 1 or vectors > 1):
+            theta = 0.0
+        usual = 0.0 if problem.asymmetry else OVER
+        omega = usual if self.omega is None else float(self.omega)
+        return Aggregation(theta=theta, omega=omega, size=size, vectors=vectors)
+
+    def on(self, site: Site) -> MultigridCycle:
+        """The cycle."""
+        levels, engine = site.levels, site.engine
+        if engine.width > 1:
+            levels = [level.batched(engine.width) for level in levels]
+        return MultigridCycle(levels, int(self.sweeps), visits=1 + (self.cycle == "W"))
+
+    def forecast(self, part: Part) -> Forecast:
+        """Levels of the usual complexity; what they are depends on the matrix."""
+        a, value, coarsening = part.stored(), part.value, self._coarsening(part.problem)
+        thin = coarsening == "aggregation" or self.aggressive_levels > 0
+        method = self._method(part.problem)
+        width = AGGREGATES * method.vectors if isinstance(method, Aggregation) else self.max_elements
+        coarse = (COMPLEXITY[thin] - 1.0) * a.entries * (value + I32)
+        transfers = 2 * width * a.rows * (value + I32)
+        vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
+        products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
+        passes = products * (a.stored(value) + coarse) + transfers
+        return Forecast(
+            levels=(a,),
+            exact=part.exact(a),
+            vectors=int(vectors),
+            shared=int(coarse + transfers),
+            moved=int(passes + 14 * value * GRIDS[thin] * a.rows),
+        )
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """Hardly depends on the matrix."""
+        return TYPICAL * math.log(max(rtol, 1e-16)) / math.log(1e-8)
+
+
+def _node(problem: Problem) -> int:
+    """Unknowns of a node."""
+    return problem.block if isinstance(problem, MatrixProblem) else 1
+
+
+def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
+    """Refuse chunks that cut nodes.
+
+    Raises:
+        InputError: one does.
+    """
+    size = problem.block
+    cut = any(extent % size for extent in partition.sizes[0])
+    if not cut and problem.numbers is not None:
+        nodes = problem.numbers.reshape(-1, size)
+        cut = bool((nodes[:, 0] % size).any() or (nodes != nodes[:, :1] + np.arange(size)).any())
+    if cut:
+        raise InputError(
+            f"chunks cut nodes of {size} rows: give chunks= as a number or ranges of whole nodes, and in partition= "
+            f"the rows of a node the same part"
+        )
+
+
+def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[PerChunk, FirstRows]:
+    """A in float64 and the finest level, of a matrix."""
+    exact = builder.stored()
+    chunks = builder.per_chunk(chunk_matrix).at(0) if builder.lowered else exact
+    bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
+    senders = builder.problem.senders or [()]
+    blocks = builder.system.per_chunk(_as_it_came)
+    rows = rows_of_blocks(builder.engine, blocks, bounds, senders, on_device=on_device)
+    return exact, FirstRows(
+        rows=rows,
+        layout=chunks.at("layout"),
+        chunks=chunks,
+        bounds=bounds,
+        senders=senders,
+        singular=builder.system.singular,
+        symmetric=not builder.problem.asymmetry,
+        on_device=on_device,
+    )
+
+
+def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[PerChunk, FirstRows]:
+    """A in float64 and the finest level, of a grid, in the order of `Multigrid`, whose place it may take."""
+    engine = builder.engine
+    view = engine.lowered(builder.dtype) if builder.lowered else engine
+    where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
+    layout = rows.looked_at(view).at("layout")
+    store = partial(grid_matrix, depth=0, **where)
+    exact = engine.per_chunk(store, layout, rows.weights).at(0)
+    weights = rows.weights
+    if rows.raised is not None:
+        weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
+    chunks = view.per_chunk(store, layout, weights).at(0) if builder.lowered or rows.raised is not None else exact
+    lattice = LatticeRows(engine, rows.chunks, rows.offsets, weights, on_device=on_device)
+    return exact, FirstRows(
+        rows=lattice.rows,
+        layout=layout,
+        chunks=chunks,
+        bounds=lattice.bounds,
+        senders=lattice.senders,
+        singular=rows.singular,
+        grid=OfGrid(rows=lattice, **where),
+        on_device=on_device,
+    )
+
+
+def _as_it_came(_: Backend, __: int, block: Any) -> Any:
+    return block

@@ -1,0 +1,132 @@
+"""The preconditioner that suits a system, where none was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, final
+
+from dsolver.distributed.forecast import Part
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.krylov.methods import METHODS
+from dsolver.multigrid.algebraic.choice import follows_couplings
+from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
+from dsolver.preconditioners.builder import Builder
+from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.multigrid import Multigrid
+from dsolver.problems import Problem
+
+MANY: Final = 30_000
+"""Rows of a matrix from which on "amg" is taken: below, a few dozen iterations more cost less than its set-up."""
+
+DEFINITE: Final = ("cg", "fcg")
+"""Methods for positive definite matrices. The pace of others does not tell how good M is."""
+
+FURTHER: Final = {"mg": 75, "amg": 100, "chebyshev": 150}
+"""Iterations of each that take as long as to set the other kind up and to solve with it (Chebyshev's is "amg"). On
+CPUs, set-up is 60, 50 and 130 of these."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """Another preconditioner for a solve that is slow.
+
+    Attributes:
+        taken: the name of the one that it has.
+        name: of the other one.
+        m: the other one.
+        further: iterations of the first one that cost as much as to change and to solve with the other.
+    """
+
+    taken: str
+    name: str
+    m: Preconditioner
+    further: int
+
+
+def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
+    """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none."""
+    if method not in DEFINITE:
+        return None
+    if isinstance(taken, Multigrid) or (isinstance(taken, Chebyshev) and problem.elliptic):
+        name = "mg" if isinstance(taken, Multigrid) else "chebyshev"
+        return Alternative(taken=name, name="amg", m=Algebraic(), further=FURTHER[name])
+    if not isinstance(taken, Algebraic):
+        return None
+    return Alternative(
+        taken="amg",
+        name="mg" if problem.lattice else "chebyshev",
+        m=Multigrid() if problem.lattice else Chebyshev(),
+        further=FURTHER["amg"],
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Auto(Preconditioner):
+    """Multigrid for a grid, lattice or algebraic, whichever suits its coefficients: ``"auto"``.
+
+    The owners look at the rows: where strong couplings turn from place to place, or lines of cells end at masked ones,
+    no coarser lattice serves, and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of
+    chunks and workers (`dsolver.multigrid.algebraic.choice.follows_couplings`).
+    """
+
+    can: ClassVar = Multigrid.can
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse a matrix without a grid, for which `usual_preconditioner` chooses."""
+        if not problem.lattice:
+            raise InputError(f"Auto() is for grids, and {problem.name} is none: use M='auto'")
+
+    def build(self, builder: Builder) -> Built:
+        """All levels of the kind that is chosen."""
+        rows = [builder.rows]
+        chosen = Algebraic() if _algebraic(builder, rows[0]) else Multigrid()
+        return chosen.build_from(builder, rows.pop)
+
+    def chosen(self, levels: Sequence[Any]) -> Preconditioner:
+        """The multigrid that was chosen."""
+        return Algebraic() if levels[0].algebraic else Multigrid()
+
+    def on(self, site: Site) -> ApproximateInverse | None:
+        """Its V-cycle."""
+        return self.chosen(site.levels).on(site)
+
+    def forecast(self, part: Part) -> Forecast:
+        """Bytes of `Multigrid`; algebraic levels are stored in up to twice as much."""
+        return Multigrid().forecast(part)
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """Iterations of `Multigrid`."""
+        return Multigrid().iterations(alone, rtol)
+
+
+def _algebraic(builder: Builder, rows: FinestRows) -> bool:
+    if rows.constant:
+        return False
+    return follows_couplings(builder.engine, rows.chunks, rows.offsets, rows.weights, masked=rows.masked)
+
+
+def usual_preconditioner(problem: Problem, method: str | None = None) -> str | None:
+    """Name of the preconditioner for a system and a method where none was asked for; None for none.
+
+    Chebyshev polynomials and algebraic multigrid need a positive definite matrix, and a symmetric method a positive
+    definite M.
+
+    Args:
+        problem: the system.
+        method: of the solve; None for the usual one.
+    """
+    if problem.lattice:
+        return "auto"
+    if problem.hollow:
+        return None
+    if not problem.asymmetry and method in (None, "cg", "fcg") and not (method is None and problem.indefinite):
+        return "amg" if problem.elliptic and problem.grid[0] >= MANY else "chebyshev"
+    definite = METHODS[method].symmetric if method in METHODS else not problem.asymmetry
+    return None if definite and problem.indefinite else "jacobi"

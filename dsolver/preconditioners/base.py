@@ -1,0 +1,178 @@
+"""The interface of a preconditioner: what it can do, what it builds, what it costs and how it is applied."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, final
+
+from dsolver.distributed.forecast import MatrixForecast, Part
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.partition import Partition
+from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.method import ApproximateInverse, KrylovMethod
+from dsolver.krylov.mixed_precision import Lowered
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+
+BLOCK_BYTES: Final = 18
+"""Bytes of each row: a chunk's part of the solution and of the whole array, and whether b is finite."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """Abilities of a preconditioner, for those who decide where and how it is run.
+
+    Attributes:
+        batched: it can be made on a batched engine, where it reads no scalars.
+        lowered: it can be made in a smaller value type than A's; it uses neither `Site.cg` nor `Site.matrix` then.
+        everywhere: ranks of a cluster can make it.
+        recorded: it is the same kernels on the same handles each time, so that an engine may record an iteration.
+        multilevel: its coarse levels see the whole grid at once.
+        guesses: it makes first guesses, ``x0="fmg"``.
+        diagonal: it divides by the diagonal of A.
+        symmetric: it is made for A = Aᵀ.
+        fallback: iterations without progress after which its smaller value type may be the reason; None for no such
+            number.
+    """
+
+    batched: bool = False
+    lowered: bool = False
+    everywhere: bool = True
+    recorded: bool = True
+    multilevel: bool = False
+    guesses: bool = False
+    diagonal: bool = False
+    symmetric: bool = False
+    fallback: int | None = None
+
+
+Built = tuple[PerChunk, Sequence[Any]]
+"""A in float64, the `ChunkMatrix` of every chunk; the preconditioner's levels, finest first, in its value type."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Place where a preconditioner is made.
+
+    Attributes:
+        engine: runs the kernels, in the preconditioner's value type and for `Engine.width` columns.
+        chunks: A in float64, the `ChunkMatrix` of every chunk.
+        levels: of the preconditioner, as it has built them.
+        matrix: A on the engine of float64.
+        method: whose fields may be used as work space until the first solve; they must then be zero again.
+        single: where the engine is for several vectors, what was made of the same for one; else None.
+    """
+
+    engine: Engine
+    chunks: PerChunk
+    levels: Sequence[Any]
+    matrix: Matrix
+    method: KrylovMethod
+    single: ApproximateInverse | None = None
+
+    @property
+    def cg(self) -> ConjugateGradient:
+        """Conjugate gradients on A for work at set-up: the solve's own, or some with vectors of their own."""
+        if isinstance(self.method, ConjugateGradient):
+            return self.method
+        made = ConjugateGradient(self.engine, self.matrix.layout)
+        made.operator = self.matrix
+        return made
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Bytes of A and a preconditioner in one chunk, counted before anything is allocated.
+
+    Attributes:
+        levels: matrices, finest first: A, in the preconditioner's value type.
+        exact: A in float64, where that is one more matrix.
+        vectors: of the preconditioner, for each right-hand side.
+        slots: likewise, of every halo that it fills.
+        shared: what all right-hand sides share.
+        rows: A's rows once more, when set-up needs most.
+        temporary: what set-up needs then beside them; None for what A takes by itself.
+        blocks: of each row, while right-hand sides and solutions are brought in and out.
+        moved: what one application reads and writes: every stored value for each pass that uses it, every vector for
+            each operation that reads or writes it.
+        reached: the part of a GPU's bandwidth, as of a copy, at which it moves them, levels of few rows aside.
+    """
+
+    levels: Sequence[MatrixForecast]
+    exact: int = 0
+    vectors: int = 0
+    slots: Sequence[int] = ()
+    shared: int = 0
+    rows: int = 0
+    temporary: int | None = None
+    blocks: int = BLOCK_BYTES
+    moved: int = 0
+    reached: float = 0.9
+
+
+class Preconditioner(ABC):
+    """Choice of a preconditioner with its options: what ``M=`` takes. Small and picklable, unless it is a function.
+
+    A new one is a module of its own with a subclass, and a name in `dsolver.preconditioners.registry`.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities()
+    divisor: int = 1
+    """A number that divides the extents of every chunk."""
+    # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.
+    precision: str | None = None
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse a system that it is not made for.
+
+        Raises:
+            InputError: the problem or its chunks are not right for it.
+        """
+
+    def asymmetry(self) -> float:
+        """How far it is from symmetric, as a part of its size: 0 for all that are ours."""
+        return 0.0
+
+    def build(self, builder: Builder) -> Built:
+        """A, stored in the order of a smoother; a preconditioner with levels of its own builds them, too."""
+        return builder.stored(), ()
+
+    def chosen(self, levels: Sequence[Any]) -> Preconditioner:
+        """The preconditioner that it has chosen to be, as its levels show; itself, if there was nothing to choose."""
+        return self
+
+    @abstractmethod
+    def on(self, site: Site) -> ApproximateInverse | None:
+        """M on a site; None for the identity."""
+
+    @abstractmethod
+    def forecast(self, part: Part) -> Forecast:
+        """Bytes of one chunk, from its shape."""
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """About how many iterations reach rtol, where conjugate gradients alone take so many."""
+        return alone
+
+    def expect(self, *, host: bool) -> None:
+        """Take notice of whether right-hand sides come in NumPy arrays."""
+
+
+def make(preconditioner: Preconditioner, site: Site, dtype: str = "float64") -> ApproximateInverse | None:
+    """M in a value type, for vectors in float64, on a site of float64; None for the identity."""
+    if dtype == "float64" or not preconditioner.can.lowered:
+        return preconditioner.on(site)
+    view = site.engine.lowered(dtype)
+    inner = preconditioner.on(replace(site, engine=view))
+    assert inner is not None
+    return Lowered(site.engine, view, inner, site.matrix.layout)
+
+
+def is_a(value: object, kind: type) -> bool:
+    """isinstance, where the annotation says so already and a caller may not have read it."""
+    return isinstance(value, kind)

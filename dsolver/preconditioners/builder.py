@@ -1,0 +1,135 @@
+"""Builds the matrices of a solve on the owners of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, final
+
+from dsolver.discretize.system import System
+from dsolver.distributed.halo import halo_layout
+from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.rows import chunk_matrix
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.coloring import Order
+from dsolver.grid.numbering import stencil_rows
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.layout import Layout
+from dsolver.multigrid.hierarchy import FinestRows, finest
+from dsolver.problems import Problem
+from dsolver.problems.discretization import Patch
+
+Blocks = Callable[[Backend, int], Any]
+"""Makes the block (nx, ny, nz) of a chunk; picklable."""
+
+
+def ordered(backend: Backend, partition: Partition, number: int, order: Order) -> Layout:
+    """Storage order of a chunk's rows, color after color of a smoother's order."""
+    shape, wrapped = partition[number].box.shape, partition.whole_axes
+    return backend.layouts.colored(order.colors(backend.xp, shape, wrapped=wrapped), order.count(shape, wrapped), shape)
+
+
+def weights(problem: Problem, backend: Backend, _: int, patch: Patch | None = None) -> Any:
+    """Weights of a chunk's rows: float64 (K rows,), offset after offset, or (K,) for a constant stencil."""
+    return problem.values(backend.xp, patch).reshape(-1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeStored:
+    """Makes a chunk's rows of A, all of them stored.
+
+    Attributes:
+        problem: the system.
+        partition: its chunks.
+        order: in which a smoother visits the rows.
+        diagonal: what the diagonal is multiplied by; None for ones.
+        compact: store them in less where that loses nothing: nothing but products is wanted.
+        label: the name of its task in a Dask graph.
+    """
+
+    label: ClassVar[str] = "setup-levels"
+    problem: Problem
+    partition: Partition
+    order: Order
+    diagonal: Blocks | None = None
+    compact: bool = False
+
+    def __call__(self, backend: Backend, number: int, patch: Patch | None = None) -> tuple[ChunkMatrix]:
+        """A matrix for the finest level; the patch has the chunk's coefficients, if there are any."""
+        layout = ordered(backend, self.partition, number, self.order)
+        values = self.problem.values(backend.xp, patch)
+        rows = stencil_rows(backend, self.partition, number, self.problem.offsets, values)
+        local = backend.format("sell").matrix(layout, rows)
+        if self.diagonal is not None:
+            local = local.scaled(self.diagonal(backend, number))
+        made = ChunkMatrix(
+            layout=layout,
+            local=local.compacted() if self.compact else local,
+            ghost=backend.format("sell").halo_matrix(layout, rows),
+            halo=halo_layout(backend, layout, self.partition, number, self.problem.offsets),
+        )
+        return (made,)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Builder:
+    """Builds matrices of one system, whose coefficients are loaded.
+
+    Attributes:
+        engine: of A, in float64.
+        system: the problem on it.
+        problem: what is solved.
+        partition: its chunks.
+        order: in which smoothers visit the rows.
+        dtype: the preconditioner's value type.
+        diagonal: what A's diagonal is multiplied by; None for ones.
+    """
+
+    engine: Engine
+    system: System
+    problem: Problem
+    partition: Partition
+    order: Order
+    dtype: str = "float64"
+    diagonal: Blocks | None = None
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the preconditioner has another value type than A."""
+        return self.dtype != "float64"
+
+    @property
+    def rows(self) -> FinestRows:
+        """The weights of all rows, made now: most of what set-up needs, so let go of them soon."""
+        return FinestRows(
+            partition=self.partition,
+            offsets=self.problem.offsets,
+            weights=self.system.per_chunk(partial(weights, self.problem)),
+            constant=self.problem.constant,
+            masked=self.problem.masked,
+            singular=self.system.singular,
+            raised=self.system.raised,
+        )
+
+    def products(self) -> PerChunk:
+        """A for products alone: nothing of a constant stencil is stored."""
+        if not self.problem.lattice:
+            return self.stored()
+        return finest(self.engine, self.rows) if self.diagonal is None else self.stored()
+
+    def stored(self, *, compact: bool = False) -> PerChunk:
+        """A stored in the order of a smoother; see `MakeStored`. Rows of a general matrix keep their order."""
+        if not self.problem.lattice:
+            return self.system.per_chunk(chunk_matrix).at(0)
+        make = MakeStored(
+            problem=self.problem, partition=self.partition, order=self.order, diagonal=self.diagonal, compact=compact
+        )
+        return self.system.per_chunk(make).at(0)
+
+    def per_chunk(self, make: Callable[..., Any]) -> PerChunk:
+        """make(backend, number, patch) on the owner of each chunk, in the preconditioner's value type."""
+        return self.system.per_chunk(make, self.engine.lowered(self.dtype) if self.lowered else self.engine)

@@ -1,0 +1,130 @@
+"""Multigrid for any grid, cut and coefficients, as a preconditioner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral
+from typing import ClassVar, Final, final
+
+from dsolver.distributed.forecast import CPU_BATCH, F64, I32, Part
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.multigrid import forecast, hierarchy
+from dsolver.multigrid.cycle import VISITED, MultigridCycle
+from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+
+STAR_BYTES: Final = 84
+"""Bytes of each row where the finest level is a constant star, during set-up: the next level's way down."""
+COARSENING_BYTES: Final = 264
+"""Bytes of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows,
+stored R and P."""
+GHOSTED: Final = 1.03
+"""Points of a chunk with ghost layers over those without, where memory matters."""
+CORNERS: Final = 8
+REACHED: Final = 0.84
+"""The part of a GPU's bandwidth at which a cycle of stored matrices moves its bytes: H200, docs/performance.md."""
+STAR_REACHED: Final = 0.68
+"""The part for a constant star, whose two passes are limited by shared memory."""
+TYPICAL: Final = 10
+"""Iterations that reduce the residual by 1e-8, whatever the grid."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Multigrid(Preconditioner):
+    """One V-cycle of a multigrid method for any grid, cut and coefficients: ``"mg"``.
+
+    Interpolation follows the coefficients, coarse matrices are PᵀAP, there are as many levels as it takes, and the
+    number of iterations hardly depends on the size of the grid (docs/theory.md).
+
+    Attributes:
+        sweeps: 1, or 2 for twice the smoothing on the finest level: fewer iterations for coefficients that are rough
+            from cell to cell. By default 2 where the matrix is rough (`matrix_statistics`) and no level leaves the
+            lattice for that (`dsolver.multigrid.algebraic.setup`), else 1.
+        visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in
+            random patches of several cells. By default 2 where the matrix is rough, else 1.
+
+    Raises:
+        InputError: one of them is neither 1 nor 2.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, multilevel=True, guesses=True, fallback=40)
+    sweeps: int | None = None
+    visits: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("sweeps", "visits"):
+            value = getattr(self, name)
+            if value is not None and not (is_a(value, Integral) and value in (1, 2)):
+                raise InputError(f"{name} must be 1 or 2, not {value!r}")
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse a general matrix, which has no grid to coarsen."""
+        if not problem.lattice:
+            raise InputError(
+                f"M='mg' coarsens a grid, which {problem.name} has none of: use M='amg', or tell the lattice that its "
+                f"rows are by dsolver.matrix(A, grid=...)"
+            )
+
+    def build(self, builder: Builder) -> Built:
+        """All levels; A is the finest one, or one more in float64."""
+        return self.build_from(builder, lambda: builder.rows)
+
+    def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
+        """All levels from rows that are taken from somebody, who must not keep them."""
+        if not builder.lowered:
+            levels = hierarchy.build(builder.engine, take())  # rows that nobody else holds
+            return levels[0].exact, levels
+        rows = take()
+        levels = hierarchy.build(builder.engine, rows, builder.dtype)
+        return hierarchy.finest(builder.engine, rows), levels
+
+    def on(self, site: Site) -> MultigridCycle:
+        """The V-cycle."""
+        levels, engine = site.levels, site.engine
+        if engine.width > 1:
+            levels = [level.batched(engine.width) for level in levels]
+        visits = 2 if levels[0].rough else 1
+        sweeps = 1 if any(level.algebraic for level in levels) else visits
+        return MultigridCycle(levels, self.sweeps or sweeps, self.visits or visits)
+
+    def forecast(self, part: Part) -> Forecast:
+        """Levels that are coarsened along every axis.
+
+        Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this.
+        """
+        levels, problem, value = forecast.levels_of(part), part.problem, part.value
+        star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))
+        vectors = sum(fine.size + 3 * coarse.size for fine, coarse in steps)
+        vectors += finest.size * (part.may_close - (star and len(levels) > 1))
+        if not star and (problem.rule is not None or problem.coefficients):  # may be rough: `matrix_statistics`
+            vectors += finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1])
+        moved = levels[-1].way + 2 * value * levels[-1].rows
+        for fine, coarse in steps:
+            moved += 4 * value * coarse.rows
+            if star and fine is finest:  # a pass over r down, and one up
+                moved += 3 * value * rows
+            else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
+                moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
+        entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
+        return Forecast(
+            levels=tuple(levels),
+            exact=part.exact(finest),
+            vectors=value * vectors,
+            slots=forecast.exchanged(part, levels),
+            # the finest rows beside their matrix, while the next level is made: with ghost layers, and for A itself
+            rows=0 if part.constant else int(F64 * len(problem.offsets) * rows * (GHOSTED + (value != F64))),
+            temporary=STAR_BYTES * rows if star else COARSENING_BYTES * rows + entries,
+            moved=moved,
+            reached=STAR_REACHED if star else REACHED,
+        )
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """Hardly depends on the grid."""
+        return TYPICAL * math.log(max(rtol, 1e-16)) / math.log(1e-8)

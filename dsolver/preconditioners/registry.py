@@ -1,0 +1,118 @@
+"""Preconditioners by name, and what an argument ``M=`` stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from dsolver.errors import InputError, in_a_line
+from dsolver.grid.partition import Triple
+from dsolver.kernels import DTYPES
+from dsolver.preconditioners.algebraic import Algebraic
+from dsolver.preconditioners.auto import Auto, usual_preconditioner
+from dsolver.preconditioners.base import Preconditioner
+from dsolver.preconditioners.blocks import BlockJacobi, L1Jacobi
+from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.function import Function, of_operator
+from dsolver.preconditioners.jacobi import Identity, Jacobi
+from dsolver.preconditioners.multigrid import Multigrid
+from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
+from dsolver.problems import Problem
+
+AUTO: Final = "auto"
+NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
+    AUTO: Auto,
+    "mg": Multigrid,
+    "amg": Algebraic,
+    "jacobi": Jacobi,
+    "chebyshev": Chebyshev,
+    "l1-jacobi": L1Jacobi,
+    "block-jacobi": BlockJacobi,
+    "symgs": SymGS,
+    "ic0": IC0,
+    "ilu0": ILU0,
+    "none": Identity,
+}
+"""Makers of preconditioners by name; `register` adds to them."""
+
+
+def register(name: str, make: Callable[[], Preconditioner]) -> None:
+    """Give a preconditioner, which `make` makes with its usual options, a name that ``M=`` takes.
+
+    Raises:
+        InputError: another one has that name.
+    """
+    if NAMED.setdefault(name, make) is not make:
+        raise InputError(f"there is a preconditioner {name!r} already: choose another name")
+
+
+def check_matrix(preconditioner: Preconditioner, problem: Problem) -> None:
+    """Refuse a matrix that is not symmetric, or has zeros on its diagonal, for a preconditioner that cannot have that.
+
+    Raises:
+        InputError: it is one.
+    """
+    can = preconditioner.can
+    if can.diagonal and problem.hollow:
+        raise InputError(f"M={preconditioner} divides by the diagonal: {problem.hollow}; use M=None")
+    if can.symmetric and problem.asymmetry:
+        raise InputError(
+            f"M={preconditioner} is for symmetric matrices, and A is not: {problem.asymmetry}; use M='ilu0', 'jacobi' "
+            f"or None"
+        )
+
+
+def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
+    """Refuse a value type that preconditioners cannot have, or this one.
+
+    Raises:
+        InputError: there is no such type, or the preconditioner is not for it.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"precond_dtype must be {' or '.join(map(repr, DTYPES))}, not {in_a_line(dtype)}")
+    if dtype == "float64" or preconditioner is None or isinstance(preconditioner, Identity):
+        return
+    if not preconditioner.can.lowered:
+        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {preconditioner} works in float64 alone")
+
+
+def chosen_for(m: Any, problem: Problem, method: str | None) -> Preconditioner:
+    """The preconditioner that an argument M stands for with a system, "auto" for the usual one.
+
+    Args:
+        m: as of `preconditioner_of`.
+        problem: the system.
+        method: of the solve; None for the usual one.
+
+    Raises:
+        InputError: it is none.
+    """
+    auto = isinstance(m, str) and m == AUTO
+    return preconditioner_of(usual_preconditioner(problem, method) if auto else m, problem.grid)
+
+
+def preconditioner_of(m: Any, grid: Triple) -> Preconditioner:
+    """The preconditioner that an argument M stands for.
+
+    Args:
+        m: a name, a preconditioner, None, a function z = m(r), or an object of SciPy's kind.
+        grid: the problem's.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    if m is None:
+        return Identity()
+    if isinstance(m, Preconditioner):
+        return m
+    if isinstance(m, str) and m in NAMED:
+        return NAMED[m]()
+    if hasattr(m, "shape") and (hasattr(m, "matvec") or hasattr(m, "__matmul__")):
+        return Function(function=of_operator(m, grid))
+    if callable(m) and not isinstance(m, type):
+        return Function(function=m)
+    names = ", ".join(map(repr, NAMED))
+    raise InputError(
+        f"unknown preconditioner M={m!r}: use {names}, None, an object of dsolver.preconditioners, "
+        f"or a function z = M(r)"
+    )

@@ -1,0 +1,294 @@
+"""Sweeps over the colors of a general matrix: symmetric Gauss-Seidel, and incomplete factors.
+
+Each chunk solves with triangular factors of its own rows and columns, and knows nothing of the other chunks: between
+chunks they are block Jacobi. So M is symmetric and positive definite where A is, and needs no halo.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Final, Literal, final
+
+from dsolver.distributed.forecast import F64, I32, Part
+from dsolver.distributed.row_order import own_part
+from dsolver.engines.base import Field
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.colorings import COLORINGS
+from dsolver.kernels.colorings.graph import graph_of
+from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
+from dsolver.kernels.cpu.incomplete import BreakdownError, Factors, incomplete_factors, sweep_factors
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE, Layout, Route
+from dsolver.kernels.formats.sell import WIDEST
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+from dsolver.problems.matrix import MatrixProblem, RowBlock
+
+PADDED: Final = 8
+"""Places of a vector in the order of the colors for each row, at most: every color is padded to whole slices."""
+FEW: Final = 2**20
+"""Places that are never too many."""
+LONG: Final = 16
+"""Times the mean length of rows that the longest one has, at most, where they are tabled on the way to slices."""
+FIRST_SHIFT: Final = 1e-3
+"""The first shift that is tried where "auto" needs one."""
+LARGEST_SHIFT: Final = 1e3
+
+Shift = float | Literal["auto"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeps(Preconditioner):
+    """Triangular solves on each chunk of a general matrix, color after color.
+
+    They hold L, D and U in slices of their own beside A: about as many bytes as A has in sliced ELL, in the value type
+    of `precond_dtype`.
+
+    Attributes:
+        coloring: the order in which rows are visited: "greedy", "jpl", "cc", "block-greedy", "block-jpl", "block-cc"
+            or "levels"; see `dsolver.kernels.colorings`.
+
+    Raises:
+        InputError: there is no such coloring.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True)
+    name: ClassVar[str]
+    coloring: str = "greedy"
+
+    def __post_init__(self) -> None:
+        if self.coloring not in COLORINGS:
+            raise InputError(f"coloring must be one of {', '.join(map(repr, COLORINGS))}, not {self.coloring!r}")
+
+    @abstractmethod
+    def factors(self, a: Csr, color: Any) -> Factors:
+        """Factors of a chunk's own part, in the order of its colors.
+
+        Raises:
+            BreakdownError: a pivot vanishes.
+        """
+
+    def check(self, problem: Problem, partition: Partition) -> None:
+        """Refuse a grid."""
+        require_rows(self.name, problem)
+
+    def build(self, builder: Builder) -> Built:
+        """A for products, and the factors of each chunk."""
+        make = MakeFactors(factors=self.factors, coloring=self.coloring, name=self.name, partition=builder.partition)
+        return builder.products(), (builder.per_chunk(make).at(0),)
+
+    def on(self, site: Site) -> ApproximateInverse:
+        """z = (D + U)⁻¹ (I + L)⁻¹ r."""
+        return _Solves(site)
+
+    def forecast(self, part: Part) -> Forecast:
+        """A, and slices of both factors; r and z are moved there and back, the factors read once."""
+        assert isinstance(part.problem, MatrixProblem)
+        a, known = replace(part, value=F64).stored(), part.problem.counts[part.number].local
+        slices = known.stored.get(1)
+        entries = known.entries if slices is None else int(slices.padding * known.entries)
+        column = I32 if slices is None else slices.runs * I32 / SLICE + (1.0 - slices.runs) * I32
+        factors, routes = int(entries * (part.value + column)), 4 * I32 * a.rows
+        return Forecast(
+            levels=(a,),
+            vectors=2 * part.value * a.size,
+            shared=factors + routes + (2 * part.value + 3 * I32) * a.size,
+            temporary=part.assembly + (F64 + I32) * (known.longest * a.rows + 2 * known.entries),
+            moved=factors + 10 * part.value * a.rows + routes,
+        )
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """As for a lattice (docs/performance.md)."""
+        return 0.55 * alone
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SymGS(Sweeps):
+    """A forward and a backward Gauss-Seidel sweep from zero on each chunk: ``"symgs"``."""
+
+    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, diagonal=True)
+    name: ClassVar[str] = "symgs"
+
+    def factors(self, a: Csr, color: Any) -> Factors:
+        """A's own entries."""
+        return sweep_factors(a, color)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incomplete(Sweeps):
+    """Incomplete factors without fill of each chunk, made on the host, for GPUs, too.
+
+    Attributes:
+        shift: that times its diagonal is added to A before, which keeps pivots away from zero (Manteuffel, 1980);
+            "auto" takes 0 for a chunk where that succeeds, else the first of 0.001, 0.002, 0.004, ... that does.
+
+    Raises:
+        InputError: the shift is neither "auto" nor a number >= 0.
+    """
+
+    positive: ClassVar[bool] = False
+    shift: Shift = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shift != "auto" and not (is_a(self.shift, Real) and 0.0 <= float(self.shift) <= LARGEST_SHIFT):
+            raise InputError(f"shift must be 'auto' or a number from 0 to {LARGEST_SHIFT:g}, not {self.shift!r}")
+
+    def factors(self, a: Csr, color: Any) -> Factors:
+        """ILU(0), which is IC(0) for a symmetric matrix."""
+        if self.shift != "auto":
+            return incomplete_factors(a, color, shift=float(self.shift), positive=self.positive)
+        shift = 0.0
+        while True:
+            try:
+                return incomplete_factors(a, color, shift=shift, positive=self.positive)
+            except BreakdownError:
+                shift = 2.0 * shift or FIRST_SHIFT
+                if shift > LARGEST_SHIFT:
+                    raise
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class IC0(Incomplete):
+    """Incomplete Cholesky factors without fill, (I + L) D (I + Lᵀ), of each chunk of a symmetric matrix: ``"ic0"``."""
+
+    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, symmetric=True)
+    name: ClassVar[str] = "ic0"
+    positive: ClassVar[bool] = True
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ILU0(Incomplete):
+    """Incomplete LU factors without fill, (I + L) (D + U), of each chunk of any matrix: ``"ilu0"``."""
+
+    name: ClassVar[str] = "ilu0"
+
+
+def require_rows(name: str, problem: Problem) -> None:
+    """Refuse a problem on a grid.
+
+    Raises:
+        InputError: it is one.
+    """
+    if problem.lattice:
+        raise InputError(f"M={name!r} is for general matrices (dsolver.matrix); on a grid use M='mg' or 'chebyshev'")
+
+
+@final
+class _Solves:
+    """Solves with both factors, in work space of its own."""
+
+    def __init__(self, site: Site) -> None:
+        self._engine, (chunks,) = site.engine, site.levels
+        self._lower, self._upper = chunks.at("lower"), chunks.at("upper")
+        self._there, self._back = chunks.at("there"), chunks.at("back")
+        self._r, self._y = (self._engine.field(chunks.at("layout")) for _ in range(2))
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = (D + U)⁻¹ (I + L)⁻¹ r."""
+        engine = self._engine
+        engine.run(MOVE, self._there, r, self._r)
+        engine.run(FORWARD, self._lower, self._r, self._y)
+        engine.run(BACKWARD, self._upper, self._y, self._r)
+        engine.run(MOVE, self._back, self._r, z)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChunkFactors:
+    """Factors of one chunk's own part.
+
+    Attributes:
+        layout: the rows color after color.
+        lower: I + L for forward half sweeps, in the backend's form.
+        upper: D + U for backward ones; the same entries.
+        there: from the order of A's vectors to this one.
+        back: from this order to that of A's vectors.
+    """
+
+    layout: Layout
+    lower: Any
+    upper: Any
+    there: Route
+    back: Route
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakeFactors:
+    """Makes the factors of a chunk.
+
+    Attributes:
+        factors: makes them of the own part and the rows' colors.
+        coloring: its name.
+        name: of the preconditioner, for messages.
+        partition: the chunks.
+    """
+
+    label: ClassVar[str] = "setup-levels"
+    factors: Callable[[Csr, Any], Factors]
+    coloring: str
+    name: str
+    partition: Partition
+
+    def __call__(self, backend: Backend, number: int, block: RowBlock) -> tuple[ChunkFactors]:
+        """The factors, for the finest level.
+
+        Raises:
+            InputError: a pivot vanishes, a row is far longer than the others, or the coloring has too many colors.
+        """
+        a, first = own_part(block.here), self.partition[number].box.lo[0]
+        self._check_lengths(a)
+        color = COLORINGS[self.coloring](graph_of(a), first, backend.xp)
+        colors = int(color.max()) + 1
+        layout = backend.layouts.colored(color, colors, (a.size, 1, 1))
+        if layout.size > max(FEW, PADDED * a.size):
+            raise InputError(
+                f"coloring={self.coloring!r} has {colors} colors for {a.size} rows, each padded to {SLICE}: use "
+                f"coloring='greedy'"
+            )
+        try:
+            rows, diagonal = self.factors(a, backend.to_host(color))
+        except BreakdownError as error:
+            row = first + (error.row if block.order is None else int(block.order[error.row]))
+            raise InputError(self._breakdown(row, error.pivot)) from None
+        entries = backend.amg.table(backend.amg.on_device(rows), rows.width)
+        lower = backend.format("sell").matrix(layout, entries)
+        plain = backend.layouts.plain((a.size, 1, 1)).position
+        made = ChunkFactors(
+            layout=layout,
+            lower=lower,
+            upper=lower.scaled(backend.asarray(diagonal.reshape(-1, 1, 1))),
+            there=backend.layouts.route(plain, layout.position),
+            back=backend.layouts.route(layout.position, plain),
+        )
+        backend.synchronize()  # kernels read these before they wait for earlier launches
+        return (made,)
+
+    def _check_lengths(self, a: Csr) -> None:
+        if a.width * a.size > max(FEW, LONG * len(a.columns)) or a.width > WIDEST:
+            raise InputError(
+                f"M={self.name!r} is not for matrices in which few rows are far longer than the others ({a.width} "
+                f"entries in a row, {len(a.columns) / a.size:.0f} on average): use M='chebyshev' or 'block-jacobi'"
+            )
+
+    def _breakdown(self, row: int, pivot: float) -> str:
+        advice = {
+            "symgs": "use M='ilu0' with a shift, or None",
+            "ic0": "use M=dsolver.preconditioners.IC0(shift='auto'), or 'chebyshev'",
+            "ilu0": "use M=dsolver.preconditioners.ILU0(shift='auto'), or None",
+        }
+        return f"M={self.name!r} breaks down in row {row}, where the pivot is {pivot:.3g}: {advice[self.name]}"

@@ -1,0 +1,297 @@
+"""Boundary conditions on the six faces of the grid.
+
+A condition at a face, with outward normal n, is written as one equation for u and its flux κ ∂u/∂n there. In finite
+volumes it becomes two numbers for each cell at the face: what is added to the diagonal, and to the right-hand side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError, check_computed
+from dsolver.grid.partition import Flags
+from dsolver.problems.embedding import Embedding
+
+FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")
+"""The faces by axis and side: x- is where i = 0."""
+
+ALPHA: Final = "alpha"
+"""The number of a condition that is a part of the matrix; all others are of right-hand sides."""
+
+FaceValue = float | npt.NDArray[np.float64] | Callable[..., Any]
+"""A number for the whole face; an array (ny, nz), (nx, nz) or (nx, ny) with one for each cell at it, in a plane (ny,)
+or (nx,); or a function of the coordinates (x, y, z), or (x, y), of their centers at the face, called with arrays that
+broadcast."""
+
+
+class Condition(ABC):
+    """A boundary condition at a face."""
+
+    @property
+    def periodic(self) -> bool:
+        """Whether the other side of the grid follows."""
+        return False
+
+    @property
+    def grounds(self) -> bool | None:
+        """Whether it fixes the constant that a solution may otherwise differ by; None where that depends on cells."""
+        return False
+
+    @property
+    def values(self) -> dict[str, FaceValue]:
+        """Its numbers by name."""
+        return {}
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it may add to right-hand sides, as all but zeros do."""
+        given = (value for name, value in self.values.items() if name != ALPHA)
+        return any(not isinstance(value, int | float) or value != 0.0 for value in given)
+
+    @property
+    def homogeneous(self) -> Condition:
+        """The condition of the same kind that adds nothing to right-hand sides."""
+        return type(self)(**{name: value if name == ALPHA else 0.0 for name, value in self.values.items()})
+
+    @abstractmethod
+    def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Additions to the diagonal and to the right-hand side of cells.
+
+        Args:
+            xp: the array module.
+            resistance: (h/2) / κ of each cell, infinite where κ is zero.
+            area: of each cell's face.
+            values: the condition's numbers at each.
+        """
+
+    def check(self, face: str) -> None:  # noqa: B027  # most conditions allow any number
+        """Look at what depends on more than one number.
+
+        Raises:
+            InputError: the condition makes no sense.
+        """
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dirichlet(Condition):
+    """u = value at the face.
+
+    Args:
+        value: a number, an array with one for each cell at the face, or a function of (x, y, z).
+    """
+
+    value: FaceValue = 0.0
+
+    @property
+    def grounds(self) -> bool:
+        return True
+
+    @property
+    def values(self) -> dict[str, FaceValue]:
+        return {"value": self.value}
+
+    def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        conductance = area / resistance
+        return conductance, conductance * values["value"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Neumann(Condition):
+    """κ ∂u/∂n = flux at the face, n pointing outward: a positive flux feeds the domain.
+
+    Args:
+        flux: a number, an array with one for each cell at the face, or a function of (x, y, z).
+    """
+
+    flux: FaceValue = 0.0
+
+    @property
+    def values(self) -> dict[str, FaceValue]:
+        return {"flux": self.flux}
+
+    def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        nothing = xp.zeros_like(area * resistance)
+        return nothing, nothing + area * values["flux"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Robin(Condition):
+    """κ ∂u/∂n + alpha u = value at the face, n pointing outward.
+
+    Heat that a surface gives to surroundings of temperature T with a transfer coefficient h is alpha = h, value = h T.
+
+    Args:
+        alpha: not negative; a number, an array with one for each cell at the face, or a function of (x, y, z).
+        value: likewise, of any sign.
+    """
+
+    alpha: FaceValue
+    value: FaceValue = 0.0
+
+    @property
+    def grounds(self) -> bool | None:
+        if callable(self.alpha):
+            return None
+        return bool(np.any(np.asarray(self.alpha) > 0.0)) or False
+
+    @property
+    def values(self) -> dict[str, FaceValue]:
+        return {ALPHA: self.alpha, "value": self.value}
+
+    def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        # Face value eliminated: (u_face - u) / resistance = value - alpha u_face.
+        alpha = xp.asarray(values[ALPHA])
+        share = area / (1.0 + xp.where(alpha > 0.0, alpha * resistance, 0.0))
+        return alpha * share, values["value"] * share
+
+    def check(self, face: str) -> None:
+        if not callable(self.alpha) and bool(np.any(np.asarray(self.alpha) < 0.0)):
+            raise InputError(f"the Robin condition at {face} has a negative alpha: the matrix would not be definite")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Periodic(Condition):
+    """The last cell along the axis is followed by the first."""
+
+    @property
+    def periodic(self) -> bool:
+        return True
+
+    def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        raise AssertionError("a periodic axis has no faces")
+
+
+BY_NAME: Final[Mapping[str, Callable[[], Condition]]] = {
+    "dirichlet": Dirichlet,
+    "neumann": Neumann,
+    "periodic": Periodic,
+}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """The conditions of all faces. Make it with `boundary_of`.
+
+    Attributes:
+        conditions: by face, in the order of `FACES`.
+    """
+
+    conditions: tuple[Condition, ...]
+
+    @property
+    def periodic(self) -> Flags:
+        """Periodic axes."""
+        x, y, z = (condition.periodic for condition in self.conditions[::2])
+        return x, y, z
+
+    @property
+    def grounds(self) -> bool | None:
+        """Whether any face fixes the constant; None where cells decide."""
+        found = [condition.grounds for condition in self.conditions]
+        return True if True in found else None if None in found else False
+
+    @property
+    def homogeneous(self) -> Boundary:
+        """The conditions of the same kinds that add nothing to right-hand sides."""
+        return Boundary(tuple(condition.homogeneous for condition in self.conditions))
+
+    def at(self, axis: int, side: int) -> Condition:
+        """The condition at one end (0 or 1) of an axis."""
+        return self.conditions[2 * axis + side]
+
+
+def boundary_of(space: Embedding, bc: Any) -> Boundary:
+    """The conditions that a user has named. Nothing flows through faces across an axis that the grid does not have.
+
+    Args:
+        space: the grid.
+        bc: None for u = 0 on all faces; one condition, or its name, for all faces; or a mapping from faces ("x-") and
+            axes ("x", for both ends) to conditions; faces that are not named have u = 0.
+
+    Raises:
+        InputError: a face or a condition is unknown, only one end of an axis is periodic, or a value does not fit.
+    """
+    if isinstance(bc, list | tuple):
+        raise InputError(
+            f"bc must be one condition, or a mapping such as {{'x-': 'neumann', 'z': 'periodic'}}, not {bc}"
+        )
+    faces = [face for face in FACES if face[0] in space.axes]
+    if not isinstance(bc, Mapping):
+        named = dict.fromkeys(faces, _condition(bc))
+    else:
+        unknown = [key for key in bc if key not in (*faces, *space.axes)]
+        if unknown:
+            ends = f"{', '.join(space.axes)} for both ends"
+            raise InputError(f"bc names {unknown[0]!r}: the faces are {', '.join(faces)}, or {ends}")
+        both = [key for key in bc if key in FACES and key[0] in bc]
+        if both:
+            raise InputError(f"bc names {both[0][0]!r} and {both[0]!r}: name an axis or its faces, not both")
+        named = {face: _condition(bc.get(face, bc.get(face[0]))) for face in faces}
+    named |= {face: Neumann() for face in FACES if face not in named}
+    for minus, plus in zip(FACES[::2], FACES[1::2], strict=True):
+        if named[minus].periodic != named[plus].periodic:
+            raise InputError(f"bc is periodic at one end of {minus[0]} only: both ends are, or none")
+    return Boundary(tuple(_checked(space, face, condition) for face, condition in named.items()))
+
+
+def _condition(bc: Any) -> Condition:
+    if bc is None:
+        return Dirichlet(0.0)
+    if isinstance(bc, Condition):
+        return bc
+    if isinstance(bc, str) and bc.lower() in BY_NAME:
+        return BY_NAME[bc.lower()]()
+    raise InputError(
+        f"unknown boundary condition {bc!r}: use 'dirichlet', 'neumann', 'periodic', or Dirichlet(value), "
+        f"Neumann(flux), Robin(alpha, value), Periodic() of dsolver.problems"
+    )
+
+
+def check_unmasked(name: str, values: Any) -> None:
+    """Refuse a masked array, which NumPy would take with what its mask hides.
+
+    Raises:
+        InputError: something is masked.
+    """
+    if np.ma.is_masked(values):
+        raise InputError(f"{name}: a masked array, and what it hides would be taken for values: pass .filled(VALUE)")
+
+
+def _checked(space: Embedding, face: str, condition: Condition) -> Condition:
+    """The condition with its values as floats, and arrays and functions of three axes."""
+    values = {name: _face_value(space, face, name, value) for name, value in condition.values.items()}
+    made = type(condition)(**values)
+    made.check(face)
+    return made
+
+
+def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue:
+    shape = space.face("xyz".index(face[0]))
+    check_computed(f"{name} at face {face}", value)
+    if callable(value):
+        return space.function(value)  # what it returns is looked at where it is called
+    dims, axes = tuple(getattr(value, "dims", ())), tuple(axis for axis in "xyz" if axis != face[0])
+    if dims != axes and {*dims} == {*axes}:
+        raise InputError(f"{name} at face {face} has the dimensions {dims}, but the order of the face's is {axes}")
+    found = value.get() if hasattr(value, "get") else value.compute() if hasattr(value, "compute") else value
+    check_unmasked(f"{name} at face {face}", found)
+    array = np.asarray(found)
+    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+        raise InputError(f"{name} at face {face} must be finite real numbers")
+    if array.ndim == 0:
+        return float(array)
+    if array.shape != shape:
+        raise InputError(f"{name} at face {face} has shape {array.shape}, but the face has {shape} cells")
+    embedded: npt.NDArray[np.float64] = space.array(array.astype(np.float64))
+    return embedded

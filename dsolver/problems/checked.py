@@ -1,0 +1,190 @@
+"""A matrix in canonical form where it lies, in this process's memory or on its GPU, and what its entries tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+
+from dsolver.kernels import Backend, load
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.general.look import Look
+from dsolver.problems.io import canonical, check_form, check_pointers, imported
+
+ASYMMETRY: Final = 1e-12
+"""How far two entries may be from each other, as a part of the largest one of the matrix: rounding of assembly."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowsOnGpu:
+    """A square matrix on a GPU in canonical form, with the names of a CSR array of SciPy; it may be its user's memory.
+
+    Attributes:
+        indptr: int64 (rows + 1,), of CuPy like the others.
+        indices: int32.
+        data: float64.
+    """
+
+    indptr: Any
+    indices: Any
+    data: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, rows)."""
+        rows = len(self.indptr) - 1
+        return rows, rows
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return len(self.indices)
+
+    def get(self) -> Any:
+        """The matrix as a CSR array of SciPy."""
+        arrays = (self.data.get(), self.indices.get(), self.indptr.get())
+        return imported("sparse").csr_array(arrays, shape=self.shape)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EntriesOnGpu:
+    """Entries of a square matrix on a GPU in any order, with the names of a COO array of SciPy.
+
+    Attributes:
+        row: of each entry, of CuPy like the others.
+        col: its column.
+        data: its value.
+        shape: (rows, rows).
+    """
+
+    row: Any
+    col: Any
+    data: Any
+    shape: tuple[int, int]
+    format: ClassVar = "coo"
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the values."""
+        return self.data.dtype
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return len(self.data)
+
+    def get(self) -> Any:
+        """The matrix as a COO array of SciPy."""
+        places = (self.row.get(), self.col.get())
+        return imported("sparse").coo_array((self.data.get(), places), shape=self.shape)
+
+
+def matrix_of(row: Any, col: Any, data: Any, rows: int) -> Any:
+    """A square matrix of its entries, arrays of NumPy or CuPy: of SciPy, or `EntriesOnGpu`."""
+    if isinstance(data, np.ndarray):
+        return imported("sparse").coo_array((data, (row, col)), shape=(rows, rows)).tocsr()
+    return EntriesOnGpu(row=row, col=col, data=data, shape=(rows, rows))
+
+
+def checked(name: str, A: Any) -> tuple[Any, Look]:
+    """A matrix in canonical form, and what its entries tell.
+
+    Args:
+        name: for messages.
+        A: of SciPy or CuPy, in any format, or `EntriesOnGpu`. Compressed rows and columns, and coordinates, stay on a
+            GPU if no entry is there twice.
+
+    Returns:
+        a CSR array of SciPy, or `RowsOnGpu`.
+
+    Raises:
+        InputError: as of `canonical`.
+    """
+    if isinstance(A, EntriesOnGpu) or type(A).__module__.partition(".")[0] == "cupyx":
+        check_form(name, A)
+        read = READERS.get(A.format)
+        return (None if read is None else _on_gpu(read(name, A))) or checked(name, _brought(name, A))
+    rows = canonical(name, A)
+    return rows, load("cpu").general.look(csr_of(rows), ASYMMETRY)
+
+
+def csr_of(rows: Any) -> Csr:
+    """A matrix of `checked` as compressed rows, which share its memory where types allow it."""
+    kinds = zip((rows.indptr, rows.indices, rows.data), (np.int64, np.int32, np.float64), strict=True)
+    return Csr(*(part.astype(kind, copy=False) for part, kind in kinds))
+
+
+def on_host(rows: Any) -> Any:
+    """A matrix of `checked` as a CSR array of SciPy."""
+    return rows.get() if isinstance(rows, RowsOnGpu) else rows
+
+
+def entry(rows: Any, i: int, j: int) -> float:
+    """An entry of a matrix of `checked`; 0 where there is none."""
+    part = slice(int(rows.indptr[i]), int(rows.indptr[i + 1]))
+    return float(rows.data[part][rows.indices[part] == j].sum())
+
+
+def backend_of(array: Any) -> Backend:
+    """The backend of the memory where an array of NumPy or CuPy lies."""
+    return load("cpu" if isinstance(array, np.ndarray) else "cuda")
+
+
+def _on_gpu(rows: Csr | None) -> tuple[Any, Look] | None:
+    """As `checked`, for compressed rows of CuPy; None where they have faults that the host mends or tells."""
+    if rows is None:
+        return None
+    general = backend_of(rows.values).general
+    found = general.look(rows, ASYMMETRY)
+    if found.faults.unsorted:
+        rows = general.compressed(general.places(rows.start, len(rows.columns)), rows.columns, rows.values, rows.size)
+        found = general.look(rows, ASYMMETRY)
+    if found.faults.some:
+        return None
+    return RowsOnGpu(indptr=rows.start, indices=rows.columns, data=rows.values), found
+
+
+def _brought(name: str, A: Any) -> Any:
+    """A matrix of CuPy as one of SciPy.
+
+    Raises:
+        InputError: pointers lead out of its arrays: SciPy would have other words for that.
+    """
+    if A.format in ("csr", "csc"):
+        check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+    return A.get()
+
+
+def _compressed_rows(_: str, A: Any) -> Csr | None:
+    """The arrays of a CSR matrix as they are."""
+    if len(A.indptr) != A.shape[0] + 1:
+        return None
+    entries = slice(int(A.indptr[-1]))
+    return csr_of(RowsOnGpu(indptr=A.indptr, indices=A.indices[entries], data=A.data[entries]))
+
+
+def _compressed_columns(name: str, A: Any) -> Csr | None:
+    """Rows of a CSC matrix."""
+    check_pointers(name, A.indptr, A.shape[0], min(len(A.indices), len(A.data)))
+    entries = int(A.indptr[-1])
+    column = backend_of(A.data).general.places(A.indptr, entries)
+    return _sorted(A.indices[:entries], column, A.data[:entries].astype(np.float64, copy=False), A.shape[0])
+
+
+def _coordinates(_: str, A: Any) -> Csr | None:
+    """Rows of a COO matrix."""
+    return _sorted(A.row, A.col, A.data.astype(np.float64, copy=False), A.shape[0])
+
+
+def _sorted(row: Any, col: Any, values: Any, rows: int) -> Csr | None:
+    """Entries as compressed rows; None where there are none, or one is out of the matrix."""
+    if not len(values) or any(part.min() < 0 or part.max() >= rows for part in (row, col)):
+        return None
+    return backend_of(values).general.compressed(row, col, values, rows)
+
+
+READERS: Final = {"csr": _compressed_rows, "csc": _compressed_columns, "coo": _coordinates}
+"""Functions that read a matrix on a GPU, by its format; others are brought to the host."""

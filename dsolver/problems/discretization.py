@@ -1,0 +1,216 @@
+"""Discretization: matrix rows from coefficients, computed on each chunk's owner with NumPy or CuPy.
+
+Arrays here have the axes z, y, x, so that raveled they are in lattice order.
+"""
+
+from __future__ import annotations
+
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.layout import Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """The coefficients of one chunk.
+
+    Attributes:
+        backend: whose arrays these are.
+        partition: the chunks.
+        number: of this chunk.
+        own: the coefficients at the chunk's cells, float64 (nz, ny, nx), by name.
+        halos: those of the cells around it, in slot order, by name.
+        offsets: which cells around it they are of.
+    """
+
+    backend: Backend
+    partition: Partition
+    number: int
+    own: Mapping[str, Array]
+    halos: Mapping[str, Array] = field(default_factory=dict)
+    offsets: Offsets = STAR_OFFSETS
+
+    @property
+    def xp(self) -> Any:
+        """The array module."""
+        return self.backend.xp
+
+    @property
+    def box(self) -> Box:
+        """The chunk's cells."""
+        return self.partition[self.number].box
+
+    @property
+    def shape(self) -> Triple:
+        """(nz, ny, nx)."""
+        nx, ny, nz = self.box.shape
+        return nz, ny, nx
+
+    def padded(self, name: str, outside: float) -> Array:
+        """A coefficient with one layer of cells around the chunk: float64 (nz + 2, ny + 2, nx + 2).
+
+        Args:
+            name: of the coefficient.
+            outside: the value where there is no cell, or none at an offset.
+        """
+        out: Array = self.xp.full([n + 2 for n in self.shape], outside)
+        out[self.box.around(self.box)] = self.own[name]
+        self.partition.fill_around(self.number, self.offsets, out, self.halos[name])
+        return out
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The right-hand side of a chunk's rows as a function of the source of the differential equation.
+
+    Attributes:
+        sizes: of the cells along z, y, x, arrays that broadcast.
+        faces: index and value of what boundary conditions add.
+        solid: bool (nz, ny, nx), cells that are left out; None for none.
+    """
+
+    sizes: tuple[Array, Array, Array]
+    faces: tuple[tuple[Any, Array], ...]
+    solid: Array | None
+
+    def volumes(self) -> Array:
+        """Volumes of the cells, zero where they are left out: broadcasts to (nz, ny, nx)."""
+        z, y, x = self.sizes
+        volumes = z * y * x
+        return volumes if self.solid is None else volumes * ~self.solid
+
+    def assembled(self, f: Array) -> Array:
+        """f times the volume, plus the boundary's part; zero where cells are left out. Overwrites f, (nz, ny, nx)."""
+        for size in self.sizes:
+            f *= size
+        for where, value in self.faces:
+            f[where] += value
+        return self.cleared(f)
+
+    def cleared(self, x: Array) -> Array:
+        """Zero where cells are left out. Overwrites x, (nz, ny, nx)."""
+        if self.solid is not None:
+            x[self.solid] = 0.0
+        return x
+
+
+class Rule(ABC):
+    """Discretization rule: matrix rows from coefficients. Small and picklable: it goes to every owner.
+
+    Attributes:
+        offsets: of the rows' columns.
+    """
+
+    offsets: Offsets
+
+    @property
+    @abstractmethod
+    def loaded(self) -> tuple[str, ...]:
+        """Names of the coefficients that come as arrays."""
+
+    @property
+    @abstractmethod
+    def exchanged(self) -> tuple[str, ...]:
+        """Names of those whose values around a chunk are needed."""
+
+    @property
+    def varying(self) -> bool:
+        """Whether a coefficient may differ from cell to cell."""
+        return bool(self.loaded)
+
+    def prepared(self, patch: Patch, name: str) -> Array:
+        """The values of a coefficient before they are exchanged, from own values alone: (nz, ny, nx).
+
+        Raises:
+            InputError: a value makes no sense.
+        """
+        return patch.own[name]
+
+    @abstractmethod
+    def weights(self, patch: Patch) -> Array:
+        """The values at each offset: float64 (K, rows).
+
+        Raises:
+            InputError: a coefficient makes no sense.
+        """
+
+    @abstractmethod
+    def grounded(self, patch: Patch) -> Array:
+        """Cells whose row's sum is not zero by construction, so that it fixes the constant: bool (nz, ny, nx)."""
+
+
+class CellRule(Rule):
+    """Discretization rule of a differential equation on cells with centers, sizes and faces.
+
+    Attributes:
+        functions: coefficients that are functions of the cells' coordinates, called with xp arrays on the owner.
+    """
+
+    functions: Mapping[str, Callable[..., Any]]
+
+    @property
+    def varying(self) -> bool:
+        return bool(self.loaded or self.functions)
+
+    @property
+    @abstractmethod
+    def masked(self) -> bool:
+        """Whether cells are left out."""
+
+    @abstractmethod
+    def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
+        """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""
+
+    @abstractmethod
+    def source(self, patch: Patch) -> Source:
+        """The right-hand side of a chunk as a function of the source of the equation."""
+
+    @abstractmethod
+    def solid(self, patch: Patch) -> Array | None:
+        """The cells that are left out: bool (nz, ny, nx), or None for none."""
+
+    @abstractmethod
+    def linked(self, patch: Patch, axis: int) -> Array:
+        """Whether cells are coupled through the faces along an axis: bool (nz, ny, nx) with one more along it."""
+
+
+def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Values of a user's function of x, y, z at points, in its own dtype, broadcast to a shape.
+
+    Raises:
+        InputError: it raises, or does not return real numbers that broadcast to that; `what` is for the message.
+    """
+    try:
+        values = xp.asarray(function(*points))
+    except Exception as error:
+        if isinstance(error, MemoryError) or type(error).__module__.startswith("cupy"):
+            raise  # the memory's or the device's fault, which the caller reports
+        raise InputError(f"the function for {what} raised {error!r}{_line_of(error)}") from error
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"the function for {what} returned values of dtype {values.dtype}: real numbers are needed")
+    try:
+        whole: Array = xp.broadcast_to(values, tuple(shape))
+    except ValueError:
+        raise InputError(
+            f"the function for {what} returned an array of shape {values.shape}, which does not broadcast to "
+            f"{tuple(shape)}: compute with the x, y and z that it is called with"
+        ) from None
+    return whole
+
+
+def _line_of(error: Exception) -> str:
+    """The line of the function that was called last in `evaluated`, where an error passed; empty if it has none.
+
+    For people, since the traceback does not travel from a worker to the client.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

@@ -1,0 +1,229 @@
+"""Diffusion on cells by finite volumes: from coefficients to matrix rows. Formulas: docs/theory.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
+from dsolver.kernels.arrays import apart, layer
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.fluxes import Fluxes, conductances
+from dsolver.problems.boundary import Boundary
+from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
+
+KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
+SIGMA: Final = "sigma"
+MASK: Final = "mask"
+
+Sizes = tuple[Array, Array, Array]
+"""Cell sizes along z, y, x, as arrays that broadcast."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diffusion(CellRule):
+    """−∇·(κ∇u) + σu by finite volumes on cells of a box grid, times the cell's volume.
+
+    A flux between two cells meets their half cells' resistances (h/2)/κ in a row: harmonic averages (Patankar,
+    Numerical Heat Transfer and Fluid Flow, 1980, section 4.2-3).
+
+    Attributes:
+        grid: cells along x, y, z.
+        kappa: along x, y, z; a number, or None where it is a field. All the same object for an isotropic κ.
+        fields: the name of the field of κ along x, y, z; equal names for an isotropic κ.
+        sigma: a number, or None where it is a field.
+        mask: whether there is a field of masked cells.
+        sizes: of the cells along x, y, z, float64 (nx,), (ny,), (nz,).
+        boundary: the conditions at the faces.
+        functions: as in `CellRule`.
+    """
+
+    grid: Triple
+    kappa: tuple[float | None, float | None, float | None]
+    fields: tuple[str, str, str]
+    sigma: float | None
+    mask: bool
+    sizes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]] = field(repr=False)
+    boundary: Boundary
+    functions: Mapping[str, Callable[..., Any]]
+    offsets: Offsets = STAR_OFFSETS
+
+    @property
+    def masked(self) -> bool:
+        return self.mask
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        given = [name for name, value in zip(self.fields, self.kappa, strict=True) if value is None]
+        given += [SIGMA] * (self.sigma is None) + [MASK] * self.mask
+        return tuple(name for name in dict.fromkeys(given) if name not in self.functions)
+
+    @property
+    def exchanged(self) -> tuple[str, ...]:
+        used = zip(self.fields, self.kappa, strict=True)
+        return tuple(dict.fromkeys(name for name, value in used if value is None or self.mask))
+
+    def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
+        x, y, z = (self._centers(axis)[low:high] for axis, low, high in zip(range(3), box.lo, box.hi, strict=True))
+        return xp.asarray(x[:, None, None]), xp.asarray(y[None, :, None]), xp.asarray(z[None, None, :])
+
+    def prepared(self, patch: Patch, name: str) -> Array:
+        number = next(value for value, called in zip(self.kappa, self.fields, strict=True) if called == name)
+        xp = patch.xp
+        values = patch.own[name] if number is None else xp.full(patch.shape, number)
+        solid = patch.own[MASK] != 0.0 if self.mask else None
+        _check(patch, "kappa", "must be positive and finite", (values > 0.0) & xp.isfinite(values), solid)
+        return values if solid is None else xp.where(solid, 0.0, values)
+
+    def weights(self, patch: Patch) -> Array:
+        out = patch.backend.lattice.star(self._fluxes(patch))
+        diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
+        self._add_sigma(patch, diagonal)
+        solid = self.solid(patch)
+        bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
+        if bool(bare.any()):
+            # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
+            z, y, x = self._sizes(patch)
+            like = max(value or 0.0 for value in self.kappa) or 1.0
+            diagonal[...] = patch.xp.where(bare, 2.0 * like * (y * z / x + x * z / y + x * y / z), diagonal)
+        return out.reshape(7, -1)
+
+    def source(self, patch: Patch) -> Source:
+        faces, sizes = [], self._sizes(patch)
+        for axis, side in product(range(3), (0, 1)):
+            open_end = self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]
+            if open_end and self.boundary.at(axis, side).feeds:
+                _, value = self._edge(patch, axis, side, sizes)
+                faces.append((layer(axis, side), value))
+        return Source(sizes=sizes, faces=tuple(faces), solid=self.solid(patch))
+
+    def grounded(self, patch: Patch) -> Array:
+        ground, sizes = patch.xp.zeros(patch.shape, dtype=np.bool_), self._sizes(patch)
+        ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
+        for axis, side in product(range(3), (0, 1)):
+            if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
+                on_diagonal, _ = self._edge(patch, axis, side, sizes)
+                ground[layer(axis, side)] |= on_diagonal > 0.0
+        solid = self.solid(patch)
+        return ground if solid is None else ground & ~solid
+
+    def solid(self, patch: Patch) -> Array | None:
+        return patch.own[self.exchanged[0]] == 0.0 if self.mask else None
+
+    def linked(self, patch: Patch, axis: int) -> Array:
+        faces = conductances(patch.xp, self._fluxes(patch, ends=False), axis) > 0.0
+        for side in (0, 1):
+            if self._at_edge(patch, axis, side):
+                faces[layer(axis, side)] = False
+        return faces
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _fluxes(self, patch: Patch, *, ends: bool = True) -> Fluxes:
+        """The conductivities and sizes that fluxes between a chunk's cells follow from, and its face conditions."""
+        sizes, edges = self._sizes(patch), product(range(3), (0, 1)) if ends else ()
+        kappa = {name: patch.padded(name, 1.0) for name in self.exchanged}
+        x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
+        along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
+        twice = [wraps and n == 2 for wraps, n in zip(self.boundary.periodic, self.grid, strict=True)]
+        return Fluxes(
+            kappa=(x, y, z),
+            sizes=(along_x, along_y, along_z),
+            ends={at: self._end(patch, *at, sizes) for at in edges if self._at_edge(patch, *at)},
+            doubled=(twice[0], twice[1], twice[2]),
+        )
+
+    def _end(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
+        """The diagonal's share of a flux through the end of a row: a face array."""
+        if not self.boundary.periodic[axis]:
+            return self._edge(patch, axis, side, sizes)[0]
+        return patch.xp.zeros([n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)])
+
+    def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> tuple[Array, Array]:
+        """Additions of the boundary condition at one end to the diagonal and the right-hand side: face arrays.
+
+        Sizes are those of the chunk's cells.
+        """
+        xp, box = patch.xp, patch.box
+        end = layer(axis, side)
+        face = [n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)]
+        name, number = self.fields[axis], self.kappa[axis]
+        half = 0.5 * float(self.sizes[axis][-side])
+        first, second = (size for i, size in enumerate(sizes) if i != 2 - axis)
+        area = xp.broadcast_to(first * second, face)
+        condition = self.boundary.at(axis, side)
+        values = {name: self.face_values(xp, box, axis, side, value) for name, value in condition.values.items()}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            inner = half / xp.asarray(patch.own[name][end] if name in self.exchanged else number)
+            on_diagonal, on_right = condition.terms(xp, xp.broadcast_to(inner, face), area, values)
+        if condition.grounds is None:
+            _check(patch, "alpha of a Robin condition", "must be finite and not negative", values["alpha"] >= 0.0)
+        solid = self.solid(patch)
+        return on_diagonal, on_right if solid is None else xp.where(solid[end], 0.0, on_right)
+
+    def face_values(self, xp: Any, box: Box, axis: int, side: int, value: Any) -> Array | float:
+        """A condition's number at each cell of a face: one, or an array (nz, ny, nx) with one cell along the axis."""
+        if callable(value):
+            x = list(self.centers(xp, box))
+            x[axis] = xp.full((1, 1, 1), side * float(self.sizes[axis].sum()))
+            shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
+            return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
+        if isinstance(value, float):
+            return value
+        part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
+        return xp.expand_dims(xp.asarray(part.T), 2 - axis)
+
+    def _around(self, box: Box, axis: int) -> npt.NDArray[np.float64]:
+        """Sizes of a box's cells along an axis and of one more at each end."""
+        index = np.arange(box.lo[axis] - 1, box.hi[axis] + 1)
+        sizes = self.sizes[axis]
+        return sizes[index % len(sizes)] if self.boundary.periodic[axis] else sizes[index.clip(0, len(sizes) - 1)]
+
+    def _sizes(self, patch: Patch) -> Sizes:
+        """The sizes of a chunk's cells."""
+        box, xp = patch.box, patch.xp
+        x, y, z = (xp.asarray(self.sizes[axis][box.lo[axis] : box.hi[axis]]) for axis in range(3))
+        return z[:, None, None], y[None, :, None], x[None, None, :]
+
+    def _add_sigma(self, patch: Patch, diagonal: Array) -> None:
+        if self.sigma == 0.0:
+            return
+        z, y, x = self._sizes(patch)
+        if self.sigma is not None:
+            diagonal += self.sigma * (z * y * x)
+            return
+        sigma, solid = patch.own[SIGMA], self.solid(patch)
+        _check(patch, "sigma", "must be finite and not negative", (sigma >= 0.0) & patch.xp.isfinite(sigma), solid)
+        diagonal += sigma * (z * y * x)
+
+    def _at_edge(self, patch: Patch, axis: int, side: int) -> bool:
+        """Whether a chunk ends where rows read nothing more along an axis."""
+        if patch.partition.periodic[axis]:
+            return False
+        return patch.box.lo[axis] == 0 if side == 0 else patch.box.hi[axis] == self.grid[axis]
+
+    def _centers(self, axis: int) -> npt.NDArray[np.float64]:
+        ends: npt.NDArray[np.float64] = np.cumsum(self.sizes[axis])
+        return ends - 0.5 * self.sizes[axis]
+
+
+def _check(patch: Patch, name: str, must: str, good: Array, solid: Array | None = None) -> None:
+    wrong = ~good if solid is None else ~good & ~solid
+    bad = int(wrong.sum())
+    if not bad:
+        return
+    if wrong.shape != patch.shape:  # of a face
+        raise InputError(f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}")
+    k, j, i = np.unravel_index(int(wrong.argmax()), patch.shape)
+    index = tuple(int(low + at) for low, at in zip(patch.box.lo, (i, j, k), strict=True))
+    raise InputError(
+        f"{name} {must}, but is not in {bad} of the cells of chunk {patch.number}, the first at {index}: mend its "
+        f"values, or leave such cells out with mask="
+    )

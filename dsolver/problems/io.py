@@ -1,0 +1,306 @@
+"""Matrices from files: Matrix Market, SciPy's `.npz`, PETSc's binary format."""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError, installing
+
+PETSC_MATRIX: Final = 1211216
+"""First word of a matrix in PETSc's binary format (PETSc manual, MatLoad): big-endian like all that follow."""
+
+
+def read_matrix(path: str | Path) -> Any:
+    """A sparse matrix from a file.
+
+    Args:
+        path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field but complex and any symmetry
+            (read on all cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
+            `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with 32-bit indices.
+
+    Returns:
+        A `scipy.sparse.csr_array` with float64 values, sorted columns and no duplicates.
+
+    Raises:
+        InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
+            or SciPy is not installed.
+    """
+    path = Path(path)
+    return canonical(str(path), as_stored(path))
+
+
+def as_stored(path: Path) -> Any:
+    """A matrix of `scipy.sparse` as a file has it, of any shape, type and format.
+
+    Raises:
+        InputError: as of `read_matrix`.
+    """
+    reader = _reader_of(path)
+    with reading(path, "a sparse matrix"):
+        return reader(path)
+
+
+def read_vectors(path: Path) -> npt.NDArray[np.float64]:
+    """Vectors from a Matrix Market file of an array, float64 (rows, columns).
+
+    Raises:
+        InputError: there is no such file, or it holds something else; or SciPy is not installed.
+    """
+    with reading(path, "an array of numbers"):
+        found = imported("io").mmread(_present(path))
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+        raise InputError(f"{path} holds no array of real numbers: its first line must say 'array real general'")
+    return found.astype(np.float64)
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a reader finds wrong with a file into one error.
+
+    Raises:
+        InputError: there is no such file, or it is none of what it should be.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except MemoryError as error:
+        raise InputError(f"{path} cannot be read: this process has not the memory that its sizes need") from error
+    except (TypeError, ValueError, EOFError, OSError, KeyError, OverflowError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} cannot be read as {what}: {error}") from error
+
+
+def write_petsc(path: str | Path, matrix: Any) -> None:
+    """Write a matrix in PETSc's binary format, which `read_matrix` and PETSc's MatLoad read.
+
+    Args:
+        path: of the file, by custom with the ending `.petsc`.
+        matrix: of `scipy.sparse` in any format, with at most 2³¹ - 1 rows and entries.
+
+    Raises:
+        InputError: the matrix is not square, real and finite, or has more rows or entries than 32-bit numbers tell.
+    """
+    rows = canonical("A", matrix)
+    if max(rows.shape[0], rows.nnz) >= 1 << 31:
+        raise InputError(f"A has {rows.shape[0]} rows and {rows.nnz} entries: PETSc's 32-bit format tells of 2³¹ - 1")
+    with Path(path).open("wb") as file:
+        np.array([PETSC_MATRIX, *rows.shape, rows.nnz], dtype=">i4").tofile(file)
+        np.diff(rows.indptr).astype(">i4").tofile(file)
+        rows.indices.astype(">i4").tofile(file)
+        rows.data.astype(">f8").tofile(file)
+
+
+def canonical(name: str, matrix: Any) -> Any:
+    """A SciPy matrix of any format as a CSR array with float64 values, sorted columns and no duplicates.
+
+    The matrix that is given stays as it is; one that is in this form already is returned without a copy.
+
+    Args:
+        name: of the matrix, for messages.
+        matrix: in any format of `scipy.sparse`.
+
+    Raises:
+        InputError: it is not square, not two-dimensional, empty, not real, or has values that are NaN or infinite; or
+            this process has not the memory for it.
+    """
+    check_form(name, matrix)
+    return compressed(name, matrix)
+
+
+def check_form(name: str, matrix: Any) -> None:
+    """Refuse a matrix that is not square, not two-dimensional, empty or not real.
+
+    Raises:
+        InputError: it is one.
+    """
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} has shape {tuple(matrix.shape)}: a system needs as many rows as columns")
+    if matrix.shape[0] == 0:
+        raise InputError(f"{name} has no rows")
+    _check_real(name, matrix)
+
+
+def compressed(name: str, matrix: Any, first: int = 0) -> Any:
+    """Rows of a SciPy matrix of any format and shape, in the form of `canonical`.
+
+    Args:
+        name: for messages.
+        matrix: some rows of a system.
+        first: the number of the first one.
+
+    Raises:
+        InputError: they are not real, have values that are NaN or infinite, or indices of rows or columns that are
+            none; or this process has not the memory.
+    """
+    _check_real(name, matrix)
+    _check_indices(name, matrix)
+    try:
+        rows = imported("sparse").csr_array(
+            matrix, dtype=np.float64, copy=not getattr(matrix, "has_canonical_format", False)
+        )
+        rows.sum_duplicates()  # sorts the columns of each row, too
+    except MemoryError as error:
+        raise InputError(
+            f"{name} has {matrix.shape[0]} rows and {matrix.nnz} entries, for which this process has not the memory"
+        ) from error
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    if len(bad):
+        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+        place = (first + row, int(rows.indices[bad[0]]))
+        raise InputError(f"{name} has {len(bad)} entries that are NaN or infinite, the first at {place}")
+    return rows
+
+
+def _check_real(name: str, matrix: Any) -> None:
+    if np.dtype(matrix.dtype).kind not in "fiub":
+        raise InputError(f"{name} has dtype {matrix.dtype}: real numbers are needed, float64 by choice")
+
+
+def _check_indices(name: str, matrix: Any) -> None:
+    """Refuse a matrix whose arrays lead out of it: SciPy's conversions would read and write there.
+
+    Raises:
+        InputError: it is one.
+    """
+    if matrix.format == "coo":
+        indices = tuple(zip(matrix.coords, matrix.shape, strict=True))
+    elif matrix.format in ("csr", "csc", "bsr"):
+        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        across, along = (extent // size for extent, size in zip(matrix.shape, block, strict=True))
+        if matrix.format == "csc":
+            across, along = along, across
+        check_pointers(name, matrix.indptr, across, min(len(matrix.indices), len(matrix.data)))
+        indices = ((matrix.indices[: matrix.indptr[-1]], along),)
+    else:
+        return
+    for numbers, extent in indices:
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < extent:
+            wrong = int(numbers[(numbers < 0) | (numbers >= extent)][0])
+            raise InputError(f"{name} has an index {wrong}, but shape {tuple(matrix.shape)}: indices begin with 0")
+
+
+def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
+    """Refuse pointers, of NumPy or CuPy, to so many rows or columns that lead out of so many entries.
+
+    Raises:
+        InputError: they do.
+    """
+    if len(pointers) != count + 1 or pointers[0] != 0 or (pointers[1:] < pointers[:-1]).any():
+        raise InputError(f"{name} has pointers to rows or columns (indptr) that do not ascend from 0")
+    if pointers[-1] > entries:
+        raise InputError(f"{name} has fewer entries than its pointers (indptr) tell of: {pointers[-1]}")
+
+
+def _reader_of(path: Path) -> Callable[[Path], Any]:
+    kinds = [suffix.lower() for suffix in path.suffixes]
+    if ".mtx" in kinds[-2:]:
+        return _matrix_market
+    if kinds[-1:] == [".npz"]:
+        return lambda path: imported("sparse").load_npz(path)
+    if kinds[-1:] in ([".petsc"], [".bin"]):
+        return _petsc
+    raise InputError(
+        f"{path.name} ends in none of .mtx, .mtx.gz, .mtx.bz2 (Matrix Market), .npz (SciPy) and .petsc, .bin (PETSc)"
+    )
+
+
+def _present(path: Path) -> Path:
+    """A file that is there: SciPy would look for other endings."""
+    if not path.exists():
+        raise FileNotFoundError(path)
+    return path
+
+
+def _matrix_market(path: Path) -> Any:
+    found = imported("io").mmread(_present(path))
+    if isinstance(found, np.ndarray):
+        raise TypeError("it is an array of all values: a matrix must be given by coordinates")
+    return _in_place(found)
+
+
+def _in_place(found: Any) -> Any:
+    """Coordinates as compressed rows without a move, where they come row after row; else as they are.
+
+    Most files are written so, and then a third of the time from coordinates to sorted rows is enough.
+    """
+    if found.shape[0] > found.nnz or (found.row[1:] < found.row[:-1]).any():
+        return found
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(found.row, minlength=found.shape[0]))])
+    # With pointers of 64 bits SciPy would widen the columns, too.
+    pointers = pointers.astype(found.col.dtype if found.nnz <= np.iinfo(found.col.dtype).max else np.int64)
+    rows = imported("sparse").csr_array((found.data, found.col, pointers), shape=found.shape)
+    rows.sum_duplicates()
+    return rows
+
+
+def _petsc(path: Path) -> Any:
+    with path.open("rb") as file:
+        lengths, rows, columns = petsc_lengths(file)
+        entries = int(lengths.sum())
+        numbers = _words(file, ">i4", entries).astype(np.int32)
+        if entries and not 0 <= numbers.min() <= numbers.max() < columns:
+            wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])
+            raise ValueError(f"entry {wrong} is in column {numbers[wrong]} of {columns}")
+        values = _words(file, ">f8", entries).astype(np.float64)
+    pointers = np.concatenate([[0], np.cumsum(lengths)])
+    return imported("sparse").csr_array((values, numbers, pointers), shape=(rows, columns))
+
+
+def petsc_lengths(file: BinaryIO) -> tuple[npt.NDArray[np.int64], int, int]:
+    """Entries of each row of a matrix in PETSc's format, rows and columns; the file is left behind them.
+
+    Raises:
+        ValueError: the file is none, or contradicts itself.
+        EOFError: it is cut short.
+    """
+    kind, rows, columns, entries = _words(file, ">i4", 4).tolist()
+    if kind != PETSC_MATRIX:
+        raise ValueError(f"its first word is {kind}, where a PETSc matrix has {PETSC_MATRIX}")
+    if min(rows, columns, entries) < 0:
+        raise ValueError(f"it tells of {rows} rows, {columns} columns and {entries} entries")
+    lengths = _words(file, ">i4", rows).astype(np.int64)
+    if lengths.min(initial=0) < 0 or lengths.sum() != entries:
+        raise ValueError(f"its rows have {lengths.sum()} entries, but its header tells of {entries}")
+    return lengths, rows, columns
+
+
+def petsc_part(path: Path, first: int, last: int) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Number of columns, and columns and values of entries [first, last) of a matrix in PETSc's format.
+
+    Raises:
+        EOFError: the file is cut short.
+    """
+    with path.open("rb") as file:
+        _, rows, columns, entries = _words(file, ">i4", 4).tolist()
+        begin = 16 + 4 * rows
+        file.seek(begin + 4 * first)
+        numbers = _words(file, ">i4", last - first).astype(np.int32)
+        file.seek(begin + 4 * entries + 8 * first)
+        return columns, numbers, _words(file, ">f8", last - first).astype(np.float64)
+
+
+def _words(file: BinaryIO, dtype: str, count: int) -> Any:
+    """So many numbers from a file that may be cut short."""
+    size = np.dtype(dtype).itemsize * count
+    raw = file.read(size)
+    if len(raw) < size:
+        raise EOFError(f"the file is cut short: {size} more bytes were to come where {len(raw)} are left")
+    return np.frombuffer(raw, dtype)
+
+
+def imported(module: str) -> Any:
+    """A module of SciPy, which whoever brings a SciPy matrix has; an extra otherwise."""
+    try:
+        return importlib.import_module(f"scipy.{module}")
+    except ImportError as error:
+        raise InputError(f"sparse matrices need SciPy, which is not installed: {installing('matrices')}") from error

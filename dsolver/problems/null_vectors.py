@@ -1,0 +1,126 @@
+"""Vectors that a matrix makes zero or small, and that its user knows, such as rigid motions of an elastic body."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+
+NULL: Final = 1e-8
+"""Largest ‖A n‖ / ‖|A| |n|‖ of a null vector: rounding of assembly, and of coordinates."""
+DEPENDENT: Final = 1e-10
+"""Part of a vector beyond the others from which it counts as one more."""
+
+
+def orthonormal(rows: Any, nullspace: Any, *, constants: bool) -> npt.NDArray[np.float64]:
+    """Orthonormal vectors with the span of a null space, float64 (n, k).
+
+    Args:
+        rows: the matrix, a CSR array of SciPy.
+        nullspace: (n,) or (n, k), independent vectors N with A N = 0.
+        constants: whether constants are in it, too; N need not have them.
+
+    Raises:
+        InputError: they have another shape, are not independent or not finite, or A times one of them is not zero.
+    """
+    count = rows.shape[0]
+    scaled = _independent("nullspace", nullspace, count)
+    q = np.linalg.qr(scaled)[0]
+    for number, vector in enumerate(scaled.T):
+        missed, size = np.linalg.norm(rows @ vector), np.linalg.norm(abs(rows) @ abs(vector))
+        if missed > NULL * size:
+            raise InputError(
+                f"A times vector {number} of nullspace is not zero, but {missed / size:.1e} of |A| times it"
+            )
+    if constants:
+        ones = np.full(count, 1.0 / np.sqrt(count))
+        rest = ones - q @ (q.T @ ones)
+        if np.linalg.norm(rest) > DEPENDENT:
+            q = np.linalg.qr(np.column_stack([q, rest / np.linalg.norm(rest)]))[0]
+    return np.ascontiguousarray(q)
+
+
+def near_null(
+    count: int, given: Any, nullspace: npt.NDArray[np.float64] | None, *, constants: bool
+) -> npt.NDArray[np.float64]:
+    """Near-null space for multigrid, float64 (n, k): null vectors, and of those given what lies beyond them.
+
+    Args:
+        count: n.
+        given: (n,) or (n, k), independent; None for none.
+        nullspace: orthonormal null vectors (n, k), or None.
+        constants: whether constants are null vectors, too.
+
+    Raises:
+        InputError: the vectors have another shape, are not independent or not finite.
+    """
+    known = [] if nullspace is None else list(nullspace.T)
+    if constants:
+        known.append(np.ones(count) / np.sqrt(count))
+    found = np.array(known).reshape(-1, count).T
+    q = found
+    for vector in () if given is None else _independent("near_nullspace", given, count).T:
+        rest = vector - q @ (q.T @ vector)
+        rest -= q @ (q.T @ rest)
+        size = np.linalg.norm(rest)
+        if size > DEPENDENT:
+            found, q = np.column_stack([found, vector]), np.column_stack([q, rest / size])
+    return np.ascontiguousarray(found)
+
+
+def rigid_body_modes(coordinates: Any) -> npt.NDArray[np.float64]:
+    """Rigid motions of points: translations, then rotations about their center, as vectors of displacements.
+
+    For `dsolver.matrix(A, near_nullspace=..., block_size=...)` where A has the displacements of each point in rows that
+    follow each other: (x, y) or (x, y, z) of the first point, then those of the second.
+
+    Args:
+        coordinates: (points, 2) or (points, 3).
+
+    Returns:
+        float64 (2 points, 3) or (3 points, 6).
+
+    Raises:
+        InputError: the coordinates have another shape, or are not finite.
+    """
+    try:
+        x = np.asarray(coordinates, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"coordinates must be real numbers (points, 2) or (points, 3): {error}") from error
+    if x.ndim != 2 or x.shape[1] not in (2, 3) or not len(x):
+        raise InputError(f"coordinates must have the shape (points, 2) or (points, 3), not {x.shape}")
+    if not np.isfinite(x).all():
+        raise InputError("coordinates has values that are NaN or infinite")
+    points, axes = x.shape
+    x = x - x.mean(axis=0)
+    planes = [(0, 1)] if axes == 2 else [(1, 2), (2, 0), (0, 1)]
+    modes = np.zeros((points, axes, axes + len(planes)))
+    modes[:, range(axes), range(axes)] = 1.0
+    for number, (a, b) in enumerate(planes, start=axes):
+        modes[:, a, number], modes[:, b, number] = -x[:, b], x[:, a]
+    return modes.reshape(points * axes, -1)
+
+
+def _independent(name: str, given: Any, count: int) -> npt.NDArray[np.float64]:
+    """Vectors of length one, float64 (n, k).
+
+    Raises:
+        InputError: they have another shape, are not independent or not finite.
+    """
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers ({count},) or ({count}, k): {error}") from error
+    vectors = array[:, None] if array.ndim == 1 else array
+    if vectors.ndim != 2 or vectors.shape[0] != count or not 1 <= vectors.shape[1] <= count:
+        raise InputError(f"{name} has shape {array.shape}, but must be ({count},) or ({count}, k): A has {count} rows")
+    if not np.isfinite(vectors).all():
+        raise InputError(f"{name} has values that are NaN or infinite")
+    scaled: npt.NDArray[np.float64] = vectors / np.maximum(np.linalg.norm(vectors, axis=0), np.finfo(np.float64).tiny)
+    dependent = np.flatnonzero(abs(np.diagonal(np.linalg.qr(scaled)[1])) <= DEPENDENT)
+    if len(dependent):
+        raise InputError(f"vector {int(dependent[0])} of {name} is zero, or a sum of those before it: leave it out")
+    return scaled

@@ -1,0 +1,252 @@
+"""The solve program, from set-up to solution.
+
+A program is made on an engine and told what to do by commands, its methods. On the `resident` engine every rank makes
+its own instance and runs the same commands at the same time; each returns plain numbers that are the same on every
+rank. So arguments and results are small and picklable, and blocks of data go in and out by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast, final
+
+from dsolver.discretize.system import System
+from dsolver.distributed.matrix import Matrix
+from dsolver.distributed.nullspace import Inconsistency
+from dsolver.engines.base import Engine, Field
+from dsolver.engines.running import Blocks, on_host
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.choice import Choice
+from dsolver.krylov.control import Control
+from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
+from dsolver.multigrid.summary import LevelSummary
+from dsolver.preconditioners.base import Preconditioner, Site
+from dsolver.program.columns import Columns
+from dsolver.program.loop import Loop, Slice
+from dsolver.program.spec import SolveSpec
+
+Guess = Literal["zero", "fmg", "x"]
+"""First guess: zero, what full multigrid makes of b, or the x that was loaded."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """Findings about a right-hand side and a first guess, before the iterations.
+
+    Attributes:
+        excess: what no x can reach of b.
+        b_norm: the length of the rest.
+        x_norm: of the first guess.
+        chosen: the preconditioner, or what it has chosen to be.
+    """
+
+    excess: Inconsistency
+    b_norm: float
+    x_norm: float
+    chosen: Preconditioner
+
+
+@final
+class Solve:
+    """A Krylov method on one matrix, set up once and started as often as wanted.
+
+    Where the matrix follows from coefficients that are arrays, they are loaded first, each by its name, and then
+    `set_up` is called; otherwise that has been done when the program is made or updated.
+    """
+
+    def __init__(self, engine: Engine, spec: SolveSpec) -> None:
+        self._engine = engine
+        self._begin(spec)
+
+    def update(self, spec: SolveSpec) -> None:
+        """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
+        engine = self._engine
+        engine.forget()  # recordings of kernels on the old matrix
+        self.__dict__.clear()
+        self._engine = engine
+        self._begin(spec)
+
+    def precondition(self, spec: SolveSpec) -> None:
+        """Take another preconditioner for the same matrix; all b and x stay. The old one is given back first.
+
+        As for `update`, coefficients that are arrays are loaded again.
+        """
+        self._engine.forget()
+        for columns in self._widths.values():
+            columns.release()
+        del self.operator, self._site  # A is built anew, too: never two of them
+        self._begin(spec)
+
+    def _begin(self, spec: SolveSpec) -> None:
+        self._spec = spec
+        self.system = System(self._engine, spec.problem, spec.partition)
+        if not spec.problem.loaded:
+            self.set_up()
+
+    def set_up(self) -> None:
+        """Build the matrix and its levels from the coefficients.
+
+        Raises:
+            InputError: a coefficient makes no sense.
+        """
+        self.system.prepare()
+        chunks, levels = self._spec.preconditioner.build(self._spec.builder(self._engine, self.system))
+        self.layout = chunks.at("layout")
+        self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
+        if "_widths" not in self.__dict__:
+            self.columns = Columns(self._engine, self.layout, self._spec)
+            self._widths = {1: self.columns}
+        self._site = Site(engine=self._engine, chunks=chunks, levels=levels, matrix=self.operator, method=self.method)
+        for columns in self._widths.values():  # the first are those of one
+            self._set_up(columns)
+        self.system.settle(self.layout)
+
+    def _set_up(self, columns: Columns) -> None:
+        site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
+        columns.set_up(self.system, site, self._spec)
+
+    # -- solving -------------------------------------------------------------------------------------------------------
+
+    def solve(self, controls: Sequence[Control], seconds: float, measured: bool = False) -> list[Slice]:
+        """Begin solves with the b and x that are set, a control for each column. The rest is as of `Loop.run`."""
+        self._loop = Loop(self.columns, controls)
+        self._loop.begin()
+        return self._loop.run(seconds, measured=measured)
+
+    def go_on(self, stop: bool, seconds: float, measured: bool = False) -> list[Slice]:
+        """Go on with solves that have paused, or whose time was over."""
+        return self._loop.run(seconds, measured=measured, stop=stop)
+
+    def resume(self, columns: Sequence[int], seconds: float, measured: bool = False) -> list[Slice]:
+        """Go on with solves that have ended, as after a change of the preconditioner."""
+        self._loop.resume(columns)
+        return self._loop.run(seconds, measured=measured)
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    @property
+    def method(self) -> KrylovMethod:
+        """The method for one right-hand side."""
+        return self._widths[1].method
+
+    @property
+    def preconditioner(self) -> ApproximateInverse | None:
+        """M for one right-hand side."""
+        return self.method.preconditioner
+
+    def closed_regions(self) -> int:
+        """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one."""
+        return self.system.closed_regions
+
+    def chosen(self) -> Preconditioner:
+        """The preconditioner, or what it has chosen to be."""
+        return self._spec.preconditioner.chosen(self._site.levels)
+
+    def hierarchy(self) -> tuple[LevelSummary, ...]:
+        """The preconditioner's levels in numbers, finest first; empty where it has none, or those of a grid."""
+        found = [getattr(level, "summary", None) for level in self._site.levels]
+        return tuple(summary for summary in found if summary is not None)
+
+    def formats(self) -> Blocks:
+        """In which format each chunk's rows of a general matrix are stored, and why, by chunk number."""
+        return self._engine.fetch(self._engine.per_chunk(_format, self._site.chunks.at("local", "choice")))
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    def load_coefficient(self, blocks: Blocks, name: str) -> None:
+        """Set a coefficient that the matrix is made from."""
+        self.system.load(name, blocks)
+
+    def set_b(self, blocks: Blocks, column: int = 0, width: int = 1) -> Inconsistency:
+        """Set b of a column, or the source that it is made from; what no x can reach is taken from it."""
+        b = self._column(column, width).b
+        self._engine.load(blocks, self.layout, b)
+        return self.system.assemble(b)
+
+    def set_x(self, blocks: Blocks, column: int = 0, width: int = 1) -> None:
+        """Set x of a column."""
+        x = self._column(column, width).x
+        self._engine.load(blocks, self.layout, x)
+        self.system.clear(x)
+
+    def begin(self, blocks: Blocks, guess: Guess, column: int = 0, width: int = 1) -> Begun:
+        """Set b and the first guess of a column, and look at them. Where b is zero, x becomes so.
+
+        Args:
+            blocks: of b.
+            guess: "x" for the x that is there.
+            column: which.
+            width: number of columns that are solved together.
+        """
+        excess = self.set_b(blocks, column, width)
+        if guess != "x":
+            self.guess(guess, column)
+        b_norm, x_norm = self.columns.each[column].norms()
+        if b_norm == 0.0:
+            self.guess("zero", column)
+        return Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen())
+
+    def guess(self, guess: Guess, column: int = 0) -> None:
+        """Set x of a column: "zero", or "fmg" for what full multigrid makes of b."""
+        method = self.columns.each[column].method
+        if guess == "zero":
+            self._engine.fill(self.layout, 0.0, method.x)
+        else:
+            cast(Guesser, self.preconditioner).guess(method.b, method.x)
+
+    def solution(self, column: int = 0, *, host: bool = False) -> Blocks:
+        """x of a column as blocks by chunk number; where it is fixed only up to a constant, the one with mean zero.
+
+        A solve that goes on afterwards does so with the bits that it had.
+
+        Args:
+            column: which.
+            host: NumPy arrays are wanted, not the device's.
+        """
+        return self._unloaded(self.system.centered(self.columns.each[column].method.iterate()), host=host)
+
+    def precondition_vector(self, blocks: Blocks) -> None:
+        """Apply M to a vector, in place of a solve: the only b becomes it, the only x what M makes of it."""
+        method = self.method
+        self._engine.load(blocks, self.layout, method.b)
+        method.precondition(method.b, method.x)
+
+    def preconditioned(self, *, host: bool = False) -> Blocks:
+        """The result of `precondition_vector` as blocks by chunk number; host: NumPy arrays are wanted."""
+        return self._unloaded(self.method.x, host=host)
+
+    def right_hand_side(self) -> Blocks:
+        """The only b as blocks by chunk number."""
+        return self._engine.unload(self.method.b, self.layout)
+
+    def fill(self, name: Literal["b", "x"], value: float) -> None:
+        """Set every row of the only b or x to a value."""
+        self._engine.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
+
+    def b_from_x(self) -> None:
+        """b = A x, of the only ones."""
+        self.operator.multiply(self.method.x, self.method.b)
+
+    def _unloaded(self, x: Field, *, host: bool) -> Blocks:
+        blocks = self._engine.unload(x, self.layout)
+        return {number: on_host(block) for number, block in blocks.items()} if host else blocks
+
+    def _column(self, column: int, width: int) -> KrylovMethod:
+        """A column among so many, for which there is room then."""
+        if width not in self._widths:
+            if len(self._widths) > 1:  # of another width than one there is room for one number
+                self.columns = self._widths[1]
+                self._widths = {1: self.columns}
+                self.__dict__.pop("_loop", None)
+                self._engine.forget()  # recordings keep what they run on
+            made = Columns(self._engine, self.layout, self._spec, width)
+            self._set_up(made)
+            self._widths[width] = made
+        self.columns = self._widths[width]
+        return self.columns.each[column].method
+
+
+def _format(_: Backend, __: int, choice: Choice) -> str:
+    return str(choice)

@@ -1,0 +1,122 @@
+"""Specification of a solve: what a program needs to know, small enough to send anywhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Self, final
+
+from dsolver.discretize.system import System
+from dsolver.engines.base import Engine
+from dsolver.errors import InputError
+from dsolver.grid.coloring import Order
+from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
+from dsolver.krylov.gmres import RESTART
+from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, Traits, check_method, serving_any
+from dsolver.preconditioners import Multigrid, Preconditioner
+from dsolver.preconditioners.builder import Blocks, Builder
+from dsolver.preconditioners.registry import check_matrix
+from dsolver.problems import Problem
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SolveSpec:
+    """A linear system, how it is cut, and how it is preconditioned.
+
+    Attributes:
+        problem: the system, without its arrays.
+        partition: its chunks.
+        order: in which smoothers visit the rows of matrices that are stored.
+        preconditioner: M.
+        precond_dtype: the value type of M, "float64" or "float32". A itself is in float64 always.
+        method: the Krylov method, one of `dsolver.krylov.methods.METHODS`.
+        restart: vectors of its basis, where it has one.
+        diagonal: makes what a chunk's diagonal of A is multiplied by; None for ones.
+    """
+
+    problem: Problem
+    partition: Partition
+    order: Order
+    preconditioner: Preconditioner = field(default_factory=Multigrid)
+    precond_dtype: str = "float64"
+    method: str = FOR_SYMMETRIC
+    restart: int = RESTART
+    diagonal: Blocks | None = None
+
+    @classmethod
+    def plan(
+        cls,
+        problem: Problem,
+        chunks: Cut,
+        order: Order | str = "color8",
+        m: Preconditioner | None = None,
+        method: str | None = None,
+        restart: int = RESTART,
+        **more: Any,
+    ) -> Self:
+        """The specification for a problem cut into chunks, with the preconditioner m, a method and `more` attributes.
+
+        Raises:
+            InputError: the order does not color the problem's stencil, or the preconditioner or the method is not made
+                for the problem or for such chunks.
+        """
+        partition = Partition(problem.grid, chunks, problem.periodic)
+        order = Order.parse(order) if isinstance(order, str) else order
+        if order.red_black and not set(problem.offsets) <= set(STAR_OFFSETS):
+            raise InputError("order='color2' is for 7-point stencils, where red reads black alone: use color8")
+        m = m or Multigrid()
+        check_matrix(m, problem)
+        m.check(problem, partition)
+        more |= {
+            "preconditioner": m,
+            "method": method_for(problem, method),
+            "restart": min(restart, math.prod(problem.grid)),
+        }
+        return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
+
+    def builder(self, engine: Engine, system: System) -> Builder:
+        """Builds the matrices, on an engine with the problem on it."""
+        return Builder(
+            engine=engine,
+            system=system,
+            problem=self.problem,
+            partition=self.partition,
+            order=self.order,
+            dtype=self.precond_dtype if self.lowered else "float64",
+            diagonal=self.diagonal,
+        )
+
+    @property
+    def traits(self) -> Traits:
+        """Traits of the method."""
+        return METHODS[self.method]
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that the method keeps."""
+        return self.traits.vectors + self.traits.basis * self.restart
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the preconditioner has levels of its own, in another value type than A."""
+        return self.preconditioner.can.lowered and self.precond_dtype != "float64"
+
+
+def method_for(problem: Problem, name: str | None) -> str:
+    """The method for a system: the one that is asked for, or where none is, the usual one for its matrix.
+
+    Raises:
+        InputError: there is no such method, or it needs a symmetric matrix, and this is none.
+    """
+    if name is None:
+        if problem.asymmetry:
+            return FOR_ANY
+        return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC
+    check_method(name)
+    traits = METHODS[name]
+    if traits.symmetric and problem.asymmetry:
+        raise InputError(
+            f"A is not symmetric: {problem.asymmetry}; method={name!r} needs A = Aᵀ: use method={serving_any()}"
+        )
+    return name

@@ -1,0 +1,126 @@
+"""A system, right-hand sides and first guesses as users give them: checked before any device or cluster is needed.
+
+A sparse matrix may stand for a system, and an array (rows, k) for k of its right-hand sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from dsolver.errors import InputError
+from dsolver.grid.partition import Partition
+from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners.registry import AUTO, check_matrix
+from dsolver.problems import Problem
+from dsolver.problems.matrix import is_matrix, matrix
+from dsolver.problems.problem import check_problem
+from dsolver.program.spec import method_for
+from dsolver.session.arrays import Container, check_agreement, check_order, container_of, stacked
+from dsolver.session.options import Setup
+
+FMG: Final = "fmg"
+"""The x0 that stands for a guess of full multigrid."""
+FirstGuess = Container | Literal["fmg"] | None
+"""First guess of a solve: values, `FMG`, or zero."""
+Pairs = Sequence[tuple[Any, Any]]
+"""Right-hand sides, each with its first guess."""
+
+
+def problem_of(A: Any) -> Any:
+    """The problem of a sparse matrix; what is none is returned as it is.
+
+    Args:
+        A: a matrix, or a problem.
+
+    Raises:
+        InputError: the matrix is none that can be solved with: see `dsolver.matrix`.
+    """
+    return A if isinstance(A, Problem) or not is_matrix(A) else matrix(A)
+
+
+def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Setup:
+    """Look at all that needs no device and no cluster; returns the set-up with what its M stands for, unless "auto".
+
+    Raises:
+        InputError: an argument cannot be right.
+    """
+    check_problem(problem)
+    method_for(problem, setup.method)
+    preconditioner = setup.preconditioner(problem)
+    check_matrix(preconditioner, problem)
+    check_guess(preconditioner, x0)
+    check_shapes(problem, b, x0)
+    return setup if isinstance(setup.M, str) and setup.M == AUTO else replace(setup, M=preconditioner)
+
+
+def are_several(problem: Problem, b: Any) -> bool:
+    """Whether b is several right-hand sides."""
+    if isinstance(b, list | tuple):
+        return bool(b) and all(hasattr(values, "shape") for values in b)
+    return not problem.flat and getattr(b, "ndim", 0) == len(problem.shape) + 1
+
+
+def pairs_of(problem: Problem, b: Any, x0: Any) -> Pairs:
+    """Each right-hand side with its first guess.
+
+    Raises:
+        InputError: there are no right-hand sides, not as many guesses, or arrays whose first axis does not count them.
+    """
+    one = problem.shape
+    for name, values in (("b", b), ("x0", x0)):
+        check_order(name, values, problem.dimensions)
+        shape = tuple(getattr(values, "shape", (0, *one)))  # elements of lists are looked at one by one
+        if not problem.flat and len(shape) == len(one) + 1 and shape[1:] != one:
+            each = ", ".join(("m", "nx", "ny", "nz")[: len(shape)])
+            raise InputError(
+                f"{name} has shape {shape}, but several for the grid {one} have ({each}): the axis that counts them is "
+                f"the first"
+            )
+    if len(b) == 0:
+        raise InputError("b has no right-hand side: its first axis has length 0")
+    if x0 is None or isinstance(x0, str):
+        return [(values, x0) for values in b]
+    if not are_several(problem, x0) or len(x0) != len(b):
+        raise InputError(f"x0 must be {len(b)} guesses like b, a list or an array with one more dimension in front")
+    return list(zip(b, x0, strict=True))
+
+
+def check_guess(preconditioner: Preconditioner, x0: Any) -> None:
+    """Refuse a name of a first guess that is none, or that this preconditioner cannot make."""
+    if not isinstance(x0, str):
+        return
+    if x0 != FMG:
+        raise InputError(f"x0 must be an array like b or {FMG!r}, for a guess of full multigrid, not {x0!r}")
+    if not preconditioner.can.guesses:
+        raise InputError(f"x0={FMG!r} is a guess of full multigrid, which needs M='mg', not {preconditioner}")
+
+
+def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
+    """Refuse arrays that do not fit the grid or each other; values of Dask arrays are looked at once computed."""
+    whole = Partition(problem.grid)
+    for name, values in (("b", b), ("x0", None if isinstance(x0, str) else x0)):  # a name is `check_guess`'s
+        if values is not None or name == "b":
+            container = container_of(name, values, whole, None, problem)
+            if not problem.masked:  # at masked cells there may be anything
+                container.check()
+    # Coefficients were given the axes that the user's grid does not have.
+    check_agreement(
+        {**problem.coefficients, "b": b, "x0": x0},
+        {**dict.fromkeys(problem.coefficients, 3), **dict.fromkeys(("b", "x0"), problem.dimensions)},
+    )
+
+
+def columns(problem: Problem, values: Any) -> Any:
+    """Right-hand sides (rows, k) of a flat problem as a list of (rows,); all else as it is."""
+    if problem.flat and getattr(values, "ndim", 0) == 2 and values.shape[1] > 1:
+        return [values[:, number] for number in range(values.shape[1])]
+    return values
+
+
+def together(x: list[Any], b: Any) -> Any:
+    """Solutions as their right-hand sides came: a list, an array (m, nx, ny, nz), or (rows, k) of a matrix."""
+    if isinstance(b, list | tuple):
+        return x
+    return stacked(x, b, axis=int(x[0].ndim == 1))

@@ -1,0 +1,363 @@
+"""Arrays of the user's kind, to blocks by chunk and back.
+
+NumPy in, NumPy out; CuPy in, CuPy out; a Dask array in, a Dask array out with one block a chunk, never gathered; an
+array of another package that knows DLPack in, one of the same package out; an xarray DataArray of any of these in, one
+with the same dimensions and coordinates out. Outside vectors have the problem's shape, inside that of its grid.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from dsolver.engines.foreign_arrays import is_foreign, opened
+from dsolver.errors import InputError, in_a_line
+from dsolver.grid.partition import Partition
+from dsolver.problems import Problem
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+AXES: Final = ("x", "y", "z")
+"""Dimensions of a DataArray that have these names are in this order."""
+
+
+class Container(ABC):
+    """The kind of array that a right-hand side came in.
+
+    Args:
+        name: of the argument, for messages.
+        values: the array.
+        partition: how it is cut.
+
+    Attributes:
+        wrappers: what makes of `like`'s array that of the user, one after the other.
+
+    Raises:
+        InputError: the shape is not the grid's, or the dtype is not real.
+    """
+
+    def __init__(self, name: str, values: Any, partition: Partition) -> None:
+        if tuple(values.shape) != partition.grid:
+            raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
+        if np.dtype(values.dtype).kind not in "fiu":
+            raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
+        self._name = name
+        self._values = values
+        self._partition = partition
+        self.wrappers: list[Callable[[Any], Any]] = []
+
+    @abstractmethod
+    def blocks(self) -> Mapping[int, Any]:
+        """A block for each chunk by number."""
+
+    def check(self) -> None:  # noqa: B027  # values that are not here yet are looked at by their norm
+        """Look at the values that are in this process.
+
+        Raises:
+            InputError: one is NaN or infinite.
+        """
+
+    @property
+    def host(self) -> bool:
+        """Whether `like` wants NumPy blocks, not the device's."""
+        return True
+
+    def is_zero(self) -> bool:
+        """Whether every value is zero."""
+        return not bool((self._values != 0).any())
+
+    @property
+    def here(self) -> bool:
+        """Whether `like` wants arrays of this process, not futures of such."""
+        return True
+
+    def like(self, blocks: Mapping[int, Any]) -> Any:
+        """An array of this kind from blocks by chunk number."""
+        made = self._like(blocks)
+        for wrapped in self.wrappers:
+            made = wrapped(made)
+        return made
+
+    @abstractmethod
+    def _like(self, blocks: Mapping[int, Any]) -> Any:
+        """An array of the grid's shape, of NumPy, CuPy or Dask."""
+
+
+@final
+class InMemory(Container):
+    """A NumPy or CuPy array in this process."""
+
+    def __init__(self, name: str, values: Any, partition: Partition, xp: Any, client: Client | None) -> None:
+        super().__init__(name, values, partition)
+        self._xp = xp
+        self._client = client
+
+    def check(self) -> None:
+        bad = int((~self._xp.isfinite(self._values)).sum())
+        if bad:
+            raise InputError(f"{self._name} has {bad} values that are NaN or infinite")
+
+    def blocks(self) -> Mapping[int, Any]:
+        return {chunk.number: self._values[chunk.box.slices] for chunk in self._partition}
+
+    @property
+    def host(self) -> bool:
+        return self._xp is np or self._client is not None  # blocks of a cluster travel by way of the host
+
+    def _like(self, blocks: Mapping[int, Any]) -> Any:
+        return assembled(self._xp, self._partition, blocks)
+
+
+@final
+class InDask(Container):
+    """A Dask array on a cluster."""
+
+    def __init__(self, name: str, values: Any, partition: Partition, client: Client) -> None:
+        super().__init__(name, values, partition)
+        self._client = client
+
+    @property
+    def host(self) -> bool:
+        return isinstance(self._values._meta, np.ndarray)
+
+    @property
+    def here(self) -> bool:
+        return False
+
+    def blocks(self) -> Mapping[int, Any]:
+        from distributed import Future
+
+        whole = self._values.rechunk(self._partition.sizes)
+        keys = {chunk.number: (whole.name, *self._partition.place(chunk.number)) for chunk in self._partition}
+        held = dict(whole.dask)
+        if not all(isinstance(held[key], Future) and held[key].client is self._client for key in keys.values()):
+            held = dict(self._client.persist(whole).dask)  # costs a question to the scheduler, and its answer
+        return {number: held[key] for number, key in keys.items()}
+
+    def _like(self, blocks: Mapping[int, Any]) -> Any:
+        if not _has_futures(blocks):
+            blocks = {number: self._client.scatter(block) for number, block in blocks.items()}
+        return dask_array(self._partition, blocks, self._values._meta)
+
+    def is_zero(self) -> bool:
+        return not bool(self._client.compute((self._values != 0).any()).result())
+
+
+@final
+class InLocalDask(Container):
+    """A Dask array without a cluster: computed here, and given back with the chunks of the partition."""
+
+    def blocks(self) -> Mapping[int, Any]:
+        here = InMemory(self._name, np.asarray(self._values.compute()), self._partition, np, None)
+        here.check()
+        return here.blocks()
+
+    def _like(self, blocks: Mapping[int, Any]) -> Any:
+        import dask.array as da
+
+        return da.from_array(assembled(np, self._partition, blocks), chunks=self._partition.sizes)
+
+
+def container_of(
+    name: str, values: Any, partition: Partition, client: Client | None, problem: Problem | None = None
+) -> Container:
+    """The container of an argument.
+
+    Args:
+        name: of the argument, for messages.
+        values: the array.
+        partition: how it is cut.
+        client: of a cluster that is to have it, or None.
+        problem: whose right-hand side it is; None for arrays of the grid's shape in any case.
+
+    Raises:
+        InputError: it is no array, or cannot be a right-hand side for this problem.
+        DeviceError: it lies on a GPU, and CuPy is not installed.
+    """
+    module = type(values).__module__.partition(".")[0]
+    if module == "xarray":
+        if not isinstance(values, sys.modules["xarray"].DataArray):
+            raise InputError(f"{name} is a {type(values).__name__}: pass a DataArray, such as a variable of a Dataset")
+        check_order(name, values, 3 if problem is None else problem.dimensions)
+        made = container_of(name, values.data, partition, client, problem)
+        # Without b's name and attributes (units, a long name), which are not those of x.
+        made.wrappers.append(lambda x: type(values)(x, coords=values.coords, dims=values.dims))
+        return made
+    if not isinstance(values, np.ndarray) and is_foreign(values):
+        array, back = opened(name, values)
+        made = container_of(name, array, partition, client, problem)
+        made.wrappers.append(back)
+        return made
+    array = _array(name, values, partition.grid if problem is None else problem.shape)
+    if problem is None or problem.shape == partition.grid:
+        return _contained(name, array, partition, client)
+    _check_shape(name, tuple(array.shape), problem)
+    made = _contained(name, problem.to_grid(array), partition, client)
+    made.wrappers.append(problem.from_grid)
+    return made
+
+
+def _contained(name: str, array: Any, partition: Partition, client: Client | None) -> Container:
+    """The container of an array of NumPy, CuPy or Dask."""
+    match type(array).__module__.partition(".")[0]:
+        case "dask" if client is not None:
+            return InDask(name, array, partition, client)
+        case "dask":
+            return InLocalDask(name, array, partition)
+        case "cupy":
+            return InMemory(name, array, partition, sys.modules["cupy"], client)
+    return InMemory(name, array, partition, np, client)
+
+
+def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+    """An array of NumPy, CuPy or Dask, of this shape if it is right."""
+    module = type(values).__module__.partition(".")[0]
+    if module == "dask":
+        _check_dask(name, values)
+        return values
+    if module == "cupy":
+        return values
+    if np.ma.is_masked(values):
+        raise InputError(
+            f"{name} is a masked array, and what its mask hides would be taken for values: pass {name}.filled(0.0); "
+            f"cells are left out by the mask= of dsolver.problems.diffusion"
+        )
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is no array: {error}") from error
+    if array.ndim == 0:
+        dense = f": pass {name}.toarray()" if hasattr(values, "toarray") else ""
+        raise InputError(f"{name} must be an array of shape {shape}, not {in_a_line(values)}{dense}")
+    return array
+
+
+def _check_shape(name: str, shape: tuple[int, ...], problem: Problem) -> None:
+    """Refuse what is no vector of a problem; a column will do for a matrix, and what a checkpoint has saved for any."""
+    if shape in (problem.shape, problem.grid):
+        return
+    if not problem.flat:
+        raise InputError(_misshapen(name, shape, problem.shape))
+    (rows,) = problem.shape
+    if shape == (rows, 1):
+        return
+    what = f"{name} has shape {shape}, but must be ({rows},): A has {rows} rows"
+    if len(shape) == 2 and shape[0] == rows:
+        what += "; several right-hand sides are solved by the solve of a dsolver.Solver"
+    raise InputError(what)
+
+
+def check_order(name: str, values: Any, dimensions: int) -> None:
+    """Refuse a DataArray whose dimensions are called x, y and z, and stand in another order, or not at the end.
+
+    Args:
+        name: of the argument, for messages.
+        values: of any kind.
+        dimensions: of the grid: in a plane x and y are looked at.
+
+    Raises:
+        InputError: they do.
+    """
+    dims, axes = tuple(getattr(values, "dims", ())), AXES[:dimensions]
+    if {*axes} <= {*dims} and dims[-dimensions:] != axes:
+        wanted = (*(dim for dim in dims if dim not in axes), *axes)
+        raise InputError(
+            f"{name} has the dimensions {dims}, but the order of a grid's is {', '.join(axes)}: pass "
+            f"{name}.transpose({', '.join(map(repr, wanted))})"
+        )
+
+
+def check_agreement(arrays: Mapping[str, Any], dimensions: Mapping[str, int]) -> None:
+    """Refuse DataArrays that have a dimension in common, each along another axis of the grid.
+
+    Args:
+        arrays: with the grid's axes, or with one axis more in front, by the names of their arguments.
+        dimensions: how many axes those of a name have.
+
+    Raises:
+        InputError: two of them have.
+    """
+    found: dict[Any, tuple[int, str]] = {}
+    for name, values in arrays.items():
+        for axis, dim in enumerate(tuple(getattr(values, "dims", ()))[-dimensions[name] :]):
+            along, other = found.setdefault(dim, (axis, name))
+            if along != axis:
+                raise InputError(
+                    f"{other} has the dimensions {arrays[other].dims}, but {name} has {values.dims}: transpose one, so "
+                    f"that {dim!r} is the same axis of both"
+                )
+
+
+def _check_dask(name: str, values: Any) -> None:
+    """Refuse what Dask has beside arrays, and arrays whose blocks are masked."""
+    import dask.array as da
+
+    if not isinstance(values, da.Array):
+        raise InputError(
+            f"{name} is a {type(values).__name__} of Dask: pass an array, as dask.array.from_delayed makes"
+        )
+    if isinstance(values._meta, np.ma.MaskedArray):
+        raise InputError(
+            f"{name} is a Dask array of masked arrays, and what their masks hide would be taken for values: pass "
+            f"dask.array.ma.filled({name}, VALUE)"
+        )
+
+
+def _misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
+    what = f"{name} has shape {shape}, but the grid is {grid}"
+    if shape[1:] == grid:
+        return f"{what}: several right-hand sides are solved by the solve of a dsolver.Solver"
+    return f"{what}: they must be equal"
+
+
+def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:
+    """A float64 Dask array of futures by chunk number."""
+    import dask.array as da
+    from dask.delayed import delayed
+
+    px, py, pz = partition.counts
+
+    def block(i: int, j: int, k: int) -> Any:
+        number = partition.number((i, j, k))
+        return da.from_delayed(
+            delayed(blocks[number]), partition[number].box.shape, dtype=np.float64, meta=meta.astype(np.float64)
+        )
+
+    return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
+
+
+def stacked(solutions: list[Any], like: Any, axis: int = 0) -> Any:
+    """Arrays of one kind as one array with one more dimension, which a DataArray `like` names."""
+    match type(like).__module__.partition(".")[0]:
+        case "xarray":
+            whole = stacked([x.data for x in solutions], like.data, axis)
+            return type(like)(whole, coords=like.coords, dims=like.dims)
+        case "dask":
+            import dask.array as da
+
+            return da.stack(solutions, axis)
+        case "cupy":
+            return sys.modules["cupy"].stack(solutions, axis)
+    if is_foreign(like):
+        _, back = opened("b", like)
+        inner = [opened("x", x)[0] if is_foreign(x) else x for x in solutions]
+        return back(stacked(inner, inner[0], axis))
+    return np.stack(solutions, axis)
+
+
+def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any]) -> Any:
+    """One array of the module xp from a block for each chunk."""
+    x = xp.empty(partition.grid)
+    for chunk in partition:
+        x[chunk.box.slices] = xp.asarray(blocks[chunk.number])
+    return x
+
+
+def _has_futures(blocks: Mapping[int, Any]) -> bool:
+    return any(hasattr(block, "key") for block in blocks.values())

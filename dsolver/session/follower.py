@@ -1,0 +1,165 @@
+"""Follower of a solve that goes on next to its program: calls the callback, the progress function and the watch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, final
+
+from dsolver.engines.running import RunningProgram
+from dsolver.errors import InputError, in_a_line
+from dsolver.krylov.control import Control
+from dsolver.monitor.watch import Watch
+from dsolver.program.loop import Slice
+from dsolver.program.solve import Solve
+from dsolver.status import Status
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """State of a solve after an iteration, for callbacks.
+
+    Attributes:
+        iteration: how many iterations have been made.
+        residual: ‖b - A x‖₂ by the recursion.
+        limit: the residual at which the solve is finished.
+    """
+
+    iteration: int
+    residual: float
+    limit: float
+
+
+Callback = Callable[[State], bool | None]
+"""Called after each iteration; the solve stops when it returns True, or raises StopIteration."""
+
+Progress = Callable[[State], None]
+"""Called now and then with the newest state; it cannot stop the solve, and does not slow it."""
+
+
+@final
+@dataclass(kw_only=True)
+class History:
+    """History of the solve for one right-hand side, as far as the client knows it.
+
+    Attributes:
+        residuals: ‖b - A x‖ by the recursion, from the first guess on.
+        true_residual: of the newest x whose residual was computed anew.
+        status: how it has ended, or None where it goes on.
+    """
+
+    residuals: list[float] = field(default_factory=list)
+    true_residual: float = math.inf
+    status: Status | None = None
+
+    @property
+    def iterations(self) -> int:
+        """Iterations made."""
+        return len(self.residuals) - 1
+
+    @property
+    def ended(self) -> Status:
+        """How it has ended."""
+        assert self.status is not None
+        return self.status
+
+    def add(self, piece: Slice) -> None:
+        """Take what a time slice has brought."""
+        self.residuals[piece.first :] = piece.residuals
+        self.true_residual, self.status = piece.true_residual, piece.status
+
+
+T = TypeVar("T")
+
+
+@final
+class Follower:
+    """Follows the solves of a program to their ends, in slices of `RunningProgram.stride` seconds or shorter ones.
+
+    Args:
+        program: has b and x of every column.
+        controls: of each column.
+        callback: called after each iteration, of a single column whose control is interruptible.
+        progress: called after each slice with the state of the slowest column.
+        watch: follows, too, and may want iterations of a single column measured.
+        closely: whether each slice is one superstep, for those who save iterates.
+
+    Attributes:
+        histories: of each column.
+    """
+
+    def __init__(
+        self,
+        program: RunningProgram[Solve],
+        controls: Sequence[Control],
+        *,
+        callback: Callback | None = None,
+        progress: Progress | None = None,
+        watch: Watch | None = None,
+        closely: bool = False,
+    ) -> None:
+        self._program, self._controls = program, tuple(controls)
+        self._callback, self._progress, self._watch = callback, progress, watch
+        self._seconds = 0.0 if closely or (watch is not None and watch.asked) else program.stride
+        self._reported = 0
+        self.histories = tuple(History() for _ in self._controls)
+
+    def run(self) -> None:
+        """Solve. Each x is then the iterate that the newest residual tells of."""
+        self._slice(Solve.solve, self._controls)
+        self._follow()
+
+    def resume(self, columns: Sequence[int]) -> None:
+        """Go on from the x that is set, as after a change of the preconditioner; histories are continued."""
+        self._slice(Solve.resume, columns)
+        self._follow()
+
+    @property
+    def slowest(self) -> int:
+        """The column with most iterations."""
+        return max(range(len(self.histories)), key=lambda column: self.histories[column].iterations)
+
+    def _follow(self) -> None:
+        while any(history.status is None for history in self.histories):
+            stop = self._callback is not None and self._stops(self._callback)
+            self._report()
+            self._slice(Solve.go_on, stop)
+        self._report()
+
+    def _slice(self, command: Callable[[Solve, T, float, bool], list[Slice]], argument: T) -> None:
+        """Run a slice that begins with a command, its first superstep measured if the watch wants that."""
+        watch = self._watch
+        measured = watch is not None and watch.measures and len(self.histories) == 1
+        slices = self._program.call(command, argument, 0.0 if measured else self._seconds, measured)
+        for history, piece in zip(self.histories, slices, strict=True):
+            history.add(piece)
+        if watch is not None and measured:
+            watch.record(self._program.spans(), self.histories[0].iterations)
+
+    def _report(self) -> None:
+        """Report iterations that have not been reported."""
+        state, watch = self._state(), self._watch
+        if state.iteration == self._reported:
+            return
+        self._reported = state.iteration
+        if watch is not None:
+            watch.advance(state.iteration, state.residual, state.limit, self._controls[0].maxiter)
+        if self._progress is not None:
+            self._progress(state)
+
+    def _stops(self, callback: Callback) -> bool:
+        """Whether the callback wants the solve to stop."""
+        try:
+            answer: object = callback(self._state())
+        except StopIteration:
+            return True
+        try:
+            return bool(answer)
+        except ValueError as error:  # an array has no truth
+            raise InputError(f"callback returned {in_a_line(answer)}: return True to stop, else nothing") from error
+
+    def _state(self) -> State:
+        history, control = self.histories[self.slowest], self._controls[self.slowest]
+        return State(iteration=history.iterations, residual=history.residuals[-1], limit=control.limit)

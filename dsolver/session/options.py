@@ -1,0 +1,291 @@
+"""Options of users: how a system is set up and how one solve goes. The meaning of an argument stands here alone.
+
+Functions that take them show them in their signatures and docstrings: see `spelled_out`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from numbers import Integral
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, final, get_type_hints
+
+from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
+from dsolver.errors import InputError, check_tolerance, in_a_line
+from dsolver.grid.coloring import Order
+from dsolver.krylov.gmres import RESTART
+from dsolver.krylov.methods import check_method
+from dsolver.monitor.watch import Sink, check_sink
+from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners.registry import check_dtype, chosen_for
+from dsolver.problems import Problem
+from dsolver.session.checkpoint import Checkpoint, checkpoint_of
+from dsolver.session.follower import Callback, Progress
+
+if TYPE_CHECKING:
+    import distributed
+
+T = TypeVar("T")
+
+MAXITER: Final = 1000
+DESCRIBED: Final = "Attributes:\n"
+ARGUMENTS: Final = "Args:\n"
+
+PrecondDtype = Literal["float64", "float32"]
+Store = Checkpoint | str | os.PathLike[str]
+"""A checkpoint as an argument gives it: its folder will do."""
+
+
+class SetupArguments(TypedDict, total=False):
+    """The keyword arguments that `Setup` describes."""
+
+    client: distributed.Client | None
+    engine: EngineName
+    device: DeviceName
+    kernels: KernelsName
+    order: str
+    M: Any
+    precond_dtype: PrecondDtype
+    method: str | None
+    restart: int
+
+
+class SolveArguments(TypedDict, total=False):
+    """The keyword arguments that `Options` describes."""
+
+    rtol: float
+    atol: float
+    maxiter: int | None
+    callback: Callback | None
+    progress: Progress | None
+    spans: Sink | None
+    checkpoint: Store | None
+    resume: Store | None
+
+
+class Arguments(SetupArguments, SolveArguments, total=False):
+    """Both: a system is set up, and solved once."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """How a system is set up.
+
+    Attributes:
+        client: a Dask cluster's client; by default everything runs in this process, and Dask arrays are brought here,
+            whatever client is open.
+        engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
+        device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
+        kernels: "auto", or "numpy" for the slow text-book kernels.
+        order: of the smoother of M="hpcg": "color8", "natural", a coloring's name such as "jpl", or eight parity
+            classes such as "7 5 2 6 1 4 3 0".
+        M: the preconditioner: "auto" (what suits the system, the default), "mg" (multigrid on the grid), "amg"
+            (algebraic multigrid, for grids and matrices), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
+            "chebyshev", None, for general matrices also "l1-jacobi", "block-jacobi", "symgs", "ic0" and "ilu0"; an
+            object of `dsolver.preconditioners` for other options; or your own, in this process
+            only: a function z = M(r) of whole arrays of the grid's shape, in b's kind of array, or an object of SciPy's
+            kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the order of ``b.ravel()``. It must be
+            linear, and symmetric and positive definite where A has to be symmetric.
+        precond_dtype: the value type in which multigrid, and sweeps, factors and blocks of a general matrix, are stored
+            and applied. With "float32" they move half the bytes; the system itself and its residual stay in float64,
+            and so does what can be reached. Should the true residual stall, the solve goes on with "float64", and
+            warns.
+        method: for symmetric matrices "cg" (conjugate gradients, the default), "fcg" (flexible ones, for an M that
+            changes) or "minres" (indefinite matrices); for any matrix "gmres" (the default where A is not symmetric),
+            "fgmres" (flexible, likewise) or "bicgstab". docs/theory.md tells what each needs.
+        restart: vectors of the basis of "gmres" and "fgmres", after which they begin a new one. They stay in memory.
+
+    Raises:
+        InputError: there is no such order, value type or method. Devices and the cluster are looked at when they are
+            needed.
+    """
+
+    client: distributed.Client | None = None
+    engine: EngineName = "auto"
+    device: DeviceName = "auto"
+    kernels: KernelsName = "auto"
+    order: str = "color8"
+    M: Any = "auto"
+    precond_dtype: PrecondDtype = "float64"
+    method: str | None = None
+    restart: int = RESTART
+
+    def __post_init__(self) -> None:
+        if self.method is not None:
+            check_method(self.method)
+        most: object = self.restart
+        if not (isinstance(most, Integral) and int(most) >= 1):
+            raise InputError(f"restart must be an integer >= 1, not {in_a_line(most)}")
+        Order.parse(self.order)
+        check_dtype(None, self.precond_dtype)
+
+    def preconditioner(self, problem: Problem) -> Preconditioner:
+        """The preconditioner that M stands for.
+
+        Raises:
+            InputError: M is no preconditioner, or none that can be made in `precond_dtype`.
+        """
+        found = chosen_for(self.M, problem, self.method)
+        check_dtype(found, self.precond_dtype)
+        return found
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How one solve goes.
+
+    Attributes:
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        atol: the same limit as an absolute number, in the units of b.
+        maxiter: iterations at most; 1000 by default.
+        callback: called with a `State` after each iteration; the solve stops when it returns True or raises
+            StopIteration. Iterations then run one by one, which costs speed on small systems.
+        progress: called with the newest `State` about twice a second; the solve takes no notice of it.
+        spans: where measured spans go: a file of JSON lines, or a function that is called with those of each measured
+            iteration; see `dsolver.monitor.spans`. The last iteration of each superstep is measured, about one in half
+            a second; without this, only in solves longer than that.
+        checkpoint: a folder, or a `dsolver.Checkpoint`, where the iterate is saved now and then. On a cluster a solve
+            that loses a worker goes on by itself, from there or from an iterate in this process's memory, on the
+            workers that are left or come back.
+        resume: such a folder to take the first guess from, whatever workers wrote it; x0 where nothing was saved, as
+            `Solution.notes` tells then.
+
+    Raises:
+        InputError: one of them cannot be right.
+    """
+
+    rtol: float = 1e-8
+    atol: float = 0.0
+    maxiter: int | None = None
+    callback: Callback | None = None
+    progress: Progress | None = None
+    spans: Sink | None = None
+    checkpoint: Store | None = None
+    resume: Store | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            check_tolerance(name, getattr(self, name))
+        most: Any = self.maxiter
+        if most is not None and not (isinstance(most, Integral) and int(most) >= 0):
+            raise InputError(f"maxiter must be an integer >= 0, not {in_a_line(most)}")
+        if self.spans is not None:
+            check_sink(self.spans)
+        for name, function in (("callback", self.callback), ("progress", self.progress)):
+            if function is not None and not callable(function):
+                raise InputError(f"{name} must be a function of a State, not {function!r}")
+            if isinstance(function, type):  # its call would make an object, if it can be made of a State
+                kind = function.__name__
+                raise InputError(f"{name} is the class {kind}: pass an object of it, {kind}()")
+        for name in ("checkpoint", "resume"):  # one of its own for each solve that names a folder, refused here
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checkpoint_of(getattr(self, name)))
+
+    @property
+    def iterations(self) -> int:
+        """Iterations at most."""
+        return MAXITER if self.maxiter is None else self.maxiter
+
+    def limit(self, b_norm: float) -> float:
+        """The residual at which a solve is finished."""
+        return max(self.rtol * b_norm, self.atol)
+
+
+def split_arguments(**arguments: Unpack[Arguments]) -> tuple[Setup, Options]:
+    """The arguments of a set-up and those of its only solve."""
+    of_setup = {field.name for field in fields(Setup)}
+    given: dict[str, Any] = {**arguments}
+    setup = {name: given.pop(name) for name in of_setup & given.keys()}
+    return Setup(**setup), Options(**given)
+
+
+# -- shared arguments in signatures ----------------------------------------------------------------------------------
+
+
+def spelled_out(*by: type) -> Callable[[T], T]:
+    """Show the fields of dataclasses as keyword arguments of a function, or of a class, that takes `**arguments`.
+
+    Its signature gets their names, types and defaults, and the section Args of its docstring their Attributes. An
+    argument that is none of them is refused with a `TypeError` in its name, which says which may have been meant.
+
+    Args:
+        by: the dataclasses, which say what the arguments mean.
+    """
+
+    def spell(thing: T) -> T:
+        if thing.__doc__ is not None:  # as it is under `python -OO`
+            thing.__doc__ = _docstring(thing.__doc__, by)
+        spelled: Any = thing
+        if isinstance(thing, type):
+            spelled.__init__ = _checked(vars(thing)["__init__"], thing.__name__, by)
+            return thing
+        whole: T = _checked(spelled, spelled.__name__, by)
+        return whole
+
+    return spell
+
+
+def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
+    """A function with its whole signature, that refuses keyword arguments which are not in it."""
+    signature = _signature(called, by)
+
+    @functools.wraps(called)
+    def checked(*args: Any, **arguments: Any) -> Any:
+        for given in arguments:
+            if given not in signature.parameters:
+                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: {_meant(given, signature)}")
+        return called(*args, **arguments)
+
+    checked.__dict__["__signature__"] = signature
+    return checked
+
+
+def _meant(given: str, signature: inspect.Signature) -> str:
+    """Guess which argument a wrong name stands for."""
+    names = [name for name in signature.parameters if name != "self"]
+    near = get_close_matches(given, names)
+    question = f"is {' or '.join(near)} meant? " if near else ""
+    return f"{question}it takes {', '.join(names)}"
+
+
+def _signature(called: Callable[..., Any], by: tuple[type, ...]) -> inspect.Signature:
+    plain = inspect.signature(called)
+    own = [parameter for parameter in plain.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=_type(field.type, described)
+        )
+        for described in by
+        for field in fields(described)
+    ]
+    return plain.replace(parameters=[*own, *shared])
+
+
+def _type(annotation: Any, described: type) -> Any:
+    """The type that an annotation names, for those who read it elsewhere; as it is where that is for checkers alone."""
+    named = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        return get_type_hints(named, vars(sys.modules[described.__module__]))["it"]
+    except NameError:
+        return annotation
+
+
+def _docstring(text: str, by: tuple[type, ...]) -> str:
+    """A docstring with the attributes of classes after the arguments that it describes."""
+    before, _, rest = inspect.cleandoc(text).partition(ARGUMENTS)
+    own, _, after = rest.partition("\n\n")
+    shared = [_attributes(described) for described in by]
+    return f"{before}{ARGUMENTS}" + "\n".join([own, *shared]) + f"\n\n{after}"
+
+
+def _attributes(described: type) -> str:
+    text = inspect.getdoc(described) or ""
+    return text.partition(DESCRIBED)[2].partition("\n\n")[0]

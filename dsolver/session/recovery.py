@@ -1,0 +1,196 @@
+"""Lets a solve go on when the cluster has lost a worker: from a saved iterate, on the workers that are left.
+
+Conjugate gradients can begin at any x; what a loss costs is the iterations since the last save, and what CG had learnt
+of the system by then. The partition stays as it is, so the matrix of every chunk is the same; only owners change.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol, final
+
+import numpy as np
+
+from dsolver.cluster import devices
+from dsolver.cluster.runtime import Runtime
+from dsolver.engines.dask.data import LazyBlocks, gather_blocks
+from dsolver.engines.dask.health import ask_each, ping
+from dsolver.errors import ClusterError, DeviceError, warn
+from dsolver.grid.partition import Partition
+from dsolver.problems import Problem
+from dsolver.session.arrays import assembled
+from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
+from dsolver.session.follower import Progress, State
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 5
+"""Losses that one solve bears."""
+RETURN: Final = 6.0
+"""Seconds that a lost worker's nanny, or whoever watches over it, has to bring another one."""
+ANSWER: Final = 3.0
+"""Seconds in which a worker that is to go on must answer."""
+POLL: Final = 0.5
+MEMORY: Final = 1 << 30
+"""Bytes of an iterate up to which one is kept in this process when no checkpoint was asked for."""
+
+
+class Iterates(Protocol):
+    """Iterates of a solve that is running, and where they are: what a session has."""
+
+    runtime: Runtime
+
+    @property
+    def partition(self) -> Partition:
+        """Chunks of the finest level."""
+
+    def blocks(self, column: int = 0, *, host: bool = False) -> Mapping[int, Any]:
+        """x of a column by chunk number."""
+
+
+@final
+class Keeper:
+    """Iterates that a solve saves, and where it begins anew.
+
+    Args:
+        problem: what is solved.
+        columns: number of right-hand sides.
+        checkpoint: where the iterate of a single one is saved on disk, or None.
+        resume: where its first guess comes from, or None.
+        cluster: whether workers can be lost at all.
+
+    Attributes:
+        notes: for `Solution.notes`, where there was nothing to resume from.
+
+    Raises:
+        InputError: the store to resume from holds another grid, or nothing that can be read.
+    """
+
+    def __init__(
+        self, problem: Problem, columns: int, checkpoint: Checkpoint | None, resume: Checkpoint | None, *, cluster: bool
+    ) -> None:
+        self._problem, self._columns = problem, columns
+        self._checkpoint = checkpoint
+        self._in_memory = cluster and checkpoint is None and 8 * math.prod(problem.grid) * columns <= MEMORY
+        self._kept: Sequence[Any] = ()
+        self._kept_at = time.monotonic()
+        self._resumed = None
+        self._saved = False
+        self._warned = False
+        self.notes: tuple[str, ...] = ()
+        if resume is not None:
+            found = resume.newest(problem.grid)
+            if found is None:
+                self.notes = (f"nothing was saved in {resume.path}: the solve began without",)
+            else:
+                saved, self._resumed = found
+                self._tell_of_damage(resume, saved)
+                logger.info("resuming at iteration %d with residual %.3e", saved.iteration, saved.residual)
+
+    def _tell_of_damage(self, store: Checkpoint, saved: Saved) -> None:
+        if store.damaged:
+            note = (
+                f"the checkpoint {store.path} is damaged: {'; '.join(store.damaged)}; the solve begins from the save "
+                f"before, of iteration {saved.iteration}"
+            )
+            self.notes += (note,)
+            warn(note, RuntimeWarning)
+
+    def guess(self, column: int, x0: Any) -> Any:
+        """First guess of a column, or where it begins anew: the newest save, what it resumes from, or x0."""
+        if self._saved and self._checkpoint is not None:
+            found = self._checkpoint.newest(self._problem.grid)
+            if found is not None:
+                return found[1]
+        if self._kept:
+            return self._kept[column]
+        return x0 if self._resumed is None else self._resumed
+
+    def watching(self, session: Iterates, b_norm: float, progress: Progress | None) -> Progress:
+        """Progress function of a solve in a session: saves when it is time, then calls the one that is given."""
+
+        def tell(state: State) -> None:
+            if math.isfinite(state.residual):
+                self._save(session, b_norm, state)
+            if progress is not None:
+                progress(state)
+
+        return tell
+
+    def _whole(self, partition: Partition, blocks: Mapping[int, Any]) -> Any:
+        """An iterate as users know it, from its blocks."""
+        return self._problem.from_grid(assembled(np, partition, blocks))
+
+    @property
+    def _due(self) -> bool:
+        return self._in_memory and time.monotonic() - self._kept_at >= EVERY
+
+    def _save(self, session: Iterates, b_norm: float, state: State) -> None:
+        client, workers, partition = session.runtime.client, session.runtime.workers, session.partition
+        if self._due:
+            columns = (session.blocks(column, host=True) for column in range(self._columns))
+            self._kept = [self._whole(partition, gather_blocks(client, each, workers)) for each in columns]
+            self._kept_at = time.monotonic()
+        if self._checkpoint is None or not self._checkpoint.due:
+            return
+        blocks: Mapping[int, Any] = LazyBlocks(client, session.blocks(0, host=True), workers)
+        if self._problem.reordered:  # a save does not depend on how rows were cut
+            whole = self._whole(partition, gather_blocks(client, session.blocks(0, host=True), workers))
+            blocks = {chunk.number: whole.reshape(partition.grid)[chunk.box.slices] for chunk in partition}
+        try:
+            self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm)
+            self._saved = True
+        except OSError as error:
+            if not self._warned:
+                warn(
+                    f"the checkpoint {self._checkpoint.path} could not be written: {error}; the solve goes on without",
+                    RuntimeWarning,
+                )
+            self._warned = True
+
+
+def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
+    """The runtime on the workers that still answer, when the error came of losing some.
+
+    Waits a while for others to take the place of those that were lost.
+
+    Raises:
+        ClusterError: the error itself, when no worker was lost, or none is left, or the scheduler is gone.
+        DeviceError: the workers that are left have not all got a GPU.
+    """
+    client = runtime.client
+    unanswered = type(error) is ClusterError and isinstance(error.__cause__, TimeoutError)
+    if client is None or client.status != "running" or unanswered:  # whoever waited long for a scheduler asks no more
+        raise error
+    wanted, until = len(runtime.workers), time.monotonic() + RETURN
+    while True:
+        try:
+            there = devices.present(client)
+            answers, silent = ask_each(client, ping, there, ANSWER)
+        except Exception as problem:  # the scheduler, too, is gone: the first error tells more
+            raise error from problem
+        lost = [worker for worker in runtime.workers if worker not in answers]
+        if not lost:
+            raise error
+        if len(answers) >= wanted or time.monotonic() > until:
+            break
+        time.sleep(POLL)
+    if not answers:
+        raise error
+    try:
+        order, device = devices.of_cluster(client, runtime.device, workers=tuple(answers))
+    except (ClusterError, DeviceError) as problem:
+        raise problem from error
+    logger.warning("%s; %s%s", error, crew(len(order), wanted), f", without {', '.join(silent)}" if silent else "")
+    return replace(runtime, workers=order, device=device)
+
+
+def crew(left: int, before: int) -> str:
+    """For people: with how many workers a solve goes on that has lost some."""
+    if left < before:
+        return f"the solve goes on with {left} of {before} workers"
+    return f"others have taken the place of what was lost: the solve goes on with {left} worker{'s' * (left > 1)}"

@@ -1,0 +1,427 @@
+"""A system that is set up: its program, kept on whatever devices there are, and started again when workers are lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self, TypeVar, final
+
+from dsolver.cluster.gpu_lock import claim, release
+from dsolver.cluster.runtime import connect
+from dsolver.cost.estimate import check_memory
+from dsolver.cost.traffic import description
+from dsolver.engines.dask.data import gather_blocks
+from dsolver.engines.out_of_memory import clear_frames
+from dsolver.engines.running import Blocks, RunningProgram
+from dsolver.errors import ClusterError, InputError
+from dsolver.grid.partition import Partition
+from dsolver.multigrid.summary import Hierarchy
+from dsolver.preconditioners import Preconditioner
+from dsolver.preconditioners.auto import Alternative, alternative_to
+from dsolver.preconditioners.registry import AUTO
+from dsolver.problems import Problem
+from dsolver.problems.matrix import ChunkRows
+from dsolver.problems.problem import check_problem
+from dsolver.program.solve import Begun, Guess, Solve
+from dsolver.program.spec import SolveSpec, method_for
+from dsolver.session.arguments import FirstGuess
+from dsolver.session.arrays import Container, container_of
+from dsolver.session.options import Setup
+from dsolver.session.recovery import ATTEMPTS, on_workers_left
+
+T = TypeVar("T")
+
+
+@final
+class Session:
+    """A system, set up for any number of solves. Close it, or use it in a ``with`` statement.
+
+    Args:
+        problem: the system.
+        setup: where and how; its M may be a `Preconditioner` already.
+
+    Attributes:
+        first: M as it was asked for.
+        preconditioner: M, of the set-up: the first one, or what a slow solve has put in its place.
+        runtime: where the program runs. After a loss, without the workers that are lost.
+        spec: of the program.
+        given: the problem with its arrays, should the levels have to be made again.
+        columns: for how many right-hand sides at once the program holds room; 0 before it was asked for any.
+        solving: the right-hand side of the solve that is running, or None.
+        took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
+        lost: seconds that this solve has spent on attempts that ended with a worker, and on setting up anew.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) a GPU's memory will not suffice.
+        ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
+    """
+
+    def __init__(self, problem: Problem, setup: Setup) -> None:
+        began = time.perf_counter()
+        self._program: RunningProgram[Solve] | None = None
+        check_problem(problem)
+        method_for(problem, setup.method)
+        setup.preconditioner(problem)  # refused here, before anything is started
+        self._method, self._restart = setup.method, setup.restart
+        self.runtime = connect(setup.client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
+        self.preconditioner = setup.preconditioner(problem)
+        self.first = self.preconditioner
+        self._auto = isinstance(setup.M, str) and setup.M == AUTO
+        if self.runtime.client is not None and not self.preconditioner.can.everywhere:
+            raise InputError(
+                "M is a function, which is called in this process and not on a cluster: drop client=, or use a "
+                "preconditioner of dsolver's, such as M='mg'"
+            )
+        self._order = setup.order
+        self._precond_dtype: str = self.preconditioner.precision or setup.precond_dtype
+        self.given = self._cut(problem)
+        self.spec = self._planned(self.given)
+        check_memory(self.spec, self.runtime)
+        self.solving: Container | None = None
+        self._lock = threading.Lock()
+        self._user: int | None = None
+        self._closing = False
+        self._losses, self.columns, self.lost = 0, 0, 0.0
+        self._launch()
+        self.took = time.perf_counter() - began
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> Problem:
+        """The system that is set up."""
+        return self.spec.problem
+
+    @property
+    def partition(self) -> Partition:
+        """Its finest level's chunks."""
+        return self.spec.partition
+
+    @property
+    def program(self) -> RunningProgram[Solve]:
+        """The program, which is running.
+
+        Raises:
+            InputError: the session is closed.
+        """
+        if self._program is None:
+            raise InputError("this Solver is closed: open a new one")
+        return self._program
+
+    @property
+    def closed_regions(self) -> int:
+        """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one.
+
+        Raises:
+            InputError: the session is closed, or in use.
+        """
+        with self.in_use():
+            return 0 if self.problem.singular is False else self.program.call(Solve.closed_regions)
+
+    def alternative_to(self, chosen: Preconditioner) -> Alternative | None:
+        """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
+        if not self._auto or self.preconditioner is not self.first:
+            return None
+        return alternative_to(chosen, self.problem, self.spec.method)
+
+    @property
+    def chosen(self) -> Preconditioner:
+        """M, and of "auto" what was chosen.
+
+        Raises:
+            InputError: the session is closed, or in use.
+        """
+        with self.in_use():
+            return self.program.call(Solve.chosen)
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of algebraic multigrid in numbers.
+
+        Raises:
+            InputError: M has none, or the session is closed or in use.
+        """
+        with self.in_use():
+            levels = self.program.call(Solve.hierarchy)
+        if not levels:
+            raise InputError(f"M={self.preconditioner} has no algebraic levels here: M='amg' has")
+        return Hierarchy(levels=levels)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """In which format each chunk's rows of a general matrix are stored, and why; empty for grids.
+
+        Raises:
+            InputError: the session is closed, or in use.
+        """
+        if self.problem.lattice:
+            return ()
+        with self.in_use():
+            blocks = self.program.unload(Solve.formats)
+            found = gather_blocks(self.runtime.client, blocks, self.runtime.workers)
+            return tuple(found[number] for number in sorted(found))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For a feed of events: the problem, where it is solved, and what an iteration moves."""
+        return {"problem": self.problem.name, **description(self.runtime, self.spec)}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Choices that are not as a rule, for `Solution.notes`."""
+        if self._method is not None:
+            return ()
+        if self.problem.asymmetry:
+            return (f"A is not symmetric ({self.problem.asymmetry}): it is solved by {self.spec.traits.title}",)
+        if self.problem.indefinite:
+            return (f"A has a diagonal that is not positive everywhere: it is solved by {self.spec.traits.title}",)
+        return ()
+
+    @property
+    def described(self) -> str:
+        """For people: the engine, the kernels, the workers and their link."""
+        return self.runtime.describe(len(self.partition), self.program.link)
+
+    def __repr__(self) -> str:  # people know it as the `Solver` that holds it
+        problem = self.problem
+        shape = "x".join(map(str, problem.shape)) if problem.lattice else f"{problem.grid[0]} rows"
+        state = "closed" if self._program is None else f"on {self.described}"
+        return f"<Solver {self.problem.name} {shape}, {state}>"
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """For one solve, or one update, at a time.
+
+        Raises:
+            InputError: another one is going on, or the session is closed.
+            ClusterError: its client is closed.
+        """
+        program = self.program  # raises if it is closed
+        client = self.runtime.client
+        if client is not None and client.status == "closed":
+            raise ClusterError("the client of this Solver is closed: open a new one with another client")
+        if not self._lock.acquire(blocking=False):
+            raise InputError("this Solver is solving already: open another one for a solve beside it")
+        self._user = threading.get_ident()
+        try:
+            self._restart_if_ended()
+            yield
+        except ClusterError:
+            # Ended: whoever uses it next starts it anew, should the cluster be well again.
+            self._program = self._program or program
+            raise
+        finally:
+            self._user = None
+            self._lock.release()
+            if self._closing:
+                self._end()
+
+    @contextmanager
+    def solving_for(self, right: Container) -> Iterator[None]:
+        """While a solve for a right-hand side goes on, whose iterate may be asked for."""
+        self.solving = right
+        try:
+            yield
+        finally:
+            self.solving = None
+
+    def with_recovery(self, attempt: Callable[[], T]) -> T:
+        """Result of an attempt, which is made again on the workers that are left when one is lost.
+
+        Raises:
+            ClusterError: the cluster failed, and beginning anew cannot help.
+        """
+        self._losses, self.lost = 0, 0.0
+        began, set_up = time.perf_counter(), self.took
+        while True:
+            try:
+                return attempt()
+            except ClusterError as error:
+                self._recover(error)
+                self.took, self.lost = set_up, time.perf_counter() - began
+
+    def update(self, problem: Problem) -> None:
+        """Set up another matrix of the same structure in place of this one.
+
+        Raises:
+            InputError: another solve is going on, the session is closed, or a coefficient cannot be right; the old
+                matrix stays.
+            DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
+            ClusterError: the cluster failed.
+        """
+        began = time.perf_counter()
+        with self.in_use():
+            problem = self._cut(problem)
+            spec = self._planned(problem)
+            check_memory(spec, self.runtime, self.spec)
+            try:
+                self._replace(spec, problem)
+            except BaseException as error:
+                if isinstance(error, Exception) and not isinstance(error, ClusterError):
+                    self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
+                else:
+                    self.program.close()  # half of a matrix: whoever uses it next has the old one set up again
+                raise
+            self.spec, self.given, self.preconditioner = spec, problem, self.first
+            self.took = time.perf_counter() - began
+
+    def precondition(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> None:
+        """Take the preconditioner in another value type, or another one, from now on; b and x stay."""
+        self._precond_dtype = dtype or self._precond_dtype
+        self.preconditioner = m or self.preconditioner
+        self.spec = replace(self.spec, precond_dtype=self._precond_dtype, preconditioner=self.preconditioner)
+        try:
+            self.program.call(Solve.precondition, self.spec)
+            self._load_coefficients(self.given)
+        except BaseException:
+            self.program.close()  # half of a preconditioner
+            raise
+
+    def begin(self, right: Container, guess: FirstGuess, column: int, width: int) -> Begun:
+        """Bring b and x of a column to the program, where so many are solved together."""
+        if isinstance(guess, Container):
+            self.program.load("x0", guess.blocks(), Solve.set_x, column, width)
+        name: Guess = "x" if isinstance(guess, Container) else guess or "zero"
+        begun = self.program.load("b", right.blocks(), Solve.begin, name, column, width)
+        self.columns = self.columns if width == 1 else width
+        self.took = 0.0
+        return begun
+
+    def blocks(self, column: int = 0, *, host: bool = False) -> Blocks:
+        """x of a column as blocks by chunk number, or futures of such."""
+        return self.program.unload(Solve.solution, column, host=host)
+
+    def x_like(self, right: Container, column: int = 0) -> Any:
+        """x of a column, in the kind of array that its right-hand side came in."""
+        return self._like(right, self.blocks(column, host=right.host))
+
+    def _like(self, right: Container, blocks: Blocks) -> Any:
+        """Blocks as an array of the kind that a right-hand side came in."""
+        return right.like(gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks)
+
+    def preconditioned(self, right: Container) -> Any:
+        """M r for a vector r, in r's kind of array.
+
+        Raises:
+            InputError: a solve is going on, or the session is closed.
+            ClusterError: the cluster failed.
+        """
+        with self.in_use():
+            self.program.load("r", right.blocks(), Solve.precondition_vector)
+            return self._like(right, self.program.unload(Solve.preconditioned, host=right.host))
+
+    def iterate(self) -> Any:
+        """Newest iterate of the solve that is running, like its b.
+
+        Raises:
+            InputError: none is running.
+        """
+        if self.solving is None:
+            raise InputError("no solve is running: call this in a callback")
+        return self.x_like(self.solving)
+
+    def close(self) -> None:
+        """End the program and give back what it holds, in a callback once the solve has ended. Twice does nothing."""
+        if self._user == threading.get_ident():
+            self._closing = True
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        program, self._program = self._program, None
+        release(self)
+        if program is not None:
+            program.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _cut(self, problem: Problem) -> Problem:
+        if problem.places and self.runtime.client is None:
+            raise InputError(
+                "this matrix lies on a cluster: solve with its client, client=..., and not in this process"
+            )
+        return problem.planned(max(1, len(self.runtime.workers)), cuda=self.runtime.device == "cuda")
+
+    def _planned(self, problem: Problem) -> SolveSpec:
+        chunks = problem.chunks or self.runtime.chunks_for(problem.grid, self.first.divisor)
+        more: dict[str, Any] = {"precond_dtype": self._precond_dtype, "method": self._method, "restart": self._restart}
+        return SolveSpec.plan(problem, chunks, self._order, self.first, **more)
+
+    def _launch(self) -> None:
+        """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left."""
+        if self.runtime.client is not None:
+            claim(self, self.runtime)
+        try:
+            self.columns = 0
+            where = self.problem.offsets, self.problem.places
+            self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)
+            self._load_coefficients(self.given)
+        except ClusterError as error:
+            self._recover(error)
+        except BaseException:
+            self._end()
+            raise
+
+    def _restart_if_ended(self) -> None:
+        """Start the program again, with the matrix that it had, where an interrupt or a failure has ended it."""
+        if self.program.ended:
+            began = time.perf_counter()
+            self._end()
+            self._losses = 0
+            self._launch()
+            self.took = time.perf_counter() - began
+
+    def _replace(self, spec: SolveSpec, problem: Problem) -> None:
+        """Have the program take another matrix; x is zero."""
+        self.program.call(Solve.update, spec)
+        self.columns = 0
+        self._load_coefficients(problem)
+
+    def _restore(self) -> None:
+        """Set the old matrix up again in place of one that was refused; nothing stays open if that is refused, too."""
+        try:
+            self._replace(self.spec, self.given)
+        except ClusterError:  # what one worker refuses ends the program of all, and so does memory that runs out
+            self._end()
+            self._launch()
+        except BaseException:
+            self._end()
+            raise
+
+    def _recover(self, error: ClusterError) -> None:
+        """Start the program again on the workers that are left, or raise the error where that cannot help."""
+        self._end()
+        self._losses += 1
+        if self._losses > ATTEMPTS:
+            raise error
+        self.runtime = on_workers_left(self.runtime, error)
+        clear_frames(error)
+        self._launch()
+
+    @property
+    def _on_host(self) -> bool:
+        """Whether chunks are brought to their owners by way of the host."""
+        return self.runtime.client is not None or self.runtime.device != "cuda"
+
+    def _load_coefficients(self, problem: Problem) -> None:
+        """Bring the arrays that the matrix is made from to their owners, and have it made."""
+        for name, values in problem.coefficients.items():
+            if isinstance(values, ChunkRows):
+                blocks: Mapping[int, Any] = values.blocks(self.partition, host=self._on_host)
+            else:
+                blocks = container_of(name, values, self.partition, self.runtime.client).blocks()
+            self.program.load(name, blocks, Solve.load_coefficient, name)
+        if problem.coefficients:
+            self.program.call(Solve.set_up)

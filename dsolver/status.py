@@ -1,0 +1,77 @@
+"""How a solve ended, and what to do about it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, final
+
+
+@final
+class Status(Enum):
+    """How a solve ended. The value is a short name; `advice` says what to do."""
+
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "max_iterations"
+    STAGNATED = "stagnated"
+    DIVERGED = "diverged"
+    INDEFINITE = "indefinite"
+    BREAKDOWN = "breakdown"
+    NOT_FINITE = "not_finite"
+    INCOMPATIBLE_RHS = "incompatible_rhs"
+    STOPPED = "stopped_by_callback"
+    SLOW = "slow"
+
+    @property
+    def advice(self) -> str:
+        """Advice: the meaning of the status, and what to do."""
+        return _ADVICE[self]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the tolerance was reached."""
+        return self is Status.CONVERGED
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_ADVICE: Final = {
+    Status.CONVERGED: "The true residual is within the tolerance.",
+    Status.MAX_ITERATIONS: (
+        "The tolerance was not reached: raise maxiter, loosen rtol, or use M='auto' or 'amg', or 'ilu0' for a "
+        "matrix that is not symmetric. If M is yours, check that it is symmetric where the method needs that: "
+        "incomplete LU factors are not. x is the last iterate: pass it as x0 to go on."
+    ),
+    Status.STAGNATED: (
+        "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system:"
+        " loosen rtol, or raise atol. If it is large, use M='auto' if it was off: without multigrid "
+        "residuals may stay for hundreds of iterations where coefficients are rough. For GMRES raise restart. If the "
+        "matrix is singular, name its null vectors by dsolver.matrix(A, nullspace=...). Coefficients or cells may also"
+        " differ by more orders of magnitude than float64 has digits, or a tiny sigma be all that fixes a constant: "
+        "leave out what is so small. Else check that the matrix, and M if it is yours, is symmetric positive "
+        "definite: incomplete LU factors are not."
+    ),
+    Status.DIVERGED: (
+        "The residual grew without bound: check that the matrix, and M if it is yours, is symmetric positive definite "
+        "and that the right-hand side is scaled sensibly. If the matrix is singular, name its null vectors by "
+        "dsolver.matrix(A, nullspace=...)."
+    ),
+    Status.INDEFINITE: (
+        "A vector with pᵀAp <= 0 or rᵀMr <= 0 was met: the matrix or its preconditioner is not positive definite, so "
+        "conjugate gradients do not apply. Check the sign of the stencil: a Laplacian needs a positive diagonal. If M "
+        "is a function of yours, check that it is linear and symmetric. For a symmetric matrix that is indefinite use "
+        "method='minres', which needs a positive definite M, too. x is the last iterate before that."
+    ),
+    Status.BREAKDOWN: (
+        "The method had to divide by zero and cannot go on from here: the matrix may be singular, or BiCGStab had bad "
+        "luck. Use method='gmres', another M, or another x0; x is the last iterate before that."
+    ),
+    Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
+    Status.INCOMPATIBLE_RHS: (
+        "The matrix is singular (constants, or the vectors of nullspace=, are in its kernel) and b has a part that no "
+        "x can reach: x solves the system without it. Check the sources and the boundary fluxes, which must balance, "
+        "or take its mean off b, in each closed region by itself, if that is meant."
+    ),
+    Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
+    Status.SLOW: "The residual falls so slowly that another preconditioner takes over: no solve ends so.",
+}

@@ -1,0 +1,198 @@
+"""Strong couplings of a chunk's rows, by the classical measure, and how many rows depend on each.
+
+Rows are numbered in a window: the ghosts with smaller global numbers, the chunk's own rows, the ghosts with larger
+ones. So columns that ascend in the window ascend in the whole matrix, and every sum has one order for any number of
+chunks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit, uint64
+
+from dsolver.kernels.amg.ascending import ascend
+from dsolver.kernels.cpu.csr import joined
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+
+DEPENDS: Final = 1
+"""Bit of an entry (i, j): row i depends strongly on j."""
+LEADS: Final = 2
+"""Bit of an entry (i, j): row j depends strongly on i."""
+ONE: Final = uint64(1)
+# Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
+
+
+def row_measures(a: Csr, below: int, team: Team) -> tuple[Any, Any, Any]:
+    """Size of the most negative coupling of each row, its diagonal, and the sum of the sizes of its entries.
+
+    Args:
+        a: own rows, with columns in the window.
+        below: ghosts before the own rows.
+        team: shares the rows.
+
+    Returns:
+        three arrays, float64 (rows,).
+    """
+    largest, diagonal, sizes = np.empty(a.size), np.empty(a.size), np.empty(a.size)
+    team.run(_measure, 0, a.size, a, below, largest, diagonal, sizes)
+    return largest, diagonal, sizes
+
+
+def couplings(a: Csr, below: int, largest: Any, theta: float, team: Team) -> tuple[Any, Any]:
+    """Bits of each entry, `DEPENDS` and `LEADS`, and the number of rows that depend on each row.
+
+    Row i depends strongly on j if -a_ij > theta max_k -a_ik (Ruge and Stüben 1987). The matrix is symmetric, so who
+    depends on i follows from the largest couplings of its neighbors, and nothing is transposed.
+
+    Args:
+        a: own rows, with columns in the window.
+        below: ghosts before the own rows.
+        largest: of `row_measures`, for every row of the window.
+        theta: the threshold.
+        team: shares the rows.
+
+    Returns:
+        bits, uint8 (entries,); counts, int64 (rows,).
+    """
+    bits, counts = np.empty(len(a.columns), dtype=np.uint8), np.empty(a.size, dtype=np.int64)
+    team.run(_couple, 0, a.size, a, below, largest, theta, bits, counts)
+    return bits, counts
+
+
+def paths(a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int, team: Team) -> Csr:
+    """Couplings of own coarse points by at least so many paths of strong couplings to other coarse points.
+
+    A path has two couplings of one direction; a single coupling counts as two paths.
+
+    Args:
+        a: own rows, with columns in the window.
+        below: ghosts before the own rows.
+        bits: of `couplings`.
+        coarse: int32, of every point of the window its number among the columns that are coarse, -1 for fine points.
+        seen: of every point of the window the coarse points that it is coupled with, and the bits as values.
+        columns: number of coarse points in sight.
+        least: number of paths.
+        team: shares the points.
+
+    Returns:
+        a row for each own coarse point, columns ascending, with bits for values.
+    """
+    points = np.flatnonzero(coarse[below : below + a.size] >= 0)
+
+    def rows(first: int, last: int) -> Any:
+        most = _most_paths(first, last, points, a, seen)  # NumPy's memory comes in large pages
+        room = np.empty(last - first, np.int64), np.empty(most, np.int32), np.empty(most)
+        used = _paths(first, last, points, a, below, bits, coarse, seen, columns, least, *room)
+        return room[0], room[1][:used], room[2][:used]
+
+    return joined(team, team.run(rows, 0, len(points)))
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _measure(first: Any, last: Any, a: Any, below: Any, largest: Any, diagonal: Any, sizes: Any) -> None:
+    for i in range(first, last):
+        most = center = size = 0.0
+        for k in range(a.start[i], a.start[i + 1]):
+            size += abs(a.values[k])
+            if a.columns[k] == below + i:
+                center = a.values[k]
+            else:
+                most = max(most, -a.values[k])
+        largest[i], diagonal[i], sizes[i] = most, center, size
+
+
+@compiled()
+def _couple(first: Any, last: Any, a: Any, below: Any, largest: Any, theta: Any, bits: Any, counts: Any) -> None:
+    for i in range(first, last):
+        n = 0
+        own = theta * largest[below + i]
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j, value, found = a.columns[k], -a.values[k], 0
+            if j != below + i and value > 0.0:
+                if value > own:
+                    found += 1
+                if value > theta * largest[uint64(j)]:
+                    found += 2
+                    n += 1
+            bits[k] = found
+        counts[i] = n
+
+
+@compiled()
+def _most_paths(first: Any, last: Any, points: Any, a: Any, seen: Any) -> Any:
+    """Paths of points first .. last, at most."""
+    found = 0
+    for p in range(first, last):
+        for k in range(uint64(a.start[points[p]]), uint64(a.start[points[p] + 1])):
+            j = uint64(a.columns[k])
+            found += 1 + seen.start[j + ONE] - seen.start[j]
+    return found
+
+
+@compiled()
+def _paths(
+    first: Any,
+    last: Any,
+    points: Any,
+    a: Any,
+    below: Any,
+    bits: Any,
+    coarse: Any,
+    seen: Any,
+    width: Any,
+    least: Any,
+    lengths: Any,
+    columns: Any,
+    values: Any,
+) -> Any:
+    """Rows of points first .. last, one after the other; returns their number of entries."""
+    place = np.full(width, -1, np.int64)  # of each column, where its counts stand, counted over all rows
+    counts = np.empty((2, width), np.int32)
+    base = used = 0
+    for p in range(first, last):
+        i, n = points[p], 0
+        row = columns[used:]
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j, bit = uint64(a.columns[k]), np.int64(bits[k])
+            if bit == 0:
+                continue
+            if coarse[j] >= 0:
+                n = _count(uint64(coarse[j]), bit, 2, base, place, counts, row, n)
+            for m in range(uint64(seen.start[j]), uint64(seen.start[j + ONE])):
+                both = bit & np.int64(seen.values[m])
+                if both:
+                    n = _count(uint64(seen.columns[m]), both, 1, base, place, counts, row, n)
+        kept = 0
+        for m in range(uint64(n)):
+            if row[m] != coarse[below + i] and (counts[0, m] >= least or counts[1, m] >= least):
+                row[uint64(kept)] = row[m]
+                kept += 1
+        ascend(row[:kept])
+        for m in range(uint64(kept)):
+            at = uint64(place[uint64(row[m])] - base)
+            values[uint64(used) + m] = (counts[0, at] >= least) + 2 * (counts[1, at] >= least)
+        base += n
+        lengths[p - first] = kept
+        used += kept
+    return used
+
+
+@njit(inline="always")
+def _count(column: Any, bits: Any, times: Any, base: Any, place: Any, counts: Any, row: Any, n: Any) -> Any:
+    """Count a path to a column for the directions in bits; returns the number of columns met so far."""
+    if place[column] < base:
+        place[column] = base + n
+        counts[0, uint64(n)] = counts[1, uint64(n)] = 0
+        row[uint64(n)] = column
+        n += 1
+    at = uint64(place[column] - base)
+    counts[0, at] += times * (bits & 1)
+    counts[1, at] += times * (bits >> 1)
+    return n

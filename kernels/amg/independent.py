@@ -1,0 +1,103 @@
+"""Coarse points by a parallel maximal independent set that is the same for any partition.
+
+PMIS (De Sterck, Yang, Heys, SIAM J. Matrix Anal. Appl. 27, 2006) with keys that nothing random enters: how many rows
+depend on a point, then a hash of the finest row that it stems from, then that row's number. No two keys are the same,
+and a point looks at neighbors with larger keys alone. So the outcome is that of a pass over all points in descending
+order of their keys, whatever threads and chunks know of each other meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import uint64
+
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+
+UNDECIDED, COARSE, FINE = 0, 1, 2
+HASHED: Final = 48
+"""Low bits of a key, which are a hash."""
+SALT: Final = 0x632BE59BD9B4E019
+"""Factor of the level's number, so that a point's hash differs from level to level."""
+
+
+def keys(counts: Any, origin: Any, level: int) -> npt.NDArray[np.uint64]:
+    """Keys of points, without the last tie.
+
+    Args:
+        counts: int64, of the points that depend on each, below 2¹⁶.
+        origin: int64, the finest row that each stems from.
+        level: the level's number.
+    """
+    most = (1 << 64 - HASHED) - 1
+    low = mixed(origin.astype(np.uint64) + np.uint64(level * SALT % 2**64)) >> np.uint64(64 - HASHED)
+    made: npt.NDArray[np.uint64] = (np.minimum(counts, most).astype(np.uint64) << np.uint64(HASHED)) | low
+    return made
+
+
+def mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Hashes of 64 bits: the finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    with np.errstate(over="ignore"):
+        z = values + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team) -> int:
+    """Decide which own points are coarse as far as what is known of the ghosts allows.
+
+    Args:
+        a: own rows, with columns in the window.
+        below: ghosts before the own rows.
+        bits: of `couplings.couplings`.
+        key: uint64, of every point of the window.
+        origin: int64, likewise.
+        state: int8, likewise; those of own points are changed.
+        team: shares the points.
+
+    Returns:
+        how many own points are left undecided.
+    """
+    own = state[below : below + a.size]
+    todo = np.flatnonzero(own == UNDECIDED)
+    while len(todo):
+        team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state)
+        left = todo[own[todo] == UNDECIDED]
+        if len(left) == len(todo):
+            break
+        todo = left
+    return len(todo)
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _settle(first: Any, last: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any) -> None:
+    """Decide a point when its neighbors with larger keys are decided.
+
+    It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
+    whatever is decided has a larger one. Threads see the decisions of others sooner or later, which changes when a
+    point is decided, not how.
+    """
+    for n in range(first, last):
+        i = todo[n]
+        me = below + i
+        decided = COARSE
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j = uint64(a.columns[k])
+            if bits[k] == 0 or state[j] == FINE:
+                continue
+            if state[j] == COARSE:
+                if bits[k] & 1:
+                    decided = FINE
+                    break
+            elif key[j] > key[me] or (key[j] == key[me] and origin[j] > origin[me]):
+                decided = UNDECIDED
+        if decided != UNDECIDED:
+            state[me] = decided

@@ -1,0 +1,62 @@
+"""Points of a level, one by one: shares of their diagonal, states, and numbers of the coarse ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dsolver.kernels.amg.independent import COARSE, FINE, UNDECIDED
+
+
+def shares(diagonal: Any, sizes: Any) -> Any:
+    """Parts of a_ii that (a_ii + Σ_j |a_ij|) / 2 are, float64; sizes: the sums."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (diagonal + sizes) / (2.0 * diagonal)
+
+
+def first_states(counts: Any, lone: int) -> Any:
+    """States of points before any is decided, int8.
+
+    Args:
+        counts: int64, the points that depend on each.
+        lone: the state of points that none depends on.
+    """
+    return np.where(counts > 0, UNDECIDED, lone).astype(np.int8)
+
+
+def coarse_before(states: Any) -> Any:
+    """Numbers of coarse points before each point, and of all: int64 (points + 1,)."""
+    found = np.zeros(len(states) + 1, dtype=np.int64)
+    np.cumsum(states == COARSE, out=found[1:])
+    return found
+
+
+def numbered(states: Any, before: Any, first: int) -> Any:
+    """Numbers of coarse points from a first one on, -1 for others: int64.
+
+    Args:
+        states: int8.
+        before: of `coarse_before`.
+        first: the first number.
+    """
+    return np.where(states == COARSE, before[:-1] + first, -1)
+
+
+def states_of(numbers: Any) -> Any:
+    """States of points by their numbers, which fine ones have not: int8."""
+    return np.where(numbers >= 0, COARSE, FINE).astype(np.int8)
+
+
+def of_coarse(numbers: Any, first: int, count: int, values: Any) -> Any:
+    """The values of coarse points, in the order of their numbers.
+
+    Args:
+        numbers: of `numbered`.
+        first: the first of them.
+        count: how many there are.
+        values: float64 or int64, of all points: (points,) or (points, k).
+    """
+    found = np.empty((count, *values.shape[1:]), dtype=values.dtype)
+    found[numbers[numbers >= 0] - first] = values[numbers >= 0]
+    return found

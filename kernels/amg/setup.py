@@ -1,0 +1,149 @@
+"""Set-up of levels without a lattice: what algebraic multigrid does with rows, where their arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dsolver.kernels.amg import box_rows, couplings, extended, independent, points, spectrum, spgemm
+from dsolver.kernels.cpu.csr import tabulated
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.ell import Ell
+
+
+class AlgebraicSetup:
+    """Set-up of levels without a lattice, on the host. Methods are what the functions of their names are there.
+
+    Args:
+        team: shares the loops; the number of its threads changes no bit.
+        asarray: makes an array of the host of one that may lie on the backend's device.
+
+    Attributes:
+        asarray: makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
+    """
+
+    def __init__(self, team: Team, asarray: Callable[[Any], Any] = np.asarray) -> None:
+        self.team, self.asarray = team, asarray
+
+    @property
+    def host(self) -> AlgebraicSetup:
+        """The set-up on the host."""
+        return self
+
+    def of(self, array: Any) -> AlgebraicSetup:
+        """The set-up where this array lies: a GPU's chunks may have theirs on the host."""
+        return self
+
+    # -- coarse points -------------------------------------------------------------------------------------------------
+
+    def box_rows(
+        self, box: box_rows.LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any
+    ) -> tuple[Csr, Any]:
+        """See `box_rows.box_rows`."""
+        return box_rows.box_rows(box, offsets, weights)
+
+    def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
+        """See `couplings.row_measures`."""
+        return couplings.row_measures(a, below, self.team)
+
+    def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
+        """See `couplings.couplings`."""
+        return couplings.couplings(a, below, largest, theta, self.team)
+
+    def keys(self, counts: Any, origin: Any, level: int) -> Any:
+        """See `independent.keys`."""
+        return independent.keys(counts, origin, level)
+
+    def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
+        """See `independent.settle`."""
+        return independent.settle(a, below, bits, key, origin, state, self.team)
+
+    def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
+        """See `couplings.paths`."""
+        return couplings.paths(a, below, bits, coarse, seen, columns, least, self.team)
+
+    # -- points ------------------------------------------------------------------------------------------------------
+
+    def shares(self, diagonal: Any, sizes: Any) -> Any:
+        """See `points.shares`."""
+        return points.shares(diagonal, sizes)
+
+    def first_states(self, counts: Any, lone: int) -> Any:
+        """See `points.first_states`."""
+        return points.first_states(counts, lone)
+
+    def coarse_before(self, states: Any) -> Any:
+        """See `points.coarse_before`."""
+        return points.coarse_before(states)
+
+    def numbered(self, states: Any, before: Any, first: int) -> Any:
+        """See `points.numbered`."""
+        return points.numbered(states, before, first)
+
+    def states_of(self, numbers: Any) -> Any:
+        """See `points.states_of`."""
+        return points.states_of(numbers)
+
+    def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
+        """See `points.of_coarse`."""
+        return points.of_coarse(numbers, first, count, values)
+
+    # -- interpolation -------------------------------------------------------------------------------------------------
+
+    def coarse_couplings(self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False) -> Csr:
+        """See `extended.coarse_couplings`."""
+        return extended.coarse_couplings(a, bits, state, below, names, self.team, every=every)
+
+    def interpolation(
+        self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
+    ) -> Csr:
+        """See `extended.interpolation`."""
+        return extended.interpolation(a, points, bits, state, below, seen, coarse, columns, most, self.team)
+
+    def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
+        """See `extended.kept_product`."""
+        return extended.kept_product(a, b, columns, most, self.team)
+
+    # -- coarse rows ---------------------------------------------------------------------------------------------------
+
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+        """See `spgemm.product`."""
+        return spgemm.product(a, b, columns, self.team, ascending=ascending)
+
+    def transposed(self, a: Csr, columns: int) -> Csr:
+        """See `spgemm.transposed`."""
+        return spgemm.transposed(a, columns, self.team)
+
+    def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
+        """See `spgemm.fill_lost`."""
+        spgemm.fill_lost(coarse, below, r, diagonal, self.team)
+
+    def symmetrize(self, a: Csr, below: int) -> None:
+        """See `spgemm.symmetrize`."""
+        spgemm.symmetrize(a, below)
+
+    def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
+        """See `spgemm.mirrored_means`."""
+        return spgemm.mirrored_means(a, self.team)
+
+    # -- storage -------------------------------------------------------------------------------------------------------
+
+    def on_device(self, rows: Csr) -> Csr:
+        """A matrix in arrays of this device."""
+        return rows
+
+    def table(self, rows: Csr, width: int) -> Ell:
+        """The entries of a matrix from `on_device` as a table.
+
+        Args:
+            rows: the matrix.
+            width: entries of its longest row.
+        """
+        return tabulated(rows, width, self.team)
+
+    def largest_eigenvalue(self, rows: Csr) -> float:
+        """The largest eigenvalue of D⁻¹A of a matrix from `on_device`, from below: see `amg.spectrum`."""
+        return spectrum.largest_eigenvalue(rows, self.team)

@@ -1,0 +1,253 @@
+"""Transposes, and coarse matrices PᵀAP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import uint64
+
+from dsolver.kernels.amg.ascending import ascend, longer
+from dsolver.kernels.cpu.csr import filled, joined
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
+
+ONE = uint64(1)
+# Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
+
+
+def transposed(a: Csr, columns: int, team: Team) -> Csr:
+    """Aᵀ of a matrix with so many columns."""
+    return filled(team, columns, _count_mirrored, _fill_mirrored, a)
+
+
+def galerkin(r: Csr, a: Csr, p: Csr, team: Team) -> Csr:
+    """R A P."""
+    return joined(team, team.run(_galerkin, 0, r.size, r, a, p))
+
+
+def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True) -> Csr:
+    """A B, where B has so many columns.
+
+    Terms of a sum are added in the order of the row of A.
+
+    Args:
+        a: A.
+        b: B.
+        columns: of B.
+        team: shares the rows.
+        ascending: whether columns ascend in each row; to sort them takes as long as all else.
+    """
+
+    def rows(first: int, last: int) -> Any:
+        most = _most(first, last, a, b)  # NumPy's memory comes in large pages, that of a loop in small ones
+        room = np.empty(last - first, np.int64), np.empty(most, np.int32), np.empty(most)
+        used = _product(first, last, a, b, columns, ascending, *room)
+        return room[0], room[1][:used], room[2][:used]
+
+    return joined(team, team.run(rows, 0, a.size))
+
+
+def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> None:
+    """Replace coarse rows of which only rounding is left, in place: by Σ_i r_i² a_ii on the diagonal, and zeros.
+
+    So it is where a coarse point stands for all of a part of the matrix that nothing fixes: the residual sums to zero
+    there, and any positive number will do.
+
+    Args:
+        coarse: rows of R A P, of which row i has the diagonal in column below + i.
+        below: number of columns before those.
+        r: R.
+        diagonal: float64, a_ii for every column of R.
+        team: shares the rows.
+    """
+    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, NEGLIGIBLE)
+
+
+def symmetrize(a: Csr, below: int) -> None:
+    """Replace each two entries (i, j) and (j, i) by their mean, in place.
+
+    Products leave both with roundings of their own. Entries whose mirror image is not there stay.
+
+    Args:
+        a: rows with ascending columns, of which row i is column below + i; others stay as they are.
+        below: number of columns before those of the rows.
+    """
+    _symmetrize(a, below)
+
+
+def mirrored_means(a: Csr, team: Team) -> tuple[Csr, int]:
+    """The rows of a square matrix with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
+
+    What `symmetrize` makes of sorted rows, without sorting any: entries are transposed.
+
+    Returns:
+        the rows, and the number of entries whose mirror image is not there, with which the rows are wrong.
+    """
+    mirrored = transposed(a, a.size, team)
+    return mirrored, sum(team.run(_average, 0, a.size, a, mirrored))
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _count_mirrored(first: Any, last: Any, a: Any, counts: Any) -> None:
+    for j in a.columns:
+        if first <= j < last:
+            counts[j] += 1
+
+
+@compiled()
+def _fill_mirrored(first: Any, last: Any, a: Any, out: Any) -> None:
+    """Rows first .. last of Aᵀ. Every thread reads all columns: that takes less than to sort them among threads."""
+    place = out.start[first:last].copy()
+    for i in range(len(a.start) - 1):
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j = a.columns[k]
+            if first <= j < last:
+                n = uint64(place[uint64(j - first)])
+                out.columns[n] = i
+                out.values[n] = a.values[k]
+                place[uint64(j - first)] = n + ONE
+
+
+@compiled()
+def _galerkin(first: Any, last: Any, r: Any, a: Any, p: Any) -> Any:
+    """Rows first .. last of R A P, each one as (a row of R A) P: nothing between is stored, and nothing is counted.
+
+    The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number.
+
+    Returns:
+        the rows' lengths, columns and values.
+    """
+    lengths = np.empty(last - first, np.int64)
+    columns, values = np.empty(64 * (last - first) + 64, np.int32), np.empty(64 * (last - first) + 64)
+    near, sums = np.empty(len(a.start), np.int32), np.empty(len(a.start))  # the row of R A
+    near_place, place = np.full(len(a.start), -1, np.int64), np.full(len(r.start), -1, np.int64)
+    base = used = 0
+    for i in range(first, last):
+        n = _row_of_product(i, r, a, base, near_place, near, sums)
+        base += n
+        most = used
+        for j in near[:n]:
+            most += p.start[j + 1] - p.start[j]
+        if most > len(columns):
+            columns, values = longer(columns, 2 * most), longer(values, 2 * most)
+        begin = used
+        for q in range(n):
+            for m in range(p.start[near[q]], p.start[near[q] + 1]):
+                c = p.columns[m]
+                if place[c] < begin:
+                    place[c] = used
+                    columns[used] = c
+                    values[used] = 0.0
+                    used += 1
+                values[place[c]] += sums[q] * p.values[m]
+        lengths[i - first] = used - begin
+    return lengths, columns[:used], values[:used]
+
+
+@compiled()
+def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
+    """Products of rows first .. last of A and the rows of B."""
+    found = 0
+    for k in range(uint64(a.start[first]), uint64(a.start[last])):
+        j = uint64(a.columns[k])
+        found += b.start[j + ONE] - b.start[j]
+    return found
+
+
+@compiled()
+def _product(
+    first: Any, last: Any, a: Any, b: Any, width: Any, ascending: Any, lengths: Any, columns: Any, values: Any
+) -> Any:
+    """Rows first .. last of A B, one after the other (Gustavson, as above); returns their number of entries."""
+    place = np.full(width, -1, np.int64)  # of each column, where its sum stands
+    used = 0
+    for i in range(first, last):
+        begin = used
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j, value = uint64(a.columns[k]), a.values[k]
+            for m in range(uint64(b.start[j]), uint64(b.start[j + ONE])):
+                c = uint64(b.columns[m])
+                if place[c] >= begin:
+                    values[uint64(place[c])] += value * b.values[m]
+                else:
+                    place[c] = used
+                    columns[uint64(used)] = c
+                    values[uint64(used)] = value * b.values[m]
+                    used += 1
+        lengths[i - first] = used - begin
+        if ascending:
+            found = values[begin:used].copy()
+            ascend(columns[begin:used])
+            for m in range(uint64(begin), uint64(used)):
+                values[m] = found[uint64(place[uint64(columns[m])] - begin)]
+    return used
+
+
+@compiled()
+def _average(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
+    """Rows first .. last of (A + Aᵀ) / 2 in place of those of Aᵀ; returns the entries that only one of them has."""
+    place = np.full(len(a.start), -1, np.int64)
+    wrong = 0
+    for i in range(first, last):
+        begin = a.start[i]
+        for k in range(uint64(begin), uint64(a.start[i + 1])):
+            place[uint64(a.columns[k])] = k
+        for k in range(uint64(mirrored.start[i]), uint64(mirrored.start[i + 1])):
+            other = place[uint64(mirrored.columns[k])]
+            if other >= begin:
+                mirrored.values[k] = (a.values[uint64(other)] + mirrored.values[k]) / 2
+            else:
+                wrong += 1
+        wrong += abs(a.start[i + 1] - begin - (mirrored.start[i + 1] - mirrored.start[i]))
+    return wrong
+
+
+@compiled()
+def _fill_lost(first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal: Any, negligible: Any) -> None:
+    for i in range(first, last):
+        size = 0.0
+        for k in range(r.start[i], r.start[i + 1]):
+            size += r.values[k] * r.values[k] * diagonal[r.columns[k]]
+        for k in range(coarse.start[i], coarse.start[i + 1]):
+            if coarse.columns[k] == below + i and coarse.values[k] <= negligible * size:
+                coarse.values[coarse.start[i] : coarse.start[i + 1]] = 0.0
+                coarse.values[k] = size if size > 0.0 else 1.0  # a column of P that is zero
+
+
+@compiled()
+def _symmetrize(a: Any, below: Any) -> None:
+    rows = len(a.start) - 1
+    place = a.start[:-1].copy()  # in each row, the first entry whose column was not met yet
+    for i in range(rows):
+        for k in range(place[i], a.start[i + 1]):
+            j = a.columns[k] - below
+            if j <= i or j >= rows:
+                continue
+            while place[j] < a.start[j + 1] and a.columns[place[j]] < below + i:
+                place[j] += 1
+            if place[j] < a.start[j + 1] and a.columns[place[j]] == below + i:
+                mean = (a.values[k] + a.values[place[j]]) / 2
+                a.values[k] = a.values[place[j]] = mean
+
+
+@compiled()
+def _row_of_product(i: Any, r: Any, a: Any, base: Any, place: Any, near: Any, sums: Any) -> Any:
+    """Row i of R A into near and sums; place is at least base where a column is in that row."""
+    n = 0
+    for k in range(r.start[i], r.start[i + 1]):
+        j = r.columns[k]
+        for m in range(a.start[j], a.start[j + 1]):
+            c = a.columns[m]
+            if place[c] < base:
+                place[c] = base + n
+                near[n] = c
+                sums[n] = 0.0
+                n += 1
+            sums[place[c] - base] += r.values[k] * a.values[m]
+    return n

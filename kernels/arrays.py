@@ -1,0 +1,27 @@
+"""Parts of arrays."""
+
+from __future__ import annotations
+
+from dsolver.kernels.formats.layout import Array
+
+
+def apart(view: Array) -> Array:
+    """A view as an array of its own, in the same memory, if it is contiguous.
+
+    For every view of an array of more than 2 GB, however small, CuPy compiles kernels with 64-bit indices beside those
+    that a process has: 0.07 s for each operation.
+    """
+    return type(view)(view.shape, view.dtype, view.data) if view.flags.c_contiguous else view
+
+
+def layer(axis: int, side: int, across: slice = slice(None)) -> tuple[slice, slice, slice]:
+    """Index of the first (side 0) or last (side 1) layer along x, y or z in an array (nz, ny, nx).
+
+    Args:
+        axis: 0, 1 or 2 for x, y or z.
+        side: of the two.
+        across: along the other axes.
+    """
+    end = slice(0, 1) if side == 0 else slice(-1, None)
+    z, y, x = (end if i == 2 - axis else across for i in range(3))
+    return z, y, x

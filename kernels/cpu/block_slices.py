@@ -1,0 +1,125 @@
+"""Slices of rows of blocks on a CPU with their kernels, and how they are made from compressed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cpu.loops import block_slices as loops
+from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.formats.base import SeparateDot
+from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, require, sorted_rows
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE
+
+Real = npt.NDArray[Any]
+"""Numbers of the backend's value type."""
+AT_ONCE = 128
+"""Slices that one vector after the other is multiplied with, as of `compressed.AT_ONCE`."""
+F64 = npt.NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CpuBlockSlices(BlockSlices):
+    """A matrix in slices of rows of blocks with its kernels.
+
+    Attributes:
+        vectors: the vector kernels, and the threads.
+    """
+
+    vectors: CpuVectors
+
+    def batched(self, width: int) -> Columns:
+        return SlicesColumns(self, width)
+
+    def spmv(self, x: Real, y: Real) -> None:
+        self.vectors.team.run(self.loop, 0, len(self.slices), *self.head, x, y)
+
+    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
+        self.spmv(x, y)
+        self.vectors.dot(x, y, dot)
+
+    @property
+    def loop(self) -> Any:
+        """The loop over its slices."""
+        return loops.spmv if self.block == 1 else loops.spmv_blocks
+
+    @cached_property
+    def head(self) -> tuple[Any, ...]:
+        """The first arguments of the loop after a range of slices."""
+        row = np.zeros(0, dtype=np.int32) if self.row is None else self.row
+        head = (self.slices, self.indices, self.indices.view(np.int32), self.values.reshape(-1), row)
+        blocks = () if self.block == 1 else (self.block,)
+        return *blocks, *head, self.shape[0] // self.block
+
+
+@final
+class SlicesColumns(SeparateDot, Columns):
+    """Slices for several vectors: entries are read once."""
+
+    def spmv(self, x: Real, y: Real) -> None:
+        """See `dsolver.kernels.contract.SPMV`."""
+        a = self.one
+
+        def loop(first: int, last: int) -> None:
+            for begin in range(first, last, AT_ONCE):
+                for n in range(self.width):
+                    a.loop(begin, min(begin + AT_ONCE, last), *a.head, x[n], y[n])
+
+        a.vectors.team.run(loop, 0, len(a.slices))
+
+
+def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, window: int = 1) -> CpuBlockSlices:
+    """A matrix in slices.
+
+    Args:
+        matrix: its columns ascend in each row.
+        columns: of the matrix.
+        vectors: the vector kernels, and the threads.
+        block: B.
+        window: σ in rows of blocks; 1 keeps their order.
+
+    Raises:
+        ValueError: see `require`.
+    """
+    require((matrix.size, columns), block, window)
+    rows, team, single = matrix.size // block, vectors.team, block == 1
+    entry_bytes = block * block * matrix.values.dtype.itemsize
+    length = np.diff(matrix.start) if single else np.empty(rows, dtype=np.int64)
+    if not single:
+        team.run(loops.count_blocks, 0, rows, matrix.start, matrix.columns, block, length, worth=1024)
+    row = None if window == 1 else sorted_rows(length, window).astype(np.int32)
+    order = np.zeros(0, dtype=np.int32) if row is None else row
+    found = np.empty((-(-rows // SLICE) if row is None else len(row) // SLICE, 3), dtype=np.int64)
+    lines = (matrix.start, matrix.columns)
+    if single:
+        team.run(loops.measure_rows, 0, len(found), *lines, rows, columns, order, entry_bytes, found)
+    else:
+        shape = (block, rows, columns // block)
+        team.run(loops.measure, 0, len(found), *lines, *shape, order, length, entry_bytes, found)
+    width, kind, base = found.T
+    units = np.where(kind == RUN, -(-width // (UNIT // 2)), width * np.where(kind == NEAR, 1, 2))
+    head = (np.cumsum(width) - width, np.cumsum(units) - units, 4 * width + kind, base)
+    slices = np.stack(head, axis=1).astype(np.uint32)
+    indices = np.zeros(int(units.sum()) * UNIT, dtype=np.uint16)
+    values = np.zeros((int(width.sum()), block * block, SLICE), dtype=matrix.values.dtype)
+    arrays = (slices, indices, indices.view(np.int32))
+    if single:
+        team.run(loops.fill_rows, 0, len(found), *matrix, rows, order, *arrays, values[:, 0])
+    else:
+        team.run(loops.fill, 0, len(found), *matrix, block, rows, order, *arrays, values)
+    return CpuBlockSlices(
+        shape=(matrix.size, columns),
+        block=block,
+        slices=slices,
+        indices=indices,
+        values=values,
+        row=row,
+        vectors=vectors,
+    )

@@ -1,0 +1,67 @@
+"""Set-up of general matrices on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.kernels.cpu import block_slices, compressed, octets
+from dsolver.kernels.cpu.look import look
+from dsolver.kernels.cpu.loops.compressed import find_diagonal
+from dsolver.kernels.cpu.statistics import statistics
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import Choice, cpu_choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.look import Look
+from dsolver.kernels.general.parts import GhostRows
+from dsolver.kernels.general.setup import GeneralSetup
+
+
+@final
+class CpuGeneral(GeneralSetup):
+    """Formats of general matrices whose loops numba compiles."""
+
+    def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
+        return statistics(rows, columns, blocks)
+
+    def look(self, rows: Csr, allowed: float) -> Look:
+        return look(rows, allowed, self._vectors.team)
+
+    def choice(self, rows: Csr, formats: str | None) -> Choice:
+        """The format of that name, or by statistics of single entries: no rule for CPUs looks at blocks."""
+        return super().choice(rows, formats) if formats else cpu_choice(statistics(rows, rows.size, blocks=(1,)))
+
+    def _writable(self, rows: Csr) -> Csr:
+        return Csr(*(np.require(part, requirements="W") for part in rows))
+
+    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+        if choice.name == "chunks":
+            return compressed.chunks(rows, columns, self._vectors)
+        if choice.name == "octets":
+            return octets.made(rows, columns, self._vectors)
+        if choice.name == "slices":
+            return block_slices.made(rows, columns, self._vectors, block=choice.block, window=choice.window)
+        return compressed.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
+
+    def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+        """See `GeneralSetup.transfer`; short rows become equally long."""
+        short = 0 < rows.width <= compressed.SHORT
+        return super().transfer(compressed.equally_long(rows, self._vectors) if short else rows, written, read)
+
+    def diagonal(self, rows: Csr) -> Array:
+        out = np.empty(rows.size, dtype=rows.values.dtype)
+        self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=compressed.ROWS_WORTH_A_THREAD)
+        return out
+
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+        return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
+
+    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> compressed.CpuTransfer:
+        return compressed.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
+
+    def wait(self) -> None:
+        """Kernels have run when they return."""

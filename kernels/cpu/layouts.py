@@ -1,0 +1,28 @@
+"""Storage orders on a CPU."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cpu.loops import sell_assembly
+from dsolver.kernels.formats.layout import SLICE, Layout
+from dsolver.kernels.layouts import Layouts
+
+
+@final
+class CpuLayouts(Layouts):
+    """Storage orders of NumPy arrays."""
+
+    def colored(self, color: npt.NDArray[np.int32], colors: int, shape: tuple[int, int, int]) -> Layout:
+        slices = -(-np.bincount(color, minlength=colors) // SLICE)
+        color_slices = np.concatenate([[1], 1 + np.cumsum(slices)]).astype(np.int64)
+        size = int(color_slices[-1] + 1) * SLICE
+        position = np.empty(len(color), dtype=np.int32)
+        row = np.full(size, -1, dtype=np.int32)
+        sell_assembly.storage_order(color, color_slices[:-1] * SLICE, position, row)
+        return Layout(
+            rows=len(color), size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
+        )

@@ -1,0 +1,1 @@
+"""Loops that numba compiles, and the threads that share them. Nothing here holds a matrix."""

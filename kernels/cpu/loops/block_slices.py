@@ -1,0 +1,405 @@
+"""Loops over slices of rows of blocks: they are made from compressed rows, and multiplied.
+
+Slices are independent, so a range may be cut anywhere without changing a bit. Sums over a row are formed in the value
+type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.formats.block_slices import NEAR as _NEAR
+from dsolver.kernels.formats.block_slices import NEAR_REACH, WIDE
+from dsolver.kernels.formats.block_slices import RUN as _RUN
+from dsolver.kernels.formats.block_slices import UNIT as _UNIT
+from dsolver.kernels.formats.layout import SLICE as _SLICE
+
+SLICE, UNIT, ONE, TWO = uint64(_SLICE), uint64(_UNIT), uint64(1), uint64(2)
+NEAR, RUN = uint64(_NEAR), uint64(_RUN)
+NONE = 2**31 - 1
+
+# Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
+
+
+@njit(inline="always")
+def _run_columns(acc: Any, v: Any, place: Any, width: Any, wide: Any, values: Any, x: Any) -> None:
+    for k in range(width):
+        begin = uint64(wide[place + k])
+        a, b = values[v : v + SLICE], x[begin : begin + SLICE]
+        for lane in range(len(a)):
+            acc[lane] += a[lane] * b[lane]
+        v += SLICE
+
+
+@njit(inline="always")
+def _other_columns(acc: Any, v: Any, place: Any, width: Any, columns: Any, values: Any, x: Any) -> None:
+    for _ in range(width):
+        a, c = values[v : v + SLICE], columns[place : place + SLICE]
+        for lane in range(len(a)):
+            acc[lane] += a[lane] * x[uint64(c[lane])]
+        v += SLICE
+        place += SLICE
+
+
+@njit(inline="always")
+def _write(acc: Any, s: Any, row: Any, rows: Any, y: Any) -> None:
+    """y of the slice's rows; an empty `row` says that they are in their own order."""
+    p = s * SLICE
+    if len(row) == 0:
+        for lane in range(min(SLICE, uint64(rows) - p)):
+            y[p + lane] = acc[lane]
+    else:
+        for lane in range(SLICE):
+            q = row[p + lane]
+            if q >= 0:
+                y[q] = acc[lane]
+
+
+@compiled(fastmath={"contract"})
+def spmv(
+    first: Any, last: Any, slices: Any, words: Any, wide: Any, values: Any, row: Any, rows: Any, x: Any, y: Any
+) -> None:
+    """y = A x on slices [first, last) of single entries. `wide` are the same words as int32."""
+    acc = np.empty(_SLICE, values.dtype)
+    for s in range(uint64(first), uint64(last)):
+        v, width, kind = uint64(slices[s, 0]) * SLICE, uint64(slices[s, 2] >> 2), slices[s, 2] & 3
+        place = uint64(slices[s, 1]) * UNIT
+        acc[:] = 0.0
+        if kind == RUN:
+            _run_columns(acc, v, place // TWO, width, wide, values, x)
+        elif kind == NEAR:
+            _other_columns(acc, v, place, width, words, values, x[uint64(slices[s, 3]) :])
+        else:
+            _other_columns(acc, v, place // TWO, width, wide, values, x)
+        _write(acc, s, row, rows, y)
+
+
+@njit(inline="always")
+def _column(kind: Any, base: Any, place: Any, k: Any, lane: Any, words: Any, wide: Any) -> Any:
+    """Column of the k-th block of a lane."""
+    if kind == RUN:
+        return uint64(wide[place // TWO + k]) + lane
+    if kind == NEAR:
+        return base + uint64(words[place + k * SLICE + lane])
+    return uint64(wide[place // TWO + k * SLICE + lane])
+
+
+@compiled(fastmath={"contract"})
+def spmv_blocks(
+    first: Any,
+    last: Any,
+    block: Any,
+    slices: Any,
+    words: Any,
+    wide: Any,
+    values: Any,
+    row: Any,
+    rows: Any,
+    x: Any,
+    y: Any,
+) -> None:
+    """y = A x on slices [first, last) of blocks."""
+    size = uint64(block)
+    acc = np.empty((block, _SLICE), values.dtype)
+    for s in range(uint64(first), uint64(last)):
+        v, width, kind = uint64(slices[s, 0]) * SLICE * size * size, uint64(slices[s, 2] >> 2), slices[s, 2] & 3
+        place, base = uint64(slices[s, 1]) * UNIT, uint64(slices[s, 3])
+        acc[:] = 0.0
+        for k in range(width):
+            for lane in range(SLICE):
+                c = _column(kind, base, place, k, lane, words, wide) * size
+                for i in range(size):
+                    for j in range(size):
+                        acc[i, lane] += values[v + (i * size + j) * SLICE + lane] * x[c + j]
+            v += SLICE * size * size
+        for lane in range(SLICE):
+            q = np.int64(s * SLICE + lane)
+            if len(row):
+                q = np.int64(row[q])
+            if 0 <= q < rows:
+                for i in range(size):
+                    y[uint64(q) * size + i] = acc[i, lane]
+
+
+@njit
+def _next(start: Any, columns: Any, block: Any, row: Any, at: Any) -> Any:
+    """Column of a block row's next block, or NONE; `at` are the entries of its rows that are left."""
+    found = NONE
+    for i in range(block):
+        if at[i] < start[row * block + i + 1]:
+            found = min(found, columns[at[i]] // block)
+    return found
+
+
+@njit
+def _pass(start: Any, columns: Any, block: Any, row: Any, at: Any, column: Any) -> None:
+    """Leave the entries of a block behind."""
+    for i in range(block):
+        while at[i] < start[row * block + i + 1] and columns[at[i]] // block == column:
+            at[i] += 1
+
+
+@njit
+def _begin(start: Any, block: Any, rows: Any, order: Any, s: Any, own: Any, at: Any) -> None:
+    """The block row of each lane, -1 for none, and where its rows begin."""
+    for lane in range(_SLICE):
+        place = s * _SLICE + lane
+        row = order[place] if len(order) else place
+        own[lane] = row if row < rows else -1
+        for i in range(block):
+            at[lane, i] = start[own[lane] * block + i] if own[lane] >= 0 else 0
+
+
+@compiled()
+def count_blocks(first: Any, last: Any, start: Any, columns: Any, block: Any, length: Any) -> None:
+    """Blocks of block rows [first, last)."""
+    at = np.empty(block, np.int64)
+    for row in range(first, last):
+        for lane in range(block):  # a statement that copies them all takes two seconds to compile
+            at[lane] = start[row * block + lane]
+        length[row] = 0
+        column = _next(start, columns, block, row, at)
+        while column != NONE:
+            length[row] += 1
+            _pass(start, columns, block, row, at, column)
+            column = _next(start, columns, block, row, at)
+
+
+@njit
+def _distances(start: Any, columns: Any, block: Any, own: Any, at: Any, most: Any) -> Any:
+    """How many distances of columns from lanes there are, `most` + 1 if more; the smallest and the largest."""
+    low = high = count = 0
+    while count <= most:
+        smallest = NONE
+        for lane in range(_SLICE):
+            if own[lane] >= 0:
+                column = _next(start, columns, block, own[lane], at[lane])
+                if column != NONE:
+                    smallest = min(smallest, column - lane)
+        if smallest == NONE:
+            break
+        for lane in range(_SLICE):
+            if own[lane] >= 0 and _next(start, columns, block, own[lane], at[lane]) == smallest + lane:
+                _pass(start, columns, block, own[lane], at[lane], smallest + lane)
+        low, high, count = (smallest if count == 0 else low), smallest, count + 1
+    return count, low, high
+
+
+@compiled()
+def measure(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    block: Any,
+    rows: Any,
+    wide: Any,
+    order: Any,
+    length: Any,
+    block_bytes: Any,
+    found: Any,
+) -> None:
+    """Entry columns, how columns are stored, and the base of slices [first, last): found (slices, 3)."""
+    own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
+    for s in range(first, last):
+        _begin(start, block, rows, order, s, own, at)
+        width, low, high = 0, NONE, -1
+        for lane in range(_SLICE):
+            row = own[lane]
+            if row >= 0 and length[row] > 0:
+                width = max(width, length[row])
+                for i in range(block):
+                    begin, end = start[row * block + i], start[row * block + i + 1]
+                    if end > begin:
+                        low, high = min(low, columns[begin] // block), max(high, columns[end - 1] // block)
+        kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
+        base = low if width > 0 else 0
+        if len(order) == 0 and width > 0:
+            of_values = _SLICE * block_bytes
+            most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
+            count, lowest, highest = _distances(start, columns, block, own, at, most)
+            if count <= most and lowest >= 0 and highest + _SLICE <= wide:
+                width, kind = count, _RUN
+        found[s, 0], found[s, 1], found[s, 2] = width, kind, base
+
+
+@compiled()
+def measure_rows(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    rows: Any,
+    wide: Any,
+    order: Any,
+    entry_bytes: Any,
+    found: Any,
+) -> None:
+    """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time."""
+    known = np.empty(64, np.int64)
+    for s in range(first, last):
+        width, low, high = 0, NONE, -1
+        for lane in range(_SLICE):
+            row = _row_of(s * _SLICE + lane, rows, order)
+            if row >= 0 and start[row + 1] > start[row]:
+                width = max(width, start[row + 1] - start[row])
+                low, high = min(low, columns[start[row]]), max(high, columns[start[row + 1] - 1])
+        kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
+        base = low if width > 0 else 0
+        if len(order) == 0 and width > 0:
+            of_values = _SLICE * entry_bytes
+            most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
+            if most > len(known):
+                known = np.empty(2 * most, np.int64)
+            count = _run_distances(start, columns, rows, s, most, known)
+            if count <= most and known[0] >= 0 and known[count - 1] + _SLICE <= wide:
+                width, kind = count, _RUN
+        found[s, 0], found[s, 1], found[s, 2] = width, kind, base
+
+
+@compiled()
+def fill_rows(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    entries: Any,
+    rows: Any,
+    order: Any,
+    slices: Any,
+    words: Any,
+    wide: Any,
+    values: Any,
+) -> None:
+    """Columns and values of slices [first, last) of single entries; values (K, SLICE) are zero before."""
+    known = np.empty(64, np.int64)
+    for s in range(first, last):
+        v, place = np.int64(slices[s, 0]), np.int64(slices[s, 1]) * _UNIT
+        width, kind, base = np.int64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
+        if kind == _RUN:
+            if width > len(known):
+                known = np.empty(2 * width, np.int64)
+            _run_distances(start, columns, rows, s, width, known)
+            for k in range(width):
+                wide[place // 2 + k] = known[k]
+        for lane in range(_SLICE):
+            row, held, k = _row_of(s * _SLICE + lane, rows, order), base, 0
+            for i in range(start[row], start[row + 1]) if row >= 0 else range(0):
+                if kind == _RUN:
+                    while known[k] != columns[i] - lane:
+                        k += 1
+                else:
+                    held = columns[i]
+                    _put(kind, held, base, place, k * _SLICE + lane, words, wide)
+                values[v + k, lane] = entries[i]
+                k += 1
+            while kind != _RUN and k < width:
+                _put(kind, held, base, place, k * _SLICE + lane, words, wide)
+                k += 1
+
+
+@njit
+def _row_of(place: Any, rows: Any, order: Any) -> Any:
+    """The row of a lane, -1 for none."""
+    row = np.int64(order[place]) if len(order) else np.int64(place)
+    return row if row < rows else -1
+
+
+@njit
+def _put(kind: Any, column: Any, base: Any, place: Any, item: Any, words: Any, wide: Any) -> None:
+    """The column of an entry, or of a hole."""
+    if kind == _NEAR:
+        words[place + item] = column - base
+    else:
+        wide[place // 2 + item] = column
+
+
+@njit
+def _run_distances(start: Any, columns: Any, rows: Any, s: Any, most: Any, known: Any) -> Any:
+    """The distances of a slice's columns from their lanes, ascending, into `known`.
+
+    Returns:
+        how many there are, `most` + 1 if more.
+    """
+    count = 0
+    for lane in range(min(_SLICE, rows - s * _SLICE)):
+        row, k = s * _SLICE + lane, 0
+        for i in range(start[row], start[row + 1]):
+            distance = columns[i] - lane
+            while k < count and known[k] < distance:
+                k += 1
+            if k < count and known[k] == distance:
+                continue
+            if count == most:
+                return most + 1
+            for m in range(count, k, -1):
+                known[m] = known[m - 1]
+            known[k] = distance
+            count += 1
+    return count
+
+
+@njit
+def _look_ahead(start: Any, columns: Any, block: Any, own: Any, at: Any, ahead: Any) -> Any:
+    """ahead[lane] = column of the lane's next block, or NONE; the smallest distance of such a column from its lane."""
+    smallest = NONE
+    for lane in range(_SLICE):
+        ahead[lane] = _next(start, columns, block, own[lane], at[lane]) if own[lane] >= 0 else NONE
+        if ahead[lane] != NONE:
+            smallest = min(smallest, ahead[lane] - lane)
+    return smallest
+
+
+@njit
+def _take(start: Any, columns: Any, entries: Any, block: Any, row: Any, at: Any, column: Any, into: Any) -> None:
+    """The entries of a block, its holes 0, into (B * B,); they are left behind."""
+    into[:] = 0
+    if column == NONE:
+        return
+    for i in range(block):
+        while at[i] < start[row * block + i + 1] and columns[at[i]] // block == column:
+            into[i * block + columns[at[i]] - column * block] = entries[at[i]]
+            at[i] += 1
+
+
+@compiled()
+def fill(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    entries: Any,
+    block: Any,
+    rows: Any,
+    order: Any,
+    slices: Any,
+    words: Any,
+    wide: Any,
+    values: Any,
+) -> None:
+    """Columns and values of slices [first, last). Holes have value 0 and the column before them."""
+    own, at = np.empty(_SLICE, np.int64), np.empty((_SLICE, block), np.int64)
+    held, ahead = np.empty(_SLICE, np.int64), np.empty(_SLICE, np.int64)
+    for s in range(first, last):
+        _begin(start, block, rows, order, s, own, at)
+        v, place = np.int64(slices[s, 0]), np.int64(slices[s, 1]) * _UNIT
+        width, kind, base = np.int64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
+        held[:] = base
+        for k in range(width):
+            smallest = _look_ahead(start, columns, block, own, at, ahead)
+            if kind == _RUN:
+                wide[place // 2 + k] = smallest
+            for lane in range(_SLICE):
+                if kind == _RUN:
+                    ahead[lane] = ahead[lane] if ahead[lane] == smallest + lane else NONE
+                else:
+                    held[lane] = ahead[lane] if ahead[lane] != NONE else held[lane]
+                    if kind == _NEAR:
+                        words[place + k * _SLICE + lane] = held[lane] - base
+                    else:
+                        wide[place // 2 + k * _SLICE + lane] = held[lane]
+                _take(start, columns, entries, block, own[lane], at[lane], ahead[lane], values[v + k, :, lane])

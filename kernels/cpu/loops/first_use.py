@@ -1,0 +1,89 @@
+"""Notices and help while kernels are compiled for the first time on a machine."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, final
+
+from numba.core import event
+
+logger = logging.getLogger(__name__)
+SILENCE: Final = 1.0
+"""Seconds without a word that nobody takes for a fault."""
+OURS: Final = "dsolver."
+SET_UP: Final = ("dsolver.kernels.cpu.lattice", "dsolver.kernels.cpu.loops.sell_assembly")
+"""Modules of which the first loop that has to be compiled tells that multigrid on lattices is going to iterate."""
+
+
+@final
+class FirstUse(event.Listener):
+    """Hears of each function that has to be compiled because no cache has it, in the thread that waits for it.
+
+    Args:
+        folder: of the cache; empty if nothing can be kept.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._open = self._done = 0
+        self._asked = False
+        self._said = math.inf
+
+    def on_start(self, event: Any) -> None:
+        """A function begins to be compiled, perhaps within another one."""
+        module = _module(event)
+        if not (self._open or module.startswith(OURS)):
+            return
+        self._open += 1
+        self._said = min(self._said, time.monotonic())
+        if module in SET_UP and not self._asked:
+            self.alone()
+            self._begin_ahead()
+
+    def on_end(self, event: Any) -> None:
+        """It is compiled."""
+        if not self._open:
+            return
+        self._open -= 1
+        self._done += _module(event).startswith(OURS)
+        now = time.monotonic()
+        if now - self._said > SILENCE:
+            self._said = now
+            logger.warning("compiling kernels for this machine (first use only): %d so far", self._done)
+
+    def alone(self) -> None:
+        """Ask no other process to help."""
+        self._asked = True
+
+    def _begin_ahead(self) -> None:
+        """Have the loops of iterations compiled on another core, while this process compiles those of the set-up.
+
+        Once for a cache, however many workers share it; where it fails, as without a core to spare, this process does
+        all of it. A thread would not do: numba compiles in one at a time.
+        """
+        if not (self._folder and sys.executable) or len(os.sched_getaffinity(0)) < 2:
+            return
+        folder = Path(self._folder)
+        with suppress(OSError):  # begun by another process, or nothing can be written or started here
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "ahead").open("x").close()
+            helper = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dsolver.kernels.cpu.loops.ahead"],  # no module of the working folder's
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a Ctrl-C is not meant for it: it ends by itself, after seconds
+            )
+            threading.Thread(target=helper.wait, name="dsolver-ahead", daemon=True).start()
+
+
+def _module(event: Any) -> str:
+    return str(event.data["dispatcher"].py_func.__module__)

@@ -1,0 +1,101 @@
+"""Loops that look at all entries of a square matrix in compressed rows with ascending columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dsolver.kernels.cpu.loops.compiled import compiled
+
+
+@njit
+def _added(high: Any, low: Any, value: Any) -> Any:
+    """A sum and what rounding took from it, and a value more."""
+    total = high + value
+    part = total - high
+    return total, low + ((high - (total - part)) + (value - part))
+
+
+@compiled()
+def look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, canceled: Any) -> Any:
+    """Counts and sums over rows [first, last), as `Look` has them: counts come with the first row."""
+    empty, first_empty, hollow, first_hollow, negative, open_rows = 0, -1, 0, -1, 0, 0
+    largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
+    for row in range(first, last):
+        total, total_low, size, size_low, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0
+        for k in range(start[row], start[row + 1]):
+            value = values[k]
+            total, total_low = _added(total, total_low, value)
+            size, size_low = _added(size, size_low, abs(value))
+            largest = max(largest, abs(value))
+            if columns[k] == row:
+                diagonal = value
+        total, size = total + total_low, size + size_low
+        if start[row + 1] == start[row]:
+            first_empty = row if empty == 0 else first_empty
+            empty += 1
+        if diagonal == 0.0:
+            first_hollow = row if hollow == 0 else first_hollow
+            hollow += 1
+        negative += diagonal <= 0.0
+        open_rows += not (abs(total) <= canceled * size)
+        around = size - abs(diagonal)
+        excess = 1.0
+        if around > 0.0 and diagonal > 0.0:
+            part = ((size + total) / 2.0 - diagonal) / around
+            positive, positive_low = _added(positive, positive_low, part)
+            excess = 1.0 - around / diagonal
+        dominance, dominance_low = _added(dominance, dominance_low, excess)
+    sums = (positive, positive_low, dominance, dominance_low)
+    return (empty, first_empty), (hollow, first_hollow), negative, open_rows, largest, sums
+
+
+@njit
+def _wider(found: Any, difference: Any, i: Any, j: Any) -> Any:
+    """The larger difference with its place; of equal ones the first, row after row."""
+    known, row, column = found
+    first = i < row or (i == row and j < column)
+    return (difference, i, j) if difference > known or (difference == known and first) else found
+
+
+@compiled()
+def compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
+    """Whether each entry has a mirror image, and the largest difference with its place (i, j), i < j.
+
+    Rows come in ascending order, so each row's entries below the diagonal are met in the order in which they lie.
+    """
+    rows = len(start) - 1
+    left = start[:-1].copy()  # of each row, the first entry that has not been met yet
+    mirrored, found = True, (0.0, rows, rows)
+    for i in range(rows):
+        for k in range(left[i], start[i + 1]):
+            j = np.int64(columns[k])
+            if j < i:
+                mirrored, found = False, _wider(found, abs(values[k]), j, i)
+            if j <= i:
+                continue
+            at = left[j]
+            while at < start[j + 1] and columns[at] < i:
+                mirrored, found = False, _wider(found, abs(values[at]), np.int64(columns[at]), j)
+                at += 1
+            if at < start[j + 1] and columns[at] == i:
+                found = _wider(found, abs(values[k] - values[at]), i, j)
+                at += 1
+            else:
+                mirrored, found = False, _wider(found, abs(values[k]), i, j)
+            left[j] = at
+    return mirrored, found
+
+
+@compiled()
+def do_columns_cancel(start: Any, columns: Any, values: Any, canceled: Any) -> Any:
+    """Whether the entries of each column add up to zero."""
+    rows = len(start) - 1
+    sums = np.zeros((rows, 4))
+    for k in range(start[rows]):
+        of = sums[columns[k]]
+        of[0], of[1] = _added(of[0], of[1], values[k])
+        of[2], of[3] = _added(of[2], of[3], abs(values[k]))
+    return np.all(np.abs(sums[:, 0] + sums[:, 1]) <= canceled * (sums[:, 2] + sums[:, 3]))

@@ -1,0 +1,59 @@
+"""Threads that share one chunk's loops."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, final
+from weakref import WeakSet
+
+
+@final
+class Team:
+    """Cuts a range among a fixed number of threads.
+
+    The compiled loops release the GIL, so plain Python threads do; numba's own parallel loops are avoided because its
+    default threading layer must not be entered from two threads at once, as Dask workers would.
+
+    Args:
+        threads: how many threads share a range, the caller's own included; at least 1.
+    """
+
+    # Waking a thread costs about as much as streaming this many slices of 26 entries (7 KB each).
+    SLICES_WORTH_A_THREAD = 32
+
+    def __init__(self, threads: int = 1) -> None:
+        if threads < 1:
+            raise ValueError(f"a team needs at least one thread, not {threads}")
+        self.threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self.gather()
+        _teams.add(self)
+
+    def gather(self) -> None:
+        """Take new threads: a process that was forked has the team of its parent and none of its threads."""
+        self._pool = ThreadPoolExecutor(self.threads - 1, "dsolver-kernel") if self.threads > 1 else None
+
+    def run(
+        self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int = SLICES_WORTH_A_THREAD
+    ) -> list[Any]:
+        """loop(first, last, *args), cut into one contiguous range a thread where each gets as many as are worth it.
+
+        Returns:
+            what the loop returned for each range, in their order.
+        """
+        if self._pool is None or (parts := min(self.threads, (last - first) // worth)) <= 1:
+            return [loop(first, last, *args)]
+        cuts = [first + (last - first) * i // parts for i in range(parts + 1)]
+        waiting = [self._pool.submit(loop, cuts[i], cuts[i + 1], *args) for i in range(1, parts)]
+        return [loop(cuts[0], cuts[1], *args), *(part.result() for part in waiting)]
+
+
+def _gather_all() -> None:
+    for team in _teams:
+        team.gather()
+
+
+_teams: Final[WeakSet[Team]] = WeakSet()
+os.register_at_fork(after_in_child=_gather_all)

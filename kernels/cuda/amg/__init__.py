@@ -1,0 +1,1 @@
+"""Set-up of algebraic levels and dense inverses on a GPU."""

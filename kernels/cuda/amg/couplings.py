@@ -1,0 +1,70 @@
+"""Strong couplings of a chunk's rows on a GPU: the same bits as those of the host's loops."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/couplings.cu", "float64"
+THREADS, TILE = 256, 2048
+"""Threads of a block, and entries that it has in shared memory at once, as in couplings.cu."""
+LANES: Final = (1, 2, 4, 8, 16, 32)
+"""Lanes of a row that there are kernels for."""
+OF_LANE: Final = 8
+"""Entries of a lane at most, on average: it has 4 at a time. With twice as many lanes, coarse points of 256³ rows of 7
+entries took 1.2 times as long on an H200, with four times as many twice as long."""
+
+
+def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
+    """See `dsolver.kernels.amg.couplings.row_measures`."""
+    largest, diagonal, sizes = (cupy.empty(a.size) for _ in range(3))
+    if a.size:
+        fitting = int(TILE / max(1.0, _mean_length(a)))  # rows whose entries make a tile
+        of_block = min(THREADS, max(8, 1 << fitting.bit_length() - 1)) if fitting else 8
+        numbers = (np.int32(a.size), np.int32(below), np.int32(of_block))
+        grid = (-(-a.size // of_block),)
+        kernel(FILE, "measure", DTYPE)(grid, (THREADS,), (*a, *numbers, largest, diagonal, sizes))
+    return largest, diagonal, sizes
+
+
+def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, Array]:
+    """See `dsolver.kernels.amg.couplings.couplings`."""
+    bits, counts = cupy.empty(len(a.columns), dtype=np.uint8), cupy.empty(a.size, dtype=np.int64)
+    arguments = (*a, np.int32(a.size), np.int32(below), largest, np.float64(theta), bits, counts)
+    _launch("couple", a, arguments)
+    return bits, counts
+
+
+def coarse_couplings(a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False) -> Csr:
+    """See `dsolver.kernels.amg.extended.coarse_couplings`. It waits once, for the number of entries."""
+    start = cupy.zeros(a.size + 1, dtype=np.int64)
+    rows = (a.start, a.columns, bits, state, np.int32(a.size), np.int32(below), np.int32(every))
+    _launch("count_coarse", a, (*rows, start[1:]))
+    cupy.cumsum(start, out=start)
+    entries = int(start[-1])
+    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    if entries:
+        _launch("fill_coarse", a, (*rows, a.values, names, *out))
+    return out
+
+
+def lanes_of(a: Csr) -> int:
+    """Lanes of a row: as few as read what lies together, for the more rows are under way."""
+    mean = _mean_length(a)
+    return next((lanes for lanes in LANES if OF_LANE * lanes >= mean), LANES[-1])
+
+
+def _mean_length(a: Csr) -> float:
+    return len(a.columns) / max(1, a.size)
+
+
+def _launch(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
+    if a.size:
+        lanes = lanes_of(a)
+        kernel(FILE, f"{name}_{lanes}", DTYPE)((-(-a.size * lanes // THREADS),), (THREADS,), arguments)

@@ -1,0 +1,102 @@
+"""Inverses of small matrices on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import warps
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.formats.dense import RANK_TOLERANCE, DenseInverse, DenseSetup
+from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.stencil import StencilRows
+
+FILE, DTYPE = "amg/dense.cu", "float64"
+BLOCK, LINES = 32, 8
+"""As in dense.cu."""
+THREADS = 128
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaInverse(DenseInverse):
+    """An inverse with its kernel.
+
+    Attributes:
+        vectors: the vector kernels.
+    """
+
+    vectors: CudaVectors
+
+    def batched(self, width: int) -> Columns:
+        return _InverseColumns(self, width)
+
+    def dense_solve(self, r: Array, x: Array) -> None:
+        rows = len(self.position)
+        function = kernel("sell/multigrid.cu", "dense_product", self.vectors.dtype.name)
+        follow(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
+
+
+@final
+class _InverseColumns(WideColumns):
+    """An inverse for several columns."""
+
+    def dense_solve(self, r: Array, x: Array) -> None:
+        a = self.one
+        rows = len(a.position)
+        self.follow("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
+
+
+@final
+class CudaDense(DenseSetup):
+    """Set-up of inverses.
+
+    Args:
+        vectors: the vector kernels.
+    """
+
+    def __init__(self, vectors: CudaVectors) -> None:
+        self._vectors = vectors
+
+    def matrix(self, rows: StencilRows) -> Array:
+        return dense_matrix(rows)
+
+    def inverse(self, layout: Layout, matrix: Array) -> CudaInverse:
+        values = semidefinite_inverse(cupy.asarray(matrix)).astype(self._vectors.dtype, copy=False)
+        return CudaInverse(position=layout.position, values=values, vectors=self._vectors)
+
+
+def dense_matrix(rows: StencilRows) -> Array:
+    """See `DenseSetup.matrix`."""
+    n = rows.rows
+    weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64).reshape(len(rows.offsets), -1))
+    stride = weights.shape[1]
+    out = cupy.zeros((n, n))
+    nx, ny, _ = (np.int32(size) for size in rows.shape)
+    arguments = (cupy.asarray(rows.numbering, dtype=np.int32), table(rows.steps()), weights, np.int64(stride))
+    sizes = (np.int32(stride > 1), np.int32(len(rows.offsets)), nx, ny, np.int32(n))
+    kernel(FILE, "dense_matrix", DTYPE)((-(-n // THREADS),), (THREADS,), (*arguments, *sizes, out))
+    return (out + out.T) / 2
+
+
+def semidefinite_inverse(matrix: Array) -> Array:
+    """See `dsolver.kernels.formats.dense.semidefinite_inverse`."""
+    a, n = matrix.copy(), len(matrix)
+    diagonal, kept = cupy.ascontiguousarray(matrix.diagonal()), cupy.empty(n, dtype=np.bool_)
+    inverse, left, right = cupy.empty((BLOCK, BLOCK)), cupy.empty((n, BLOCK)), cupy.empty((BLOCK, n))
+    pivot, panels, eliminate = (kernel(FILE, name, DTYPE) for name in ("pivot_block", "panels", "eliminate"))
+    size, tiles = np.int32(n), -(-n // BLOCK)
+    for first in map(np.int32, range(0, n, BLOCK)):
+        pivot((1,), (BLOCK, BLOCK), (a, diagonal, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
+        panels((tiles,), (BLOCK, LINES), (a, inverse, size, first, left, right))
+        eliminate((tiles, tiles), (BLOCK, LINES), (a, inverse, left, right, size, first))
+    a = cupy.where(kept[:, None] & kept[None, :], a, 0.0)
+    return (a + a.T) / 2

@@ -1,0 +1,155 @@
+// Coarse points by keys (dsolver/kernels/cuda/amg/independent.py).
+
+#include "amg/table.cuh"
+
+constexpr int THREADS = 256;
+constexpr int HASHED = 48;   // low bits of a key, which are a hash
+constexpr int BATCH = 4;     // entries of a lane that it looks at together
+constexpr int SLOTS = 4;     // counts of the last rounds, this one's and the next one's
+constexpr unsigned ALL = 0xffffffffu;
+constexpr int DEPENDS = 1;
+constexpr signed char UNDECIDED = 0, COARSE = 1, FINE = 2;
+
+using u64 = unsigned long long;
+
+// The finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+__device__ __forceinline__ u64 mixed(u64 z) {
+    z += 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+// How many depend on a point, then a hash of the finest row that it stems from and of its level. 24 bytes a point.
+extern "C" __global__ void __launch_bounds__(THREADS) make_keys(
+    const long long* __restrict__ counts, const long long* __restrict__ origin, u64 salt, long long points,
+    u64* __restrict__ key
+) {
+    const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    if (i >= points) return;
+    const u64 most = (1ull << (64 - HASHED)) - 1;
+    key[i] = min(static_cast<u64>(counts[i]), most) << HASHED | mixed(static_cast<u64>(origin[i]) + salt) >> (64 - HASHED);
+}
+
+// Points that are left after a round: (2, rows) numbers, read and written in turns, and how many there are after each round,
+// of which SLOTS are kept.
+struct Left {
+    int* lists;
+    int* counts;
+    int rows, round;
+
+    __device__ __forceinline__ int& count(int round) const { return counts[round % SLOTS]; }
+    __device__ __forceinline__ int* list(int round) const { return lists + static_cast<long long>(round % 2) * rows; }
+};
+
+// Appends the points of a warp to the list, 32 at a time: 32 times fewer additions to one counter.
+struct Appending {
+    int* room;   // of the warp, 2 WARP
+    int filled;
+
+    __device__ __forceinline__ void flush(const Left& left, int size) {
+        const int lane = threadIdx.x % WARP;
+        int at = 0;
+        if (lane == 0) at = atomicAdd(&left.count(left.round), size);
+        at = __shfl_sync(ALL, at, 0);
+        if (lane < size) left.list(left.round)[at + lane] = room[lane];
+        const int rest = filled - size, moved = lane < rest ? room[size + lane] : 0;
+        __syncwarp();
+        if (lane < rest) room[lane] = moved;
+        filled = rest;
+        __syncwarp();
+    }
+
+    // All lanes of the warp call this.
+    __device__ __forceinline__ void add(const Left& left, bool flag, int point) {
+        const unsigned all = __ballot_sync(ALL, flag);
+        if (flag) room[filled + __popc(all & ((1u << threadIdx.x % WARP) - 1u))] = point;
+        filled += __popc(all);
+        __syncwarp();
+        if (filled >= WARP) flush(left, WARP);
+    }
+};
+
+// What a point's neighbors leave of it: it is fine if it depends on a coarse one; open as long as one with a larger key is.
+struct Verdict {
+    bool fine, open;
+};
+
+template <int G>
+__device__ __forceinline__ Verdict verdict(
+    const long long* start, const int* columns, const unsigned char* bits, const u64* key, const long long* origin,
+    const signed char* state, int i, int me, int lane
+) {
+    Verdict found{false, false};
+    const u64 own = key[me];
+    const long long end = start[i + 1];
+    for (long long base = start[i] + lane; base < end; base += BATCH * G) {
+        int bit[BATCH], j[BATCH], seen[BATCH];
+        u64 other[BATCH];
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q) bit[q] = base + q * G < end ? bits[base + q * G] : 0;
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q) j[q] = bit[q] ? columns[base + q * G] : me;
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q) seen[q] = bit[q] ? state[j[q]] : FINE;
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q) other[q] = seen[q] == UNDECIDED ? key[j[q]] : 0;
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q) {
+            if (seen[q] == COARSE) found.fine |= (bit[q] & DEPENDS) != 0;
+            if (seen[q] == UNDECIDED) found.open |= other[q] > own || (other[q] == own && origin[j[q]] > origin[me]);
+        }
+    }
+    return found;
+}
+
+// A round: points are decided whose neighbors with larger keys are, as the host does it: all own points in the first round,
+// then those that are left. State is read and written in place, so a point may see what others decide in the same round:
+// that changes when it is decided, not how. Where the round before decided none, or all, nothing is done.
+template <int G>
+__device__ __forceinline__ void settle(
+    const long long* __restrict__ start, const int* __restrict__ columns, const unsigned char* __restrict__ bits,
+    const u64* __restrict__ key, const long long* __restrict__ origin, signed char* state, int below, const Left left
+) {
+    const int round = left.round, count = round > 0 ? left.count(round - 1) : left.rows;
+    const bool first_thread = blockIdx.x == 0 && threadIdx.x == 0;
+    if (round > 0 && (count == 0 || (round > 1 && count == left.count(round - 2)))) {
+        if (first_thread) left.count(round) = count;
+        return;
+    }
+    if (first_thread) left.count(round + 1) = 0;
+    __shared__ int rooms[THREADS / WARP][2 * WARP];
+    Appending append{rooms[threadIdx.x / WARP], 0};
+    const Group<G> group;
+    constexpr int OF_WARP = WARP / G;   // points
+    const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
+    const long long warp = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
+    for (long long base = warp * OF_WARP; base < count; base += warps * OF_WARP) {   // the same for all lanes of a warp
+        const long long place = base + threadIdx.x % WARP / G;
+        const bool there = place < count;
+        const int i = !there ? 0 : round > 0 ? left.list(round - 1)[place] : static_cast<int>(place), me = below + i;
+        const bool mine = there && state[me] == UNDECIDED;
+        Verdict found{false, false};
+        if (mine) found = verdict<G>(start, columns, bits, key, origin, state, i, me, group.lane);
+        const bool fine = group.ballot(found.fine) != 0u, open = group.ballot(found.open) != 0u;
+        if (mine && group.lane == 0 && (fine || !open)) state[me] = fine ? FINE : COARSE;
+        append.add(left, mine && group.lane == 0 && open && !fine, i);
+    }
+    if (append.filled) append.flush(left, append.filled);
+}
+
+#define SETTLE(G)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) settle_##G(                                                   \
+        const long long* __restrict__ start, const int* __restrict__ columns, const unsigned char* __restrict__ bits,   \
+        const u64* __restrict__ key, const long long* __restrict__ origin, signed char* state, int below, int* lists,   \
+        int* counts, int rows, int round                                                                                \
+    ) {                                                                                                                 \
+        settle<G>(start, columns, bits, key, origin, state, below, Left{lists, counts, rows, round});                   \
+    }
+
+SETTLE(1)
+SETTLE(2)
+SETTLE(4)
+SETTLE(8)
+SETTLE(16)
+SETTLE(32)

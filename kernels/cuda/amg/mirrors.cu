@@ -1,0 +1,178 @@
+// Transposes, ascending rows, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/spgemm.py.
+#include "amg/table.cuh"
+#include "amg/stage.cuh"
+
+constexpr int MOST_THREADS = 256;   // of a block
+
+// The rank of each entry among those of its column that came before: by chance, so rows are sorted later. 8 bytes an
+// entry, and an atomic addition in L2.
+extern "C" __global__ void rank_entries(
+    const int* __restrict__ columns, long long entries, int* __restrict__ counts, int* __restrict__ ranks
+) {
+    const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+    for (long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; k < entries; k += step)
+        ranks[k] = atomicAdd(counts + columns[k], 1);
+}
+
+// Calls visit(row, entry) for all entries, with `width` threads a row, and with a block's all of them where a row is long.
+template <typename Visit>
+__device__ __forceinline__ void for_entries(const long long* __restrict__ start, int rows, int width, Visit visit) {
+    __shared__ int long_rows[MOST_THREADS], found;
+    if (threadIdx.x == 0) found = 0;
+    __syncthreads();
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / width);
+    const int lane = threadIdx.x % width;
+    if (i < rows) {
+        const long long begin = start[i], end = start[i + 1];
+        if (end - begin > 64 * width) {
+            if (lane == 0) long_rows[atomicAdd(&found, 1)] = i;
+        } else {
+            for (long long k = begin + lane; k < end; k += width) visit(i, k);
+        }
+    }
+    __syncthreads();
+    for (int n = 0; n < found; ++n) {
+        const int row = long_rows[n];
+        for (long long k = start[row] + threadIdx.x; k < start[row + 1]; k += blockDim.x) visit(row, k);
+    }
+}
+
+// Entries to their rows of the transpose. 28 bytes an entry; those of a row of the transpose come from rows close to each
+// other, so they meet in L2.
+extern "C" __global__ void scatter(
+    int rows, int width, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
+    const double* __restrict__ a_values, const int* __restrict__ ranks, const long long* __restrict__ start,
+    int* __restrict__ columns, double* __restrict__ values
+) {
+    for_entries(a_start, rows, width, [&](int i, long long k) {
+        const long long to = start[a_columns[k]] + ranks[k];
+        columns[to] = i;
+        values[to] = a_values[k];
+    });
+}
+
+// Rows with columns ascending; the arrays may be the same. A row is held in shared memory, of up to `most` entries (a
+// multiple of four), 12 bytes each; an entry finds its place by counting the smaller columns. 24 bytes an entry.
+template <int G>
+__device__ __forceinline__ void sort_rows(
+    const Stage& stage, int most, const long long* __restrict__ start, const int* from_columns, const double* from_values,
+    int* columns, double* values
+) {
+    extern __shared__ __align__(16) char memory[];
+    const Group<G> group;
+    double* held = reinterpret_cast<double*>(memory) + threadIdx.x / G * most;
+    int* keys = reinterpret_cast<int*>(memory + 8 * (blockDim.x / G) * most) + threadIdx.x / G * most;
+    const int4* quads = reinterpret_cast<const int4*>(keys);
+    Turns<G> turns(stage);
+    while (turns.next()) {
+        const int i = turns.row();
+        long long begin = 0, size = 0;
+        if (i >= 0) {
+            begin = start[i];
+            size = start[i + 1] - begin;
+            if (size > most) {
+                if (group.lane == 0) stage.pass_on(i);
+                size = 0;
+            }
+        }
+        const int full = (static_cast<int>(size) + 3) / 4;
+        for (int n = group.lane; n < 4 * full; n += G) {
+            keys[n] = n < size ? from_columns[begin + n] : 0x7fffffff;   // no smaller one
+            if (n < size) held[n] = from_values[begin + n];
+        }
+        group.sync();
+        for (int n = group.lane; n < size; n += G) {
+            const int mine = keys[n];
+            int to = 0;
+            for (int quad = 0; quad < full; ++quad) {
+                const int4 four = quads[quad];
+                to += (four.x < mine) + (four.y < mine) + (four.z < mine) + (four.w < mine);
+            }
+            columns[begin + to] = mine;
+            values[begin + to] = held[n];
+        }
+        group.sync();   // before the next rows come here
+    }
+}
+
+#define KERNELS(G)                                                                                                       \
+    extern "C" __global__ void sort_##G(                                                                                 \
+        STAGE, int most, const long long* __restrict__ start, const int* from_columns, const double* from_values,        \
+        int* columns, double* values                                                                                     \
+    ) {                                                                                                                  \
+        sort_rows<G>(THIS_STAGE, most, start, from_columns, from_values, columns, values);                               \
+    }
+KERNELS(4)
+KERNELS(8)
+KERNELS(16)
+KERNELS(32)
+
+// Entries (i, j) and (j, i) of a matrix with ascending columns to their mean, where both are there. Row i is column
+// below + i; other columns are left alone. To `wrong` come as many as have no mirror image: above the diagonal those that
+// find none, below it those that were not found.
+extern "C" __global__ void mirror(
+    int rows, int width, const long long* __restrict__ start, const int* __restrict__ columns, double* values, int below,
+    unsigned long long* wrong
+) {
+    int missed = 0;
+    for_entries(start, rows, width, [&](int i, long long k) {
+        const int j = columns[k] - below;
+        if (j < 0 || j >= rows || j == i) return;
+        ++missed;
+        if (j < i) return;
+        const long long first = start[j];
+        const int* const row = columns + first;
+        const int size = static_cast<int>(start[j + 1] - first), wanted = below + i;
+        int low = 0, high = size;
+        while (low < high) {
+            const int middle = (low + high) / 2;
+            if (row[middle] < wanted) low = middle + 1;
+            else high = middle;
+        }
+        if (low == size || row[low] != wanted) return;
+        values[k] = values[first + low] = __dadd_rn(values[k], values[first + low]) / 2.0;
+        missed -= 2;
+    });
+    missed = __reduce_add_sync(0xffffffffu, missed);
+    __shared__ int all;
+    if (threadIdx.x == 0) all = 0;
+    __syncthreads();
+    if (threadIdx.x % WARP == 0 && missed) atomicAdd(&all, missed);
+    __syncthreads();
+    if (threadIdx.x == 0 && all) atomicAdd(wrong, static_cast<unsigned long long>(static_cast<long long>(all)));
+}
+
+// Rows of R A P of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A warp's group of eight
+// lanes a row: they make products of r and the diagonal together, and add them up one after the other.
+extern "C" __global__ void fill_lost(
+    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values, int rows, int below,
+    const long long* __restrict__ r_start, const int* __restrict__ r_columns, const double* __restrict__ r_values,
+    const double* __restrict__ diagonal, double negligible
+) {
+    constexpr int G = 8;
+    const Group<G> group;
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) / G);
+    long long first = 0, last = 0, begin = 0, end = 0;
+    if (i < rows) {
+        first = r_start[i];
+        last = r_start[i + 1];
+        begin = start[i];
+        end = start[i + 1];
+    }
+    double size = 0.0;
+    for (; group.any(first < last); first += G) {
+        const long long k = first + group.lane;
+        double part = 0.0;   // zeros change no sum that begins with +0
+        if (k < last) part = __dmul_rn(__dmul_rn(r_values[k], r_values[k]), diagonal[r_columns[k]]);
+#pragma unroll
+        for (int lane = 0; lane < G; ++lane) size = __dadd_rn(size, group.from(part, lane));
+    }
+    long long found = -1;   // the diagonal's entry, in the lane that has seen it
+    for (long long k = begin + group.lane; k < end; k += G)
+        if (columns[k] == below + i) found = k;
+    const bool lost = found >= 0 && values[found] <= __dmul_rn(negligible, size);
+    if (!group.ballot(lost)) return;
+    for (long long k = begin + group.lane; k < end; k += G)
+        if (columns[k] != below + i) values[k] = 0.0;
+    if (lost) values[found] = size > 0.0 ? size : 1.0;
+}

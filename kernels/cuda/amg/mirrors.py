@@ -1,0 +1,101 @@
+"""Transposes and means of mirrored entries on a GPU, with the bits of `dsolver.kernels.amg.spgemm`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.amg.long_rows import sort_long
+from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
+
+FILE, DTYPE = "amg/mirrors.cu", "float64"
+MOST_SORTED: Final = 4096
+"""Entries of a row that shared memory holds, 12 bytes each."""
+LANES_OF_LOST: Final = 8
+"""Lanes of a row in `fill_lost`, as in mirrors.cu."""
+
+
+def transposed(a: Csr, columns: int) -> Csr:
+    """Aᵀ of a matrix with so many columns: see `spgemm.transposed`.
+
+    Entries come to their rows in an order that chance has chosen, and are sorted there.
+    """
+    entries = len(a.columns)
+    start = cupy.zeros(columns + 1, dtype=np.int64)
+    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    if not entries:
+        return out
+    counts, ranks = cupy.zeros(columns, dtype=np.int32), cupy.empty(entries, dtype=np.int32)
+    grid = (-(-entries // MOST_THREADS),)
+    kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
+    start[1:] = counts
+    cupy.cumsum(start, out=start)
+    _by_rows("scatter", a, (*a, ranks, *out))
+    _sort(out, a.size, out)
+    return out
+
+
+def symmetrize(a: Csr, below: int) -> None:
+    """Replace each two entries (i, j) and (j, i) by their mean, in place: see `spgemm.symmetrize`."""
+    _mirror(a, below)
+
+
+def mirrored_means(a: Csr) -> tuple[Csr, int]:
+    """Rows with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
+
+    What `spgemm.mirrored_means` makes of a matrix whose entries all have mirror images.
+
+    Args:
+        a: a square matrix.
+
+    Returns:
+        the rows, and the number of entries whose mirror image is not there; they are left as they are.
+    """
+    out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
+    if not len(a.columns):
+        return out, 0
+    _sort(a, a.size, out)
+    return out, int(_mirror(out, 0)[0])
+
+
+def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
+    """Replace coarse rows of which only rounding is left, in place: see `spgemm.fill_lost`."""
+    if not coarse.size:
+        return
+    grid = (-(-coarse.size * LANES_OF_LOST // MOST_THREADS),)
+    sizes = np.int32(coarse.size), np.int32(below)
+    kernel(FILE, "fill_lost", DTYPE)(grid, (MOST_THREADS,), (*coarse, *sizes, *r, diagonal, np.float64(NEGLIGIBLE)))
+
+
+def _mirror(a: Csr, below: int) -> Array:
+    """Mean values in place; uint64 (1,), entries without mirror images."""
+    wrong = cupy.zeros(1, dtype=np.uint64)
+    _by_rows("mirror", a, (*a, np.int32(below), wrong))
+    return wrong
+
+
+def _by_rows(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
+    """Launch a kernel that goes through the entries of a matrix, with some threads a row."""
+    if a.size:
+        width = 4 if len(a.columns) <= 48 * a.size else 8
+        grid = (-(-a.size * width // MOST_THREADS),)
+        kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (np.int32(a.size), np.int32(width), *arguments))
+
+
+def _sort(a: Csr, columns: int, out: Csr) -> None:
+    """Rows of a with columns ascending, into a matrix of the same starts, which may be a."""
+    stages, mean = Stages(a.size), len(a.columns) / a.size
+    most = 1 << max(5, int(np.ceil(np.log2(2.0 * mean + 1.0))))
+    lanes = 4 if mean <= 12.0 else 8 if mean <= 48.0 else 16
+    for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
+        stages.launch(kernel(FILE, f"sort_{width}", DTYPE), width, (np.int32(room), *a, *out[1:]), 12 * room)
+    if columns > MOST_SORTED:  # else no row is longer
+        rows = stages.left()
+        if len(rows):
+            sort_long(rows, a, columns, out)

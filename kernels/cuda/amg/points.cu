@@ -1,0 +1,47 @@
+// Points of a level, one thread each (dsolver.kernels.amg.points is the text).
+
+constexpr signed char UNDECIDED = 0, COARSE = 1, FINE = 2;
+
+#define FOR_POINT const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; if (i >= count) return
+
+extern "C" __global__ void shares(
+    const double* __restrict__ diagonal, const double* __restrict__ sizes, long long count, double* __restrict__ out
+) {
+    FOR_POINT;
+    out[i] = __ddiv_rn(__dadd_rn(diagonal[i], sizes[i]), __dmul_rn(2.0, diagonal[i]));
+}
+
+extern "C" __global__ void first_states(
+    const long long* __restrict__ counts, int lone, long long count, signed char* __restrict__ out
+) {
+    FOR_POINT;
+    out[i] = counts[i] > 0 ? UNDECIDED : static_cast<signed char>(lone);
+}
+
+extern "C" __global__ void are_coarse(const signed char* __restrict__ states, long long count, long long* __restrict__ out) {
+    FOR_POINT;
+    out[i] = states[i] == COARSE;
+}
+
+extern "C" __global__ void numbered(
+    const signed char* __restrict__ states, const long long* __restrict__ before, long long first, long long count,
+    long long* __restrict__ out
+) {
+    FOR_POINT;
+    out[i] = states[i] == COARSE ? before[i] + first : -1;
+}
+
+extern "C" __global__ void states_of(const long long* __restrict__ numbers, long long count, signed char* __restrict__ out) {
+    FOR_POINT;
+    out[i] = numbers[i] >= 0 ? COARSE : FINE;
+}
+
+// Values are words of 8 bytes, `width` of each point.
+extern "C" __global__ void of_coarse(
+    const long long* __restrict__ numbers, long long first, const unsigned long long* __restrict__ values, int width,
+    long long count, unsigned long long* __restrict__ out
+) {
+    FOR_POINT;
+    if (numbers[i] < 0) return;
+    for (int k = 0; k < width; ++k) out[(numbers[i] - first) * width + k] = values[i * width + k];
+}

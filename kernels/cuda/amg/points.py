@@ -1,0 +1,62 @@
+"""Points of a level on a GPU, a launch for each of `dsolver.kernels.amg.points`: the same bits."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/points.cu", "float64"
+THREADS: Final = 256
+
+
+def shares(diagonal: Array, sizes: Array) -> Array:
+    """See `dsolver.kernels.amg.points.shares`."""
+    return _each("shares", len(sizes), cupy.empty(len(sizes)), diagonal, sizes)
+
+
+def first_states(counts: Array, lone: int) -> Array:
+    """See `dsolver.kernels.amg.points.first_states`."""
+    return _each("first_states", len(counts), cupy.empty(len(counts), dtype=np.int8), counts, np.int32(lone))
+
+
+def coarse_before(states: Array) -> Array:
+    """See `dsolver.kernels.amg.points.coarse_before`."""
+    found = cupy.zeros(len(states) + 1, dtype=np.int64)
+    _each("are_coarse", len(states), found[1:], states)
+    cupy.cumsum(found, out=found)
+    return found
+
+
+def numbered(states: Array, before: Array, first: int) -> Array:
+    """See `dsolver.kernels.amg.points.numbered`."""
+    out = cupy.empty(len(states), dtype=np.int64)
+    return _each("numbered", len(states), out, states, before, np.int64(first))
+
+
+def states_of(numbers: Array) -> Array:
+    """See `dsolver.kernels.amg.points.states_of`."""
+    return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers)
+
+
+def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
+    """See `dsolver.kernels.amg.points.of_coarse`."""
+    width = prod(values.shape[1:])
+    out = cupy.empty((count, *values.shape[1:]), dtype=values.dtype)
+    words = cupy.ascontiguousarray(values).view(np.uint64)
+    points = len(numbers) if count * width else 0
+    _each("of_coarse", points, out.view(np.uint64), numbers, np.int64(first), words, np.int32(width))
+    return out
+
+
+def _each(name: str, count: int, out: Array, *arguments: Any) -> Array:
+    """Items that a kernel writes, a thread a point."""
+    if count:
+        grid = (-(-count // THREADS),)
+        kernel(FILE, name, DTYPE)(grid, (THREADS,), (*arguments, np.int64(count), out))
+    return out

@@ -1,0 +1,313 @@
+// Products A B of sparse matrices with the bits of the host's loops: kernels/amg/spgemm.py.
+//
+// A group of G lanes makes a row of the result, in step with the others of its warp. It takes up to G entries of one row of B at a time, so that every sum has
+// the order of the row of A; no floating-point number is added by an atomic operation. Columns find their sums by a hash
+// table in shared memory. How many columns a row has is not known before, so a pass counts them and a second one adds up.
+//
+// Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for long_rows.py.
+#include "amg/table.cuh"
+#include "amg/stage.cuh"
+
+constexpr int MOST_THREADS = 256;   // of a block
+constexpr int LENGTH_SHIFT = 40;
+constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
+
+// Forget all columns. The keys begin at a multiple of 16 bytes.
+template <int G>
+__device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits) {
+    int4* quads = reinterpret_cast<int4*>(keys);
+    for (int quad = group.lane; quad < 1 << (bits - 2); quad += G) quads[quad] = make_int4(NONE, NONE, NONE, NONE);
+    group.sync();
+}
+
+// Go through the products of a row of A, entries begin .. end, with rows of B, in the order of the host's loops.
+// visit(column, value) is called by all lanes, with NONE by those that have no product: the columns of a group are distinct
+// then. It says whether the row goes on. Values are made only where they are wanted. Groups are in step: those that are
+// done wait until the last one of the warp is.
+template <int G, bool VALUES, typename Visit>
+__device__ __forceinline__ void walk(
+    const Group<G>& group, long long begin, long long end, const int* __restrict__ a_columns,
+    const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,
+    const double* __restrict__ b_values, Visit visit
+) {
+    while (true) {
+        const int count = static_cast<int>(end - begin < G ? end - begin : G), most = G < WARP ? group.most(count) : count;
+        if (most == 0) return;
+        unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
+        double factor = 0.0;
+        if (group.lane < count) {
+            const int j = a_columns[begin + group.lane];
+            const long long from = b_start[j], length = b_start[j + 1] - from;
+            row_of_b = from | (length < MOST_LENGTH ? length : MOST_LENGTH) << LENGTH_SHIFT;
+            if (VALUES) factor = a_values[begin + group.lane];
+        }
+        begin += count;
+        for (int q = 0; q < most; ++q) {
+            const unsigned long long packed = group.from(row_of_b, q);
+            const double scale = VALUES ? group.from(factor, q) : 0.0;
+            const long long row = packed & (1ull << LENGTH_SHIFT) - 1ull;
+            int size = static_cast<int>(packed >> LENGTH_SHIFT);
+            for (int base = 0; G < WARP ? group.any(base < size) : base < size; base += G) {
+                const int m = base + group.lane;
+                const int column = m < size ? b_columns[row + m] : NONE;
+                const double value = VALUES && m < size ? __dmul_rn(scale, b_values[row + m]) : 0.0;
+                if (!visit(column, value)) {
+                    size = 0;
+                    row_of_b = 0;
+                    begin = end;
+                }
+            }
+        }
+    }
+}
+
+// counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; rows of A longer than `longest` are passed on.
+template <int G>
+__device__ __forceinline__ void count_rows(
+    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
+    const long long* __restrict__ b_start, const int* __restrict__ b_columns, int bits, int most, long long longest,
+    long long* __restrict__ counts
+) {
+    extern __shared__ __align__(16) char memory[];
+    const Group<G> group;
+    const Table table{reinterpret_cast<int*>(memory) + (threadIdx.x / G << bits), nullptr, bits};
+    Turns<G> turns(stage);
+    while (turns.next()) {
+        const int i = turns.row();
+        long long begin = 0, end = 0;
+        int found = 0;
+        if (i >= 0) {
+            begin = a_start[i];
+            end = a_start[i + 1];
+            if (end - begin > longest) {
+                found = most + 1;
+                begin = end;
+            }
+        }
+        clear(group, table.keys, bits);
+        walk<G, false>(
+            group, begin, end, a_columns, nullptr, b_start, b_columns, nullptr,
+            [&](int column, double) {
+                found += __popc(group.ballot(column != NONE && table.enter(column)));
+                return found <= most;
+            }
+        );
+        if (i >= 0 && group.lane == 0) {
+            if (found <= most) counts[i] = found;
+            else stage.pass_on(i);
+        }
+        group.sync();   // before the next rows clear the tables
+    }
+}
+
+// Columns and values of rows of A B, columns in the order in which they are found or ascending. Sums stand at the slots of
+// the table, of which `order` tells who was found when. Rows whose numbers of entries are KNOWN go to their starts; others
+// to rooms of `most` entries each, and their numbers to `counts`.
+template <int G, bool KNOWN>
+__device__ __forceinline__ void fill_rows(
+    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
+    const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,
+    const double* __restrict__ b_values, int bits, int most, long long longest, bool ascending,
+    const long long* __restrict__ start, long long* __restrict__ counts, int* __restrict__ columns,
+    double* __restrict__ values
+) {
+    extern __shared__ __align__(16) char memory[];
+    const Group<G> group;
+    const int slots = blockDim.x / G << bits, first = threadIdx.x / G << bits;   // of the block; of this row
+    double* sums = reinterpret_cast<double*>(memory) + first;
+    int* keys = reinterpret_cast<int*>(memory + 8 * slots) + first;
+    unsigned short* order = reinterpret_cast<unsigned short*>(memory + 12 * slots) + first;
+    Turns<G> turns(stage);
+    while (turns.next()) {
+        const int i = turns.row();
+        long long begin = 0, end = 0, out = 0;
+        int size = 0;
+        bool passed = false;
+        if (i >= 0) {
+            begin = a_start[i];
+            end = a_start[i + 1];
+            out = KNOWN ? start[i] : static_cast<long long>(i) * most;
+            const long long wanted = KNOWN ? start[i + 1] - out : most;
+            passed = wanted > most || end - begin > longest;
+            if (passed) begin = end;
+            else size = static_cast<int>(wanted);
+        }
+        const int wanted = WARP - __clz(size + size / 2);   // slots for one and a half times as many columns, if there are
+        const Table table{keys, nullptr, !KNOWN ? bits : wanted < 2 ? 2 : wanted < bits ? wanted : bits};
+        clear(group, keys, table.bits);
+        int found = 0;
+        walk<G, true>(
+            group, begin, end, a_columns, a_values, b_start, b_columns, b_values,
+            [&](int column, double value) {
+                unsigned slot = 0;
+                const bool fresh = column != NONE && table.look(column, slot);
+                const unsigned all = group.ballot(fresh);
+                if (fresh) order[found + __popc(all & group.before())] = static_cast<unsigned short>(slot);
+                if (column != NONE) sums[slot] = fresh ? value : __dadd_rn(sums[slot], value);
+                found += __popc(all);
+                group.sync();
+                return KNOWN || found <= most;
+            }
+        );
+        if (!KNOWN) {
+            passed = passed || found > most;
+            size = passed ? 0 : found;
+            if (i >= 0 && group.lane == 0) counts[i] = size;
+        }
+        if (passed && group.lane == 0) stage.pass_on(i);
+        const int4* quads = reinterpret_cast<const int4*>(keys);
+        for (int n = group.lane; n < size; n += G) {
+            const int slot = order[n], column = keys[slot];
+            int to = n;
+            if (ascending) {   // as many as there are smaller ones; an empty slot is none of them
+                const unsigned mine = column;
+                to = 0;
+                for (int quad = 0; quad < 1 << (table.bits - 2); ++quad) {
+                    const int4 four = quads[quad];
+                    to += (static_cast<unsigned>(four.x) < mine) + (static_cast<unsigned>(four.y) < mine)
+                        + (static_cast<unsigned>(four.z) < mine) + (static_cast<unsigned>(four.w) < mine);
+                }
+            }
+            columns[out + to] = column;
+            values[out + to] = sums[slot];
+        }
+        group.sync();   // before the next rows clear the tables
+    }
+}
+
+// Rows of A B to rooms, as above, by a thread each. It looks through the columns that it has found, which stand in shared
+// memory: 12 bytes a column of the `most` that there is room for, `pitch` places from each other.
+__device__ __forceinline__ int make_alone(
+    long long begin, long long end, const int* __restrict__ a_columns, const double* __restrict__ a_values,
+    const long long* __restrict__ b_start, const int* __restrict__ b_columns, const double* __restrict__ b_values, int most,
+    int pitch, int* found, double* sums
+) {
+    int n = 0;
+    for (long long k = begin; k < end; ++k) {
+        const int j = a_columns[k];
+        const double scale = a_values[k];
+        const long long last = b_start[j + 1];
+        for (long long m = b_start[j]; m < last; ++m) {
+            const int column = b_columns[m];
+            const double value = __dmul_rn(scale, b_values[m]);
+            int at = 0;
+            while (at < n && found[at * pitch] != column) ++at;
+            if (at == most) return most + 1;
+            if (at == n) {
+                found[n++ * pitch] = column;
+                sums[at * pitch] = value;
+            } else {
+                sums[at * pitch] = __dadd_rn(sums[at * pitch], value);
+            }
+        }
+    }
+    return n;
+}
+
+extern "C" __global__ void make_1(
+    STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns, const double* __restrict__ a_values,
+    const long long* __restrict__ b_start, const int* __restrict__ b_columns, const double* __restrict__ b_values, int most,
+    long long longest, int ascending, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
+) {
+    extern __shared__ __align__(16) char memory[];
+    __shared__ int sizes[MOST_THREADS];
+    const int pitch = blockDim.x + 1;   // entries of a row stand in different banks
+    double* const all_sums = reinterpret_cast<double*>(memory);
+    int* const all_found = reinterpret_cast<int*>(memory + 8 * most * pitch);
+    double* const sums = all_sums + threadIdx.x;
+    int* const found = all_found + threadIdx.x;
+    const long long first = static_cast<long long>(blockIdx.x) * blockDim.x, i = first + threadIdx.x;
+    int n = 0;
+    if (i < rows) {
+        const long long begin = a_start[i], end = a_start[i + 1];
+        n = most + 1;
+        if (end - begin <= longest)
+            n = make_alone(begin, end, a_columns, a_values, b_start, b_columns, b_values, most, pitch, found, sums);
+        if (n > most) {
+            (THIS_STAGE).pass_on(static_cast<int>(i));
+            n = 0;
+        }
+        counts[i] = n;
+    }
+    for (int p = 1; ascending && p < n; ++p) {
+        const int column = found[p * pitch];
+        const double sum = sums[p * pitch];
+        int q = p;
+        for (; q > 0 && found[(q - 1) * pitch] > column; --q) {
+            found[q * pitch] = found[(q - 1) * pitch];
+            sums[q * pitch] = sums[(q - 1) * pitch];
+        }
+        found[q * pitch] = column;
+        sums[q * pitch] = sum;
+    }
+    sizes[threadIdx.x] = n;
+    __syncthreads();
+    for (int e = threadIdx.x; e < most * blockDim.x; e += blockDim.x) {   // the block's rooms are one piece of memory
+        const int row = e / most, p = e - row * most;
+        if (p >= sizes[row]) continue;
+        columns[first * most + e] = all_found[p * pitch + row];
+        values[first * most + e] = all_sums[p * pitch + row];
+    }
+}
+
+// Rows from rooms of `room` entries each to their places; those that are longer are somebody else's. `width` threads a row.
+extern "C" __global__ void move_rows(
+    int rows, int width, int room, const int* __restrict__ from_columns, const double* __restrict__ from_values,
+    const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values
+) {
+    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    if (i >= rows) return;
+    const long long to = start[i], from = i * room;
+    const int size = static_cast<int>(start[i + 1] - to <= room ? start[i + 1] - to : 0);
+    for (int n = static_cast<int>(thread % width); n < size; n += width) {
+        columns[to + n] = from_columns[from + n];
+        values[to + n] = from_values[from + n];
+    }
+}
+
+#define KERNELS(G)                                                                                                       \
+    extern "C" __global__ void count_##G(                                                                                \
+        STAGE, const long long* __restrict__ a_start,                                                                    \
+        const int* __restrict__ a_columns, const long long* __restrict__ b_start, const int* __restrict__ b_columns,     \
+        int bits, int most, long long longest, long long* __restrict__ counts                                            \
+    ) {                                                                                                                  \
+        count_rows<G>(THIS_STAGE, a_start, a_columns, b_start, b_columns, bits, most, longest, counts);                  \
+    }                                                                                                                    \
+    extern "C" __global__ void fill_##G(                                                                                 \
+        STAGE, const long long* __restrict__ a_start,                                                                    \
+        const int* __restrict__ a_columns, const double* __restrict__ a_values, const long long* __restrict__ b_start,   \
+        const int* __restrict__ b_columns, const double* __restrict__ b_values, int bits, int most, long long longest,   \
+        int ascending, const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values       \
+    ) {                                                                                                                  \
+        fill_rows<G, true>(                                                                                              \
+            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, longest, ascending != 0, \
+            start, nullptr, columns, values                                                                              \
+        );                                                                                                               \
+    }                                                                                                                    \
+    extern "C" __global__ void make_##G(                                                                                 \
+        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns,                                 \
+        const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,   \
+        const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,                       \
+        long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values                           \
+    ) {                                                                                                                  \
+        fill_rows<G, false>(                                                                                             \
+            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, longest, ascending != 0, \
+            nullptr, counts, columns, values                                                                             \
+        );                                                                                                               \
+    }
+KERNELS(4)
+KERNELS(8)
+KERNELS(16)
+KERNELS(32)
+
+// Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
+extern "C" __global__ void add_sorted(
+    const long long* __restrict__ begin, long long sums, const long long* __restrict__ order,
+    const double* __restrict__ products, double* __restrict__ out
+) {
+    const long long s = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (s >= sums) return;
+    double sum = products[order[begin[s]]];
+    for (long long k = begin[s] + 1; k < begin[s + 1]; ++k) sum = __dadd_rn(sum, products[order[k]]);
+    out[s] = sum;
+}

@@ -1,0 +1,172 @@
+"""Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.amg.spgemm`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.amg.long_rows import long_product, put
+from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/products.cu", "float64"
+LEAST_BITS, MOST_BITS = 5, 12
+"""Tables have 32 to 4096 slots, three quarters of which are used at most."""
+LONGEST: Final = 1 << 14
+"""Longest row of A that a warp multiplies: its entries are taken one after the other."""
+MOST_ROOM: Final = 1 << 28
+"""Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
+ALONE = 0
+"""Most columns, as a rule, of rows that are made by a thread each."""
+COUNTED, SUMMED = 4, 14
+"""Bytes of shared memory of a slot, where columns are counted and where they are added up."""
+OF_WARP: Final = 8192
+"""Bytes of shared memory of a warp, where fewer rows at a time would need more."""
+
+
+class _Tables(NamedTuple):
+    """How a stage makes rows: with so many lanes, tables of 1 << bits slots, and rows of A of at most that length."""
+
+    lanes: int
+    bits: int
+    longest: int
+
+    @property
+    def limits(self) -> tuple[Any, ...]:
+        """Arguments of kernels: bits, most columns, longest row of A."""
+        return np.int32(self.bits), np.int32(3 << self.bits >> 2), np.int64(self.longest)
+
+
+def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    """A B, where B has so many columns: see `spgemm.product`.
+
+    Rows of B have no column twice.
+
+    Args:
+        a: A.
+        b: B.
+        columns: of B.
+        ascending: whether columns ascend in each row.
+    """
+    if not a.size:
+        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    room = cupy.zeros(a.size + 1 + COUNTERS // 2, dtype=np.int64)  # lengths and counters are read at once
+    start = room[: a.size + 1]
+    stages = Stages(a.size, room[a.size + 1 :].view(np.int32))
+    guess = _guess(a, b)
+    rooms = _rooms(a, b, guess, ascending, stages, start) if guess * a.size <= MOST_ROOM else None
+    _count(a, b, guess, stages, start)
+    cupy.cumsum(start, out=start)
+    known = room[a.size :].get()
+    entries, passed = int(known[0]), known[1:].view(np.int32)
+    if left := passed[stages.last]:
+        rows = stages.left()
+        long = long_product(rows, a, b, columns, ascending=ascending)
+        lengths = cupy.diff(start)
+        lengths[rows] = cupy.diff(long.start)
+        start[1:] = cupy.cumsum(lengths)
+        entries = int(start[-1])
+    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    if rooms is None:
+        _fill(a, b, out, Stages(a.size), ascending=ascending)
+    else:
+        _move(*rooms, out)
+        if passed[0]:
+            _fill(a, b, out, stages.again(), ascending=ascending)
+    if left:
+        put(long, rows, out)
+    return out
+
+
+def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    """A B again, of matrices with new values in the same places: half of the work of `product`.
+
+    Args:
+        pattern: what `product` has made of A and B before, with the same order of columns.
+        a: A.
+        b: B.
+        columns: of B.
+        ascending: as of `pattern`.
+
+    Returns:
+        a matrix that shares start and columns with the pattern.
+    """
+    out = pattern._replace(values=cupy.empty(len(pattern.values)))
+    if a.size:
+        rows = _fill(a, b, out, Stages(a.size), ascending=ascending).left()
+        if len(rows):
+            put(long_product(rows, a, b, columns, ascending=ascending), rows, out)
+    return out
+
+
+def _guess(a: Csr, b: Csr) -> float:
+    """Columns that a row of A B has at most, as a rule.
+
+    Of n products about n^0.8 have columns of their own at most, as in products that occur: 28 have 16 and 340 have 58.
+    """
+    return float((len(a.columns) / a.size * _mean(b)) ** 0.8)
+
+
+def _rooms(a: Csr, b: Csr, guess: float, ascending: bool, stages: Stages, start: Array) -> tuple[Array, Array]:
+    """Columns and values of rows of A B, (rows, room) each, and their lengths to start[1:], of those that have room."""
+    tables = _tables(2.0 ** round(np.log2(1.2 * guess + 1.0)), b)[0]
+    most = min(max(4 * int(np.ceil(guess / 4.0)), 16), 3 << tables.bits >> 2)
+    columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
+    limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), start[1:], columns, values)
+    if guess <= ALONE:
+        stages.launch(kernel(FILE, "make_1", DTYPE), 1, (*a, *b, *limits, *made), 12 * (most + 1))
+    else:
+        function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
+        stages.launch(function, tables.lanes, (*a, *b, bits, *limits, *made), SUMMED << tables.bits)
+    return columns, values
+
+
+def _move(columns: Array, values: Array, out: Csr) -> None:
+    """Rows from their rooms to their places."""
+    rows, room = columns.shape
+    width = 4 if len(out.columns) <= 16 * rows else 8 if len(out.columns) <= 48 * rows else 16
+    grid = (-(-rows * width // MOST_THREADS),)
+    sizes = np.int32(rows), np.int32(width), np.int32(room)
+    kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, columns, values, *out))
+
+
+def _count(a: Csr, b: Csr, guess: float, stages: Stages, start: Array) -> None:
+    """Lengths of the rows of A B that the stages have not done yet to start[1:], of all but those that are left."""
+    for tables in _tables(2.0 * guess, b)[stages.number :]:
+        function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
+        matrices = (a.start, a.columns, b.start, b.columns)
+        stages.launch(function, tables.lanes, (*matrices, *tables.limits, start[1:]), COUNTED << tables.bits)
+
+
+def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
+    """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
+    for tables in _tables(1.7 * len(out.columns) / a.size, b)[stages.number :]:
+        function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
+        arguments = (*a, *b, *tables.limits, np.int32(ascending), *out)
+        stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
+    return stages
+
+
+def _tables(slots: float, b: Csr) -> list[_Tables]:
+    """The stages of a pass whose first tables have about so many slots.
+
+    A row of B is one batch of lanes as a rule, and tables leave room for 28 warps on a multiprocessor, since waiting
+    is what takes the time: rows of 8 entries and 128 slots took 8.4 ms with 16 lanes on an H200, and 10.7 with 8.
+    """
+    bits = min(max(int(np.ceil(np.log2(max(slots, 1.0)))), LEAST_BITS), MOST_BITS)
+    mean = _mean(b)
+    lanes = 4 if mean <= 4.5 else 8 if mean <= 6.5 else 16 if mean <= 16.0 else WARP
+    bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
+    while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
+        lanes *= 2
+    last = _Tables(WARP, MOST_BITS, LONGEST)
+    return [_Tables(lanes, bits, 64 * lanes), _Tables(WARP, min(bits + 3, MOST_BITS), LONGEST // 4), last]
+
+
+def _mean(b: Csr) -> float:
+    """Entries of a row on the average."""
+    return float(len(b.columns)) / max(b.size, 1)

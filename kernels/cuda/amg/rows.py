@@ -1,0 +1,119 @@
+"""Launches of the kernels that make rows of sums over two matrices (rows.cuh)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+
+DTYPE: Final = "float64"
+COUNTERS: Final = 4
+"""Numbers that the kernels count in: short and long rows that wait, rows without room, and the most terms of these."""
+THREADS, WARP = 128, 32
+ALONE: Final = 16
+"""Columns of which a thread finds fewer, for a row of its own."""
+LIST: Final = 64
+"""Most terms of a row that 8 lanes make."""
+ROOM, BITS = 256, 9
+"""Columns that a warp finds at most in shared memory, and its slots by their power of two. All as in rows.cuh."""
+SCARCE: Final = 24
+"""Terms of a row on average, up to which rows begin with a thread each; up to four times as many, with 8 lanes."""
+BLOCKS: Final = 2048
+"""Most blocks of a kernel that learns on the device how many rows there are for it."""
+FAR_BYTES: Final = 1 << 28
+"""Bytes of tables in global memory, unless a single one takes more."""
+
+
+@final
+class Rows:
+    """Rows of a matrix that a task's four kernels make: `count`, then where rows are filled by themselves `fill`.
+
+    Args:
+        file: the source file.
+        name: of the task.
+        rows: number of rows, more than none.
+        columns: number of columns.
+        terms: of a row on average, roughly: with how many lanes rows begin.
+        kept: entries of a row that are kept, at most; 0 where none are chosen.
+
+    Attributes:
+        alone: whether rows begin with a thread each.
+        start: int64 (rows + 1,), the row pointer; lengths from start[1] on while rows are counted.
+    """
+
+    def __init__(self, file: str, name: str, rows: int, columns: int, terms: float, kept: int = 0) -> None:
+        self._file, self._name, self._rows, self._columns, self._kept = file, name, rows, columns, kept
+        self._first = 1 if terms <= SCARCE else 8 if terms <= 4 * SCARCE else WARP
+        self.alone = self._first == 1
+        self._room = cupy.zeros(rows + 1 + COUNTERS, dtype=np.int64)  # in one piece: all numbers are read at once
+        self._waiting = cupy.empty(rows, dtype=np.int32)
+        self._far: tuple[Any, int] | None = None
+        self.start = self._room[: rows + 1]
+
+    def count(self, arguments: tuple[Any, ...]) -> int:
+        """Launch kernels that write lengths, and make the row pointer of them; returns the number of entries."""
+        self._launch(arguments, again=False)
+        cupy.cumsum(self.start, out=self.start)
+        entries, _, _, lost, terms = map(int, self._room[self._rows :].get())
+        if not lost:
+            return entries
+        self.start[1:] = cupy.diff(self.start)
+        self._far = cupy.flatnonzero(self.start < 0) - 1, min(terms, self._columns)
+        self._launch_far(*self._far, arguments)
+        cupy.cumsum(self.start, out=self.start)
+        return int(self.start[-1])
+
+    def fill(self, arguments: tuple[Any, ...]) -> None:
+        """Launch kernels that write entries, after `count`, but of rows that a thread has made."""
+        self._launch(arguments, again=True)
+        if self._far is not None:
+            self._launch_far(*self._far, arguments)
+
+    def _launch(self, arguments: tuple[Any, ...], *, again: bool) -> None:
+        counters, all_rows = self._room[self._rows + 1 :], np.int64(self._rows)
+        if self.alone and not again:
+            kernel(self._file, f"{self._name}_1", DTYPE)(
+                (-(-self._rows // THREADS),),
+                (THREADS,),
+                (self._waiting, counters, all_rows, *arguments),
+                shared_mem=THREADS * ALONE * 12,
+            )
+        for lanes in (8, WARP):
+            if lanes < self._first:
+                continue
+            blocks, later = -(-self._rows * lanes // THREADS), lanes > self._first
+            kept = min(self._kept, ROOM if lanes == WARP else LIST)
+            stride = _bytes(ROOM, kept, BITS) if lanes == WARP else _bytes(LIST, kept)
+            sizes = all_rows, np.int32(later), np.int32(again), np.int32(kept), np.int32(stride)
+            kernel(self._file, f"{self._name}_{lanes}", DTYPE)(
+                (min(blocks, BLOCKS) if later else blocks,),
+                (THREADS,),
+                (self._waiting, counters, *sizes, *arguments),
+                shared_mem=THREADS // lanes * stride,
+            )
+
+    def _launch_far(self, rows: Any, columns: int, arguments: tuple[Any, ...]) -> None:
+        """Make rows that found no room in shared memory, with tables in global memory."""
+        most, kept, bits = columns + WARP, min(self._kept, columns), (2 * columns - 1).bit_length()
+        stride = _bytes(most, kept, bits)
+        blocks = max(1, min(len(rows), FAR_BYTES // stride))
+        memory = cupy.empty(blocks * stride, dtype=np.uint8)
+        sizes = np.int64(stride), np.int32(most), np.int32(bits), np.int32(kept)
+        kernel(self._file, f"{self._name}_far", DTYPE)(
+            (blocks,), (WARP,), (rows, np.int32(len(rows)), memory, *sizes, *arguments)
+        )
+
+
+def terms_of(a: Csr, b: Csr) -> float:
+    """Terms of a row of A B on average, from sizes that the host knows."""
+    return len(a.columns) / max(1, a.size) * max(1.0, len(b.columns) / max(1, b.size))
+
+
+def _bytes(most: int, kept: int, bits: int | None = None) -> int:
+    """Bytes of a group's memory: sums and columns, those that are kept, and perhaps a table."""
+    slots = 0 if bits is None else 2 << bits
+    return -(-(12 * (most + kept) + 4 * slots) // 8) * 8

@@ -1,0 +1,139 @@
+"""Set-up of levels without a lattice on a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg.box_rows import LatticeBox
+from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg.spectrum import STEPS
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cuda.amg import box_rows, couplings, independent, interpolation, mirrors, paths, points, products
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.ell import Ell
+
+FILE, DTYPE = "amg/sparse.cu", "float64"
+THREADS = 256
+WARPS = 8
+"""Warps of a block that multiplies, as in sparse.cu."""
+
+
+@final
+class CudaAlgebra(AlgebraicSetup):
+    """Set-up of levels without a lattice on the device: the bits of the host's loops.
+
+    Args:
+        team: of the host's threads, for what has no kernels.
+    """
+
+    def __init__(self, team: Team) -> None:
+        super().__init__(team, cupy.asarray)
+        self._host = AlgebraicSetup(team, cupy.asnumpy)
+
+    @property
+    def host(self) -> AlgebraicSetup:
+        return self._host
+
+    def of(self, array: Any) -> AlgebraicSetup:
+        return self if isinstance(array, cupy.ndarray) else self._host
+
+    # -- coarse points -------------------------------------------------------------------------------------------------
+
+    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any]:
+        return box_rows.box_rows(box, offsets, weights)
+
+    def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
+        return couplings.row_measures(a, below)
+
+    def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
+        return couplings.couplings(a, below, largest, theta)
+
+    def keys(self, counts: Any, origin: Any, level: int) -> Any:
+        return independent.keys(counts, origin, level)
+
+    def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
+        return independent.settle(a, below, bits, key, origin, state)
+
+    def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
+        return paths.paths(a, below, bits, coarse, seen, columns, least)
+
+    # -- points ------------------------------------------------------------------------------------------------------
+
+    def shares(self, diagonal: Any, sizes: Any) -> Any:
+        return points.shares(diagonal, sizes)
+
+    def first_states(self, counts: Any, lone: int) -> Any:
+        return points.first_states(counts, lone)
+
+    def coarse_before(self, states: Any) -> Any:
+        return points.coarse_before(states)
+
+    def numbered(self, states: Any, before: Any, first: int) -> Any:
+        return points.numbered(states, before, first)
+
+    def states_of(self, numbers: Any) -> Any:
+        return points.states_of(numbers)
+
+    def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
+        return points.of_coarse(numbers, first, count, values)
+
+    # -- interpolation -------------------------------------------------------------------------------------------------
+
+    def coarse_couplings(self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False) -> Csr:
+        return couplings.coarse_couplings(a, bits, state, below, names, every=every)
+
+    def interpolation(
+        self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
+    ) -> Csr:
+        return interpolation.interpolation(a, points, bits, state, below, seen, coarse, columns, most)
+
+    def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
+        return interpolation.kept_product(a, b, columns, most)
+
+    # -- coarse rows ---------------------------------------------------------------------------------------------------
+
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+        return products.product(a, b, columns, ascending=ascending)
+
+    def transposed(self, a: Csr, columns: int) -> Csr:
+        return mirrors.transposed(a, columns)
+
+    def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
+        mirrors.fill_lost(coarse, below, r, diagonal)
+
+    def symmetrize(self, a: Csr, below: int) -> None:
+        mirrors.symmetrize(a, below)
+
+    def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
+        return mirrors.mirrored_means(a)
+
+    # -- storage -------------------------------------------------------------------------------------------------------
+
+    def on_device(self, rows: Csr) -> Csr:
+        return Csr(*(cupy.asarray(part) for part in rows))
+
+    def table(self, rows: Csr, width: int) -> Ell:
+        columns, values = cupy.empty((width, rows.size), dtype=np.int32), cupy.empty((width, rows.size))
+        grid = (-(-rows.size // THREADS),)
+        kernel(FILE, "tabulate", DTYPE)(
+            grid, (THREADS,), (*rows, np.int32(rows.size), np.int32(width), columns, values)
+        )
+        return Ell(columns=columns, values=values, halo=False)
+
+    def largest_eigenvalue(self, rows: Csr) -> float:
+        size, blocks = np.int32(rows.size), -(-rows.size // WARPS)
+        x, y, diagonal = (cupy.empty(rows.size) for _ in range(3))
+        parts = cupy.empty((2, blocks))
+        kernel(FILE, "rough", DTYPE)((-(-rows.size // THREADS),), (THREADS,), (*rows, size, x, diagonal))
+        step = kernel(FILE, "power_step", DTYPE)
+        for _ in range(STEPS):
+            step((blocks,), (WARPS * 32,), (*rows, size, diagonal, x, y, parts))
+            x, y = y, x
+        before, after = parts.get().sum(axis=1)
+        return math.sqrt(after / before)

@@ -1,0 +1,83 @@
+"""Passes over the rows of a matrix in stages, each with more room for a row than the one before (stage.cuh)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.formats.layout import Array
+
+WARP: Final = 32
+MOST_THREADS: Final = 256
+SHARED: Final = 48 * 1024
+"""Bytes of a block's shared memory that need no leave."""
+BLOCKS: Final = 16
+"""Blocks for each multiprocessor where it is not known how many rows are left."""
+LISTS: Final = 3
+"""Lists of rows, used in turns."""
+COUNTERS: Final = 4
+"""Most stages of a pass."""
+
+
+@final
+class Stages:
+    """A pass over rows.
+
+    Args:
+        rows: how many there are, at least one.
+        passed: int32 (COUNTERS,) of zeros, in which the device counts rows that a stage passes on; made if there is
+            none.
+        lists: int32 (LISTS, rows), made if there are none.
+
+    Attributes:
+        number: how many stages were launched.
+    """
+
+    def __init__(self, rows: int, passed: Array | None = None, lists: Array | None = None) -> None:
+        self._rows = rows
+        self._lists = cupy.empty((LISTS, rows), dtype=np.int32) if lists is None else lists
+        self._passed = cupy.zeros(COUNTERS, dtype=np.int32) if passed is None else passed
+        self.number = 0
+
+    @property
+    def last(self) -> int:
+        """The counter of the last stage so far."""
+        return self.number - 1
+
+    def launch(self, kernel: Any, lanes: int, arguments: tuple[Any, ...], shared: int = 0) -> None:
+        """Launch the next stage.
+
+        Args:
+            kernel: takes a stage before all other arguments.
+            lanes: threads of a row.
+            arguments: the others.
+            shared: bytes of shared memory of a row.
+        """
+        threads = max(MOST_THREADS, lanes)
+        while threads > max(WARP, lanes) and threads // lanes * shared > SHARED:
+            threads //= 2
+        memory = threads // lanes * shared
+        if memory > SHARED and kernel.max_dynamic_shared_size_bytes < memory:
+            kernel.max_dynamic_shared_size_bytes = memory
+        blocks = -(-self._rows // (threads // lanes))
+        if self.number:
+            blocks = min(blocks, BLOCKS * device_property("multiProcessorCount"))
+        stage = (self._lists, self._passed, np.int32(self._rows), np.int32(self.number))
+        kernel((blocks,), (threads,), (*stage, *arguments), shared_mem=memory)
+        self.number += 1
+
+    def again(self) -> Stages:
+        """The rows that the first of at most three stages has passed on, for another second stage."""
+        passed = self._passed.copy()
+        passed[1:] = 0
+        other = Stages(self._rows, passed, self._lists)
+        other.number = 1
+        return other
+
+    def left(self) -> Array:
+        """int32, rows that the last stage has passed on, ascending. It waits for the device."""
+        count = int(self._passed[self.last])
+        return cupy.sort(self._lists[self.last % LISTS, :count])

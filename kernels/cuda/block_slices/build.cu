@@ -1,0 +1,239 @@
+// Slices of 32 rows of blocks from compressed rows whose columns ascend: what each takes, then its entries.
+
+#include "slices.cuh"
+#include "block_slices/slices.cuh"
+
+constexpr int WARPS = 4;      // of a block that makes slices
+constexpr int WINDOW = 1024;  // rows that are sorted by length together, at most
+constexpr int NONE = 0x7fffffff;
+constexpr int NEAR_REACH = 65535;
+
+// Merges the B rows of a row of blocks: the blocks in ascending order of their columns.
+template <int B>
+struct Merge {
+    const int* columns;   // of the first row's first entry on
+    int at[B], end[B];
+
+    __device__ Merge(const long long* start, const int* all, int block_row) {
+        const long long first = block_row < 0 ? 0 : start[static_cast<long long>(block_row) * B];
+        columns = all + first;
+#pragma unroll
+        for (int i = 0; i < B; ++i) {
+            const long long row = static_cast<long long>(block_row) * B + i;
+            at[i] = block_row < 0 ? 0 : static_cast<int>(start[row] - first);
+            end[i] = block_row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
+        }
+    }
+
+    // Column of the next block, or NONE.
+    __device__ int next() const {
+        int found = NONE;
+#pragma unroll
+        for (int i = 0; i < B; ++i) if (at[i] < end[i]) found = min(found, columns[at[i]] / B);
+        return found;
+    }
+
+    // Pass the entries of block `column`; each is given to take(i, j, where).
+    template <typename Take>
+    __device__ void pass(int column, Take take) {
+#pragma unroll
+        for (int i = 0; i < B; ++i)
+            for (; at[i] < end[i] && columns[at[i]] / B == column; ++at[i]) take(i, columns[at[i]] - column * B, at[i]);
+    }
+
+    __device__ void pass(int column) {
+#pragma unroll
+        for (int i = 0; i < B; ++i) while (at[i] < end[i] && columns[at[i]] / B == column) ++at[i];
+    }
+};
+
+__device__ __forceinline__ int own_row(const int* order, int place, int rows) {
+    return order ? order[place] : place < rows ? place : -1;
+}
+
+// Item `number` of samples that are `stretch` items each and begin `stride` items apart.
+__device__ __forceinline__ int sampled(int number, int stretch, int stride) {
+    return number / stretch * stride + number % stretch;
+}
+
+// Blocks of `count` rows of blocks.
+template <int B>
+__device__ __forceinline__ void count_blocks(
+    const long long* start, const int* columns, int* length, int count, int stretch, int stride
+) {
+    const int number = blockIdx.x * blockDim.x + threadIdx.x;
+    if (number >= count) return;
+    const int row = sampled(number, stretch, stride);
+    if constexpr (B == 1) {
+        length[number] = static_cast<int>(start[row + 1] - start[row]);
+    } else {
+        Merge<B> merge(start, columns, row);
+        int count = 0;
+        for (int c = merge.next(); c != NONE; c = merge.next(), ++count) merge.pass(c);
+        length[number] = count;
+    }
+}
+
+// The rows of each window in the order of their lengths, longest first, equally long ones as they were: order[place] is a
+// row of blocks, or -1. A block sorts a window of `window` rows, a power of two, by merging sorted runs (bitonic).
+extern "C" __global__ void sort_windows(const int* length, int* order, int rows, int window) {
+    __shared__ unsigned long long key[WINDOW];
+    const int first = blockIdx.x * window;
+    for (int i = threadIdx.x; i < window; i += blockDim.x) {
+        const unsigned size = first + i < rows ? static_cast<unsigned>(length[first + i]) + 1u : 0u;
+        key[i] = static_cast<unsigned long long>(0xffffffffu - size) << 32 | static_cast<unsigned>(i);
+    }
+    for (int size = 2; size <= window; size *= 2) {
+        for (int distance = size / 2; distance > 0; distance /= 2) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < window; i += blockDim.x) {
+                const int other = i ^ distance;
+                if (other > i) {
+                    const unsigned long long a = key[i], b = key[other];
+                    if ((a > b) == ((i & size) == 0)) { key[i] = b; key[other] = a; }
+                }
+            }
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < window; i += blockDim.x) {
+        const int row = first + static_cast<int>(key[i] & 0xffffffffu);
+        order[first + i] = row < rows ? row : -1;
+    }
+}
+
+// Distinct distances of columns from the lane's place in the slice, if there are at most `most` of them; else more.
+// The smallest and the largest of them in low and high.
+template <int B>
+__device__ __forceinline__ int distances(const long long* start, const int* columns, int row, int most, int* low, int* high) {
+    const int lane = lane_number();
+    Merge<B> merge(start, columns, row);
+    int count = 0;
+    for (; count <= most; ++count) {
+        const int c = merge.next();
+        const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+        if (smallest == NONE) break;
+        if (c != NONE && c - lane == smallest) merge.pass(c);
+        if (count == 0) *low = smallest;
+        *high = smallest;
+    }
+    return count;
+}
+
+// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found.
+template <int B>
+__device__ __forceinline__ void measure(
+    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int count, int rows, int wide,
+    int stretch, int stride
+) {
+    const int number = warp_number(), lane = lane_number();
+    if (number >= count) return;
+    const int s = sampled(number, stretch, stride);
+    const int row = own_row(order, s * SLICE + lane, rows);
+    int length = 0, first = NONE, last = -1;
+    if constexpr (B == 1) {
+        if (row >= 0) {
+            const long long from = start[row], to = start[row + 1];
+            length = static_cast<int>(to - from);
+            if (length > 0) { first = columns[from]; last = columns[to - 1]; }
+        }
+    } else {
+        Merge<B> merge(start, columns, row);
+        for (int c = merge.next(); c != NONE; c = merge.next(), ++length) {
+            first = min(first, c);
+            last = c;
+            merge.pass(c);
+        }
+    }
+    int width = __reduce_max_sync(ALL_LANES, length);
+    const int low = __reduce_min_sync(ALL_LANES, first), high = __reduce_max_sync(ALL_LANES, last);
+    int kind = width > 0 && high - low <= NEAR_REACH ? NEAR : WIDE, base = width > 0 ? low : 0;
+    if (order == nullptr && width > 0) {
+        constexpr int OF_VALUES = SLICE * B * B * sizeof(real);
+        const int most = static_cast<int>(static_cast<long long>(width) * (OF_VALUES + (kind == NEAR ? 64 : 128)) / OF_VALUES);
+        int lowest = 0, highest = 0;
+        const int runs = distances<B>(start, columns, row, most, &lowest, &highest);
+        if (runs <= most && lowest >= 0 && highest + SLICE <= wide) { width = runs; kind = RUN; }
+    }
+    if (lane == 0) {
+        sizes[number] = make_int2(width, static_cast<int>(units_of(width, kind)));
+        found[number] = make_int2(width << 2 | kind, base);
+    }
+}
+
+// Where each slice's entries and columns begin: `ends` are running sums of `sizes`.
+extern "C" __global__ void describe(const long long* ends, const int2* sizes, const int2* found, uint4* slices, int count) {
+    const int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= count) return;
+    const int2 size = sizes[s], f = found[s];
+    const long long first = ends[s] - size.x, place = ends[count + s] - size.y;
+    slices[s] = make_uint4(
+        static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
+}
+
+// The entries and columns of slice s. Holes have value 0 and the column before them.
+template <int B>
+__device__ __forceinline__ void fill(
+    const long long* start, const int* columns, const real* entries, const int* order, const BlockSlice* slices,
+    unsigned short* indices, real* values, int count, int rows
+) {
+    const int s = warp_number(), lane = lane_number();
+    if (s >= count) return;
+    const int row = own_row(order, s * SLICE + lane, rows);
+    const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
+    const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
+    real* to = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
+    unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
+    int* const far = reinterpret_cast<int*>(near);
+    Merge<B> merge(start, columns, row);
+    const real* const mine = entries + (merge.columns - columns);
+    int held = base;
+    for (int k = 0; k < width; ++k, to += B * B * SLICE) {
+        int c = merge.next();
+        if (kind == RUN) {
+            const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+            if (lane == 0) far[k] = smallest;
+            if (c != NONE && c - lane != smallest) c = NONE;
+        } else {
+            held = c == NONE ? held : c;
+            if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
+            else far[k * SLICE + lane] = held;
+        }
+        real block[B * B] = {};
+        if (c != NONE) {
+            if constexpr (B == 1) { block[0] = mine[merge.at[0]]; ++merge.at[0]; }
+            else merge.pass(c, [&](int i, int j, int where) {
+                const real value = mine[where];
+#pragma unroll
+                for (int e = 0; e < B * B; ++e) if (e == i * B + j) block[e] = value;
+            });
+        }
+#pragma unroll
+        for (int e = 0; e < B * B; ++e) to[e * SLICE] = block[e];
+    }
+}
+
+#define MAKE(B)                                                                                                       \
+    extern "C" __global__ void count_blocks_##B(                                                                      \
+        const long long* start, const int* columns, int* length, int count, int stretch, int stride                   \
+    ) {                                                                                                               \
+        count_blocks<B>(start, columns, length, count, stretch, stride);                                              \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) measure_##B(                                          \
+        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int count, int rows,  \
+        int wide, int stretch, int stride                                                                             \
+    ) {                                                                                                               \
+        measure<B>(start, columns, order, sizes, found, count, rows, wide, stretch, stride);                          \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
+        const long long* start, const int* columns, const real* entries, const int* order, const BlockSlice* slices,  \
+        unsigned short* indices, real* values, int count, int rows                                                    \
+    ) {                                                                                                               \
+        fill<B>(start, columns, entries, order, slices, indices, values, count, rows);                                \
+    }
+
+MAKE(1)
+MAKE(2)
+MAKE(3)
+MAKE(4)
+MAKE(6)

@@ -1,0 +1,58 @@
+// What becomes of a row's sum A x: the row of y = A x, or of a residual or a sweep of Jacobi (see the contract). Comes after
+// slices.cuh.
+#ifndef DSOLVER_FINISH_CUH
+#define DSOLVER_FINISH_CUH
+
+// y = A x; y = r + A x; y = r - A x; y = x + w (r - A x); with x = w r, which goes to `kept`, y = r - A x.
+constexpr int PRODUCT = 0, SUM = 1, RESIDUAL = 2, SWEEP = 3, FIRST = 4;
+
+// w r where it is read, item by item: 16 bytes from caches in place of a vector of its own.
+struct Weighted {
+    const real* r;
+    const real* w;
+
+    __device__ __forceinline__ real operator[](long long i) const { return w[i] * r[i]; }
+    __device__ __forceinline__ Weighted operator+(long long i) const { return {r + i, w + i}; }
+};
+
+// The vectors of a finish; those that it has no use for are null. y may be r of a SUM.
+struct Finish {
+    const real* x;
+    const real* r;
+    const real* w;
+    real* y;
+    real* kept;
+
+    template <int KIND>
+    __device__ __forceinline__ auto read() const {
+        if constexpr (KIND == FIRST) return Weighted{r, w};
+        else return x;
+    }
+
+    // What the row's result is multiplied by in a dot product: x . A x, and r . z after a sweep to z.
+    template <int KIND>
+    __device__ __forceinline__ double beside(long long row) const {
+        return KIND == SWEEP ? r[row] : x[row];
+    }
+
+    // Writes the row, and returns it.
+    template <int KIND>
+    __device__ __forceinline__ real write(long long row, real sum) const {
+        real result = sum;
+        if constexpr (KIND == SUM) result = r[row] + sum;
+        if constexpr (KIND == RESIDUAL) result = r[row] - sum;
+        if constexpr (KIND == SWEEP) result = fma(w[row], r[row] - sum, x[row]);
+        if constexpr (KIND == FIRST) {
+            const real own = r[row];
+            kept[row] = w[row] * own;
+            result = own - sum;
+        }
+        y[row] = result;
+        return result;
+    }
+};
+
+#define FINISH const real* x, const real* r, const real* w, real* y, real* kept
+#define FINISHED Finish{x, r, w, y, kept}
+
+#endif

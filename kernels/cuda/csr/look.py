@@ -1,0 +1,121 @@
+"""A look at all entries of a matrix on a GPU: one launch, and 100 KB that come to the host."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Any, Final
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cpu.look import columns_cancel
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.general.look import CANCELED, Faults, Look
+
+LOOK: Final = "csr/look.cu"
+THREADS: Final = 256
+LANES: Final = (1, 2, 4, 8, 16, 32)
+"""Threads of a row that there are kernels for."""
+USUAL: Final = 8
+"""Threads of a row in kernels that few matrices need."""
+PARTS: Final = 528
+"""Blocks at most: as many as run at a time on a large device."""
+FIRSTS: Final = ("first_outside", "first_infinite", "first_empty", "first_hollow")
+"""Places where things were found first, in words of 8 bytes: see `Firsts` of look.cu."""
+REALS: Final = ("largest", "difference", "positive", "positive_low", "dominance", "dominance_low")
+"""Float64 numbers that each block has found behind them: see `Found`."""
+COUNTS: Final = (
+    *("pointers", "outside", "descending", "repeated", "infinite", "empty"),
+    *("hollow", "negative", "opened", "unmatched", "upper", "lower"),
+)
+"""Counts behind the numbers, in words of 4 bytes."""
+NONE: Final = np.iinfo(np.int64).max
+
+
+def look(rows: Csr, allowed: float) -> Look:
+    """Findings about the entries of a square matrix.
+
+    Args:
+        rows: on the device. They may have any faults, which are told, but as many pointers as there are rows and one.
+        allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest entry.
+    """
+    found = _found(rows)
+    faults = Faults(
+        pointers=found["pointers"],
+        outside=found["first_outside"],
+        descending=found["descending"],
+        repeated=found["repeated"],
+        infinite=(found["infinite"], found["first_infinite"]),
+    )
+    if faults.some:
+        return Look(faults=faults)
+    matched, difference = found["upper"] - found["unmatched"], found["difference"]
+    mirrored = found["upper"] == found["lower"] == matched
+    if matched < found["lower"]:
+        difference = max(difference, float(_number("widest_below", rows).view(np.float64)))
+    rows_cancel = found["opened"] == 0
+    return Look(
+        empty=(found["empty"], found["first_empty"]),
+        hollow=(found["hollow"], found["first_hollow"]),
+        negative=found["negative"],
+        rows_cancel=rows_cancel,
+        columns_cancel=rows_cancel and (difference == 0.0 or _columns_cancel(rows, mirrored=mirrored)),
+        largest=found["largest"],
+        mirrored=mirrored,
+        difference=difference,
+        place=_place(rows, difference) if difference > allowed * found["largest"] else None,
+        positive=found["positive"],
+        dominance=found["dominance"],
+    )
+
+
+def _found(rows: Csr) -> dict[str, Any]:
+    """Findings of all blocks together, by name; -1 where a first one is none."""
+    lanes = next(t for t in LANES if t == LANES[-1] or len(rows.columns) <= 4 * t * rows.size)
+    blocks, words = _blocks(rows, lanes), len(REALS) + len(COUNTS) // 2
+    out = cupy.full(len(FIRSTS) + blocks * words, NONE, dtype=np.int64)
+    _launch(f"look_{lanes}", blocks, rows, np.float64(CANCELED), out)
+    told: npt.NDArray[np.int64] = cupy.asnumpy(out)
+    parts = told[len(FIRSTS) :].reshape(blocks, words)
+    largest, difference, *sums = np.ascontiguousarray(parts[:, : len(REALS)]).view(np.float64).T
+    counts = np.ascontiguousarray(parts[:, len(REALS) :]).view(np.int32).sum(axis=0, dtype=np.int64)
+    return {
+        **{name: -1 if first == NONE else first for name, first in zip(FIRSTS, told.tolist(), strict=False)},
+        **dict(zip(COUNTS, counts.tolist(), strict=True)),
+        "largest": float(largest.max()),
+        "difference": float(difference.max()),
+        "positive": fsum([*sums[0], *sums[1]]),
+        "dominance": fsum([*sums[2], *sums[3]]),
+    }
+
+
+def _columns_cancel(rows: Csr, *, mirrored: bool) -> bool:
+    """Whether the entries of each column add up to zero; where some have no mirror image it is told on the host."""
+    if mirrored:
+        return int(_number("count_open_columns", rows, np.float64(CANCELED))) == 0
+    return columns_cancel(Csr(*(cupy.asnumpy(part) for part in rows)))
+
+
+def _place(rows: Csr, difference: float) -> tuple[int, int]:
+    """The first pair of entries, row after row, that differ by so much."""
+    place = _number("find_difference", rows, np.float64(difference), nothing=np.iinfo(np.uint64).max)
+    i, j = divmod(int(place), rows.size)
+    return i, j
+
+
+def _number(name: str, rows: Csr, *arguments: Any, nothing: int = 0) -> Any:
+    """The number that a kernel finds, a NumPy scalar."""
+    out = cupy.full(1, nothing, dtype=np.uint64)
+    _launch(name, _blocks(rows, USUAL), rows, *arguments, out)
+    return cupy.asnumpy(out)[0]
+
+
+def _launch(name: str, blocks: int, rows: Csr, *arguments: Any) -> None:
+    sizes = np.int64(rows.size), np.int64(len(rows.columns))
+    kernel(LOOK, name, "float64")((blocks,), (THREADS,), (*rows, *sizes, *arguments))
+
+
+def _blocks(rows: Csr, lanes: int) -> int:
+    return min(PARTS, -(-rows.size * lanes // THREADS))

@@ -1,0 +1,221 @@
+"""Compressed rows on a GPU and their products: some threads a row, in chunks, or padded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.csr.finish import NOTHING, Finished
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.vectors import CudaVectors, vectors
+from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE, Array
+
+THREADS: Final = 256
+ROWS, PADDED, CHUNKS = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu"
+LANES: Final = (1, 2, 4, 8, 16, 32)
+"""Threads of a row that there are kernels for."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaRows(Finished, CompressedRows):
+    """Compressed rows with their kernels.
+
+    Attributes:
+        threads: that multiply a row, one of `LANES`.
+    """
+
+    threads: int
+
+    def spmv(self, x: Array, y: Array) -> None:
+        follow(self._kernel("spmv"), self._grid, (THREADS,), (*self.entries, x, y, self._rows))
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        arguments = (*self.entries, x, y, self._partials, self._rows)
+        follow(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
+        vectors(self._dtype).sum(self._partials, self._grid[0], dot)
+
+    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
+        arguments = (*self.entries, x, r, w, z, NOTHING, self._partials, self._rows)
+        follow(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
+        vectors(self._dtype).sum(self._partials, self._grid[0], dot)
+
+    def add(self, x: Array, r: Array, y: Array) -> None:
+        """y = r + A x; y may be r."""
+        self._finish("sum", (x, r, NOTHING, y, NOTHING))
+
+    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
+        follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+
+    def diagonal(self) -> Array:
+        """The diagonal, 0 where a row has no such entry."""
+        out = cupy.empty(self.shape[0], dtype=self._dtype)
+        grid = (_blocks(self.shape[0]),)
+        follow(kernel(ROWS, "diagonal", self._dtype), grid, (THREADS,), (*self.entries, out, self._rows))
+        return out
+
+    def _kernel(self, name: str) -> Any:
+        return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
+
+    @property
+    def _dtype(self) -> str:
+        return str(self.entries.values.dtype)
+
+    @property
+    def _rows(self) -> np.int32:
+        return np.int32(self.shape[0])
+
+    @cached_property
+    def _grid(self) -> tuple[int]:
+        return (_blocks(self.shape[0] * self.threads),)
+
+    @cached_property
+    def _partials(self) -> Array:
+        return cupy.empty(self._grid[0])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaChunks(Finished, Chunks):
+    """Compressed rows in chunks with their kernels.
+
+    Attributes:
+        parts: float64 (C,), room for what each chunk has of the row that goes on after it, or of a dot product.
+        variant: end of the names of kernels: "_close" where rows are whole, and in most chunks columns close together.
+    """
+
+    parts: Array
+    variant: str
+
+    @property
+    def vectors(self) -> CudaVectors:
+        """The vector kernels."""
+        return vectors(self._dtype)
+
+    def spmv(self, x: Array, y: Array) -> None:
+        if self.whole:
+            self._multiply("spmv", x, y)
+            return
+        self._multiply("spmv_carry", x, y)
+        arguments = (self.chunks, self.start, self.parts, y, np.int32(self.shape[0]), np.int32(self.count))
+        follow(kernel(CHUNKS, "add_carries", self._dtype), (_blocks(self.count),), (THREADS,), arguments)
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        if self.whole:
+            self._multiply("spmv_dot", x, y)
+            self.vectors.sum(self.parts, self.count, dot)
+        else:
+            self.spmv(x, y)
+            self.vectors.dot(x, y, dot)
+
+    @property
+    def finishes(self) -> bool:
+        return self.whole
+
+    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
+        self._finish("sweep_dot", (x, r, w, z, NOTHING, self.parts))
+        self.vectors.sum(self.parts, self.count, dot)
+
+    def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
+        if self.count:
+            launch = kernel(CHUNKS, name + self.variant, self._dtype)
+            follow(launch, (self.count,), (THREADS,), (*self._head, *vectors))
+
+    def _multiply(self, name: str, x: Array, y: Array) -> None:
+        if self.count:
+            launch = kernel(CHUNKS, name + self.variant, self._dtype)
+            follow(launch, (self.count,), (THREADS,), (*self._head, x, y, self.parts))
+
+    @cached_property
+    def _head(self) -> tuple[Any, ...]:
+        near = NOTHING if self.near is None else self.near
+        columns = NOTHING if self.columns is None else self.columns
+        return self.chunks, self.ends, near, columns, self.values
+
+    @property
+    def _dtype(self) -> str:
+        return str(self.values.dtype)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaPadded(PaddedRows):
+    """Padded rows with their kernels, a thread a row."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        arguments = (self.columns, self.values, x, y, *self._sizes)
+        follow(kernel(PADDED, "spmv", self._dtype), self._grid, (THREADS,), arguments)
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        arguments = (self.columns, self.values, x, y, self._partials, *self._sizes)
+        follow(kernel(PADDED, "spmv_dot", self._dtype), self._grid, (THREADS,), arguments)
+        vectors(self._dtype).sum(self._partials, len(self._partials), dot)
+
+    @property
+    def _dtype(self) -> str:
+        return str(self.values.dtype)
+
+    @property
+    def _grid(self) -> tuple[int]:
+        return (_blocks(self.shape[0]),)
+
+    @cached_property
+    def _sizes(self) -> tuple[np.int32, np.int32]:
+        return np.int32(self.shape[0]), np.int32(self.columns.shape[0])
+
+    @cached_property
+    def _partials(self) -> Array:
+        return cupy.empty(max(1, -(-self.shape[0] // SLICE)))
+
+
+def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:
+    """Compressed rows padded to a width, at least that of the longest."""
+    dtype, rows = str(matrix.values.dtype), matrix.size
+    table, values = cupy.empty((width, rows), dtype=np.int32), cupy.empty((width, rows), dtype=dtype)
+    arguments = (*matrix, table, values, np.int32(rows), np.int32(width))
+    kernel(PADDED, "tabulate", dtype)((_blocks(rows),), (THREADS,), arguments)
+    return CudaPadded(shape=(rows, columns), columns=table, values=values)
+
+
+def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:
+    """A matrix in chunks, made on the device. It waits once, in the end: products read it before earlier launches end.
+
+    Args:
+        matrix: on the device; its columns ascend in each row.
+        columns: of the matrix.
+        longest: entries of its longest row.
+    """
+    start, of, values = matrix
+    dtype, rows = str(values.dtype), matrix.size
+    count, whole = count_of(rows, len(of)), longest <= LONGEST
+    table = cupy.empty((count + 1, 4), dtype=np.uint32)
+    arguments = (start, np.int32(rows), np.int32(count), np.int32(whole), table)
+    kernel(CHUNKS, "find_chunks", dtype)((_blocks(count + 1),), (THREADS,), arguments)
+    ends, near = cupy.empty(rows, dtype=np.uint16), cupy.empty(len(of), dtype=np.uint16)
+    found = cupy.zeros(3, dtype=np.uint32)
+    if count:
+        kernel(CHUNKS, "fill_chunks", dtype)((count,), (THREADS,), (start, of, table, ends, near, found))
+    with_near, without, close = (int(number) for number in cupy.asnumpy(found)) if count else (0, 0, 0)
+    return CudaChunks(
+        shape=(rows, columns),
+        whole=whole,
+        chunks=table,
+        ends=ends,
+        near=near if with_near else None,
+        columns=of if without else None,
+        start=None if whole else start,
+        values=values,
+        parts=cupy.empty(max(1, count)),
+        variant="_close" if whole and 2 * close > with_near + without else "",
+    )
+
+
+def _blocks(items: int) -> int:
+    return max(1, -(-items // THREADS))

@@ -1,0 +1,121 @@
+// Products of compressed rows: some threads of a warp a row. 12 bytes an entry, 8 of a row pointer, x and y.
+
+#include "slices.cuh"
+#include "csr/finish.cuh"
+
+constexpr int THREADS = 256;
+
+#define CSR const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values
+
+// The sum of row `row` over the entries of this lane of T. All of a round's columns are requested before the first is used,
+// and then all of its x: a row costs two latencies of memory for each round, and most rows have one round.
+template <int T, typename X>
+__device__ __forceinline__ real row_part(CSR, const X x, int row, int lane) {
+    constexpr int FLIGHT = 4;
+    const long long last = __ldg(start + row + 1);
+    real sum = 0;
+    for (long long i = __ldg(start + row) + lane; i < last; i += FLIGHT * T) {
+        int c[FLIGHT];
+        real a[FLIGHT], b[FLIGHT];
+#pragma unroll
+        for (int k = 0; k < FLIGHT; ++k) c[k] = i + k * T < last ? __ldcs(columns + i + k * T) : -1;
+#pragma unroll
+        for (int k = 0; k < FLIGHT; ++k) a[k] = c[k] < 0 ? real(0) : __ldcs(values + i + k * T);
+#pragma unroll
+        for (int k = 0; k < FLIGHT; ++k) b[k] = c[k] < 0 ? real(0) : x[c[k]];
+#pragma unroll
+        for (int k = 0; k < FLIGHT; ++k) sum = fma(a[k], b[k], sum);
+    }
+    return sum;
+}
+
+// Rows with T threads each, their parts added in a fixed tree. WITH_DOT: x . y of each block in `partials`.
+template <int T, int KIND, bool WITH_DOT>
+__device__ __forceinline__ void multiply(CSR, const Finish finish, double* partials, int rows) {
+    next_may_start();
+    const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+    const int lane = threadIdx.x % T;
+    const bool mine = thread / T < rows;
+    const int row = mine ? static_cast<int>(thread / T) : rows - 1;
+    wait_for_last_launch();
+    real sum = row_part<T>(start, columns, values, finish.read<KIND>(), row, lane);
+#pragma unroll
+    for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+    if (mine && lane == 0) sum = finish.write<KIND>(row, sum);
+    if constexpr (WITH_DOT) {
+        __shared__ double of_warp[THREADS / SLICE];
+        const double part = warp_sum(mine && lane == 0 ? finish.beside<KIND>(row) * sum : 0.0);
+        if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = part;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            double total = 0.0;
+            for (int w = 0; w < THREADS / SLICE; ++w) total += of_warp[w];
+            partials[blockIdx.x] = total;
+        }
+    }
+}
+
+#define FINISHED_BY(T, NAME, KIND)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T(CSR, FINISH, int rows) {                         \
+        multiply<T, KIND, false>(start, columns, values, FINISHED, nullptr, rows);                                    \
+    }
+
+#define SPMV(T)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) spmv_##T(CSR, const real* x, real* y, int rows) {           \
+        multiply<T, PRODUCT, false>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, nullptr, rows);        \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS) spmv_dot_##T(                                               \
+        CSR, const real* x, real* y, double* partials, int rows                                                       \
+    ) {                                                                                                               \
+        multiply<T, PRODUCT, true>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, partials, rows);        \
+    }                                                                                                                 \
+    FINISHED_BY(T, sum, SUM)                                                                                          \
+    FINISHED_BY(T, residual, RESIDUAL)                                                                                \
+    FINISHED_BY(T, sweep, SWEEP)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS) sweep_dot_##T(CSR, FINISH, double* partials, int rows) {    \
+        multiply<T, SWEEP, true>(start, columns, values, FINISHED, partials, rows);                                   \
+    }                                                                                                                 \
+    FINISHED_BY(T, first, FIRST)
+
+SPMV(1)
+SPMV(2)
+SPMV(4)
+SPMV(8)
+SPMV(16)
+SPMV(32)
+
+// The diagonal: 0 where a row has no such entry. Columns of a row ascend.
+extern "C" __global__ void diagonal(CSR, real* out, int rows) {
+    next_may_start();
+    wait_for_last_launch();
+    const int row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= rows) return;
+    long long low = start[row], high = start[row + 1];
+    while (low < high) {
+        const long long middle = (low + high) / 2;
+        if (columns[middle] < row) low = middle + 1;
+        else high = middle;
+    }
+    out[row] = low < start[row + 1] && columns[low] == row ? values[low] : real(0);
+}
+
+// The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.
+extern "C" __global__ void __launch_bounds__(THREADS) lengths(const long long* start, int rows, long long* found) {
+    __shared__ long long squares[THREADS / SLICE];
+    __shared__ int longest[THREADS / SLICE];
+    long long sum = 0;
+    int most = 0;
+    for (int row = blockIdx.x * THREADS + threadIdx.x; row < rows; row += gridDim.x * THREADS) {
+        const int length = static_cast<int>(start[row + 1] - start[row]);
+        sum += static_cast<long long>(length) * length;
+        most = max(most, length);
+    }
+    for (int distance = SLICE / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+    most = __reduce_max_sync(ALL_LANES, most);
+    if (lane_number() == 0) { squares[threadIdx.x / SLICE] = sum; longest[threadIdx.x / SLICE] = most; }
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (int w = 1; w < THREADS / SLICE; ++w) { sum += squares[w]; most = max(most, longest[w]); }
+    found[2 * blockIdx.x] = sum;
+    found[2 * blockIdx.x + 1] = most;
+}

@@ -1,0 +1,87 @@
+"""Statistics of compressed rows on a GPU: two launches for each block size, and two small copies to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS, lengths
+from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.csr.products import ROWS, THREADS
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.formats.statistics import Samples, Statistics, Stored, samples_of, stored
+
+PARTS: Final = 264
+"""Blocks that look at the rows' lengths: two for each multiprocessor of a large device."""
+
+
+def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Statistics:
+    """Statistics by which formats are chosen.
+
+    Args:
+        matrix: on the device; its columns ascend in each row.
+        columns: of the matrix.
+        sizes: of blocks that are of interest.
+    """
+    rows, entries = matrix.size, len(matrix.columns)
+    samples = {b: samples_of(rows // b) for b in sizes if rows and not (rows % b or columns % b)}
+    bounds = np.cumsum([4 * PARTS, *(_words(of) for of in samples.values())]).tolist()
+    room = cupy.empty(bounds[-1], dtype=np.int32)
+    of_rows = room[: 4 * PARTS].view(np.int64)
+    kernel(ROWS, "lengths", str(matrix.values.dtype))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
+    for (b, of), first in zip(samples.items(), bounds, strict=False):
+        _sample(matrix, columns, b, of, room[first:])
+    taken, told = _taken(matrix, samples), np.split(cupy.asnumpy(room), bounds[:-1])
+    parts = told[0].view(np.int64).reshape(PARTS, 2)
+    return Statistics(
+        shape=(rows, columns),
+        entries=entries,
+        longest=int(parts[:, 1].max()),
+        variance=max(0.0, int(parts[:, 0].sum()) / max(1, rows) - (entries / max(1, rows)) ** 2),
+        stored={b: _stored(b, samples[b], taken[b], words) for b, words in zip(samples, told[1:], strict=True)},
+    )
+
+
+def _words(samples: Samples) -> int:
+    """Words of 4 bytes that are told of samples, an even number."""
+    return 4 * samples.count * samples.slices + 2 * -(-samples.count * samples.stretch // 2)
+
+
+def _parts(samples: Samples, words: Any) -> tuple[Any, Any, Any]:
+    """Sizes and shapes of sampled slices, (slices, 2) each, and lengths of sampled rows of blocks."""
+    pairs, rows = 2 * samples.count * samples.slices, samples.count * samples.stretch
+    return words[:pairs].reshape(-1, 2), words[pairs : 2 * pairs].reshape(-1, 2), words[2 * pairs :][:rows]
+
+
+def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array) -> None:
+    """Look at sampled rows of blocks."""
+    sizes, found, length = _parts(samples, room)
+    lengths(matrix, block, samples, length)
+    tail = (np.int32(len(sizes)), np.int32(matrix.size // block), np.int32(columns // block))
+    where = (np.int32(samples.slices), np.int32(samples.stride // SLICE))
+    launch = kernel(BUILD, f"measure_{block}", str(matrix.values.dtype))
+    arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, *tail, *where)
+    launch((max(1, -(-len(sizes) // WARPS)),), (WARPS * SLICE,), arguments)
+
+
+def _taken(matrix: Csr, samples: Mapping[int, Samples]) -> dict[int, int]:
+    """Entries of the sampled rows, for each block size."""
+    firsts = {b: b * of.stride * np.arange(of.count) for b, of in samples.items()}
+    places = [np.stack([first, first + b * samples[b].stretch]) for b, first in firsts.items()]
+    if not places:
+        return {}
+    begin, end = cupy.asnumpy(matrix.start[cupy.asarray(np.concatenate(places, axis=1))])
+    counts = np.split(end - begin, np.cumsum([len(first) for first in firsts.values()])[:-1])
+    return {b: int(count.sum()) for b, count in zip(samples, counts, strict=True)}
+
+
+def _stored(block: int, samples: Samples, entries: int, words: npt.NDArray[np.int32]) -> Stored:
+    sizes, found, length = _parts(samples, words)
+    return stored(block, entries, length.reshape(samples.count, -1), sizes[:, 0], found[:, 0] & 3)

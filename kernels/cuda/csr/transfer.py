@@ -1,0 +1,81 @@
+"""Rows between two levels on a GPU: R in compressed rows that threads share, P in slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import cupy
+
+from dsolver.kernels.cuda.block_slices import products as slices
+from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
+from dsolver.kernels.cuda.csr.products import LANES, CudaRows
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.choice import FEW_ROWS
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import SLICE, Array
+
+SHORT: Final = 8.0
+"""Mean entries of rows up to which each has one thread."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaTransfer(Format):
+    """R or P with its kernels.
+
+    A row of R has some forty entries, whose columns are a few lines of neighbors: threads that share it read them
+    together. In slices, a thread a row, R took 2 times as long. P has up to `max_elements` in a row, and columns of 32
+    rows close together: a thread a row, 10 bytes an entry.
+
+    Attributes:
+        product: the rows in their format.
+        written: where the rows lie in a vector, which has guards around them.
+        read: where the columns lie, likewise.
+        vectors: the vector kernels.
+    """
+
+    product: CudaRows | CudaBlockSlices
+    written: slice
+    read: slice
+    vectors: Any
+
+    @property
+    def nbytes(self) -> int:
+        return self.product.nbytes
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self.product.spmv(y[self.read], rc[self.written])
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self.prolong_sum(xc, x, x)
+
+    def prolong_sum(self, xc: Array, x: Array, y: Array) -> None:
+        self.product.add(xc[self.read], x[self.written], y[self.written])
+
+
+def transfer(shape: tuple[int, int], rows: Csr, written: slice, read: slice, vectors: Any) -> CudaTransfer:
+    """Rows between two levels: in slices where they are short, as those of P are.
+
+    Args:
+        shape: rows and columns.
+        rows: on the device; columns ascend in each row.
+        written: see `CudaTransfer`.
+        read: see `CudaTransfer`.
+        vectors: the vector kernels.
+    """
+    product: CudaRows | CudaBlockSlices
+    mean = len(rows.columns) / max(1, shape[0])
+    if mean > SHORT:
+        product = CudaRows(shape=shape, entries=rows, threads=threads_of(shape[0], mean))
+    else:
+        product = slices.made(rows, shape[1])
+    cupy.cuda.get_current_stream().synchronize()  # products read a matrix before they wait for earlier launches
+    return CudaTransfer(product=product, written=written, read=read, vectors=vectors)
+
+
+def threads_of(rows: int, mean: float) -> int:
+    """Threads that share a row: one for two or three of its entries, at most a warp; few rows have a warp each."""
+    if rows <= FEW_ROWS:
+        return SLICE
+    return max(threads for threads in LANES if threads == 1 or 2.5 * threads <= max(mean, 2.5))

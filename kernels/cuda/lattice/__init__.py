@@ -1,0 +1,1 @@
+"""Lattice set-up on a GPU: interpolation, Galerkin products, transfers, fluxes."""

@@ -1,0 +1,76 @@
+"""Interpolation and Galerkin operators where every axis is halved, by kernels that ask no tables (halving.cu)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights
+
+FILE, DTYPE = "lattice/halving.cu", "float64"
+STAR: Final = tuple(o for o in COARSE_OFFSETS if sum(map(abs, o)) <= 1)
+CELLS, LINES, ROWS = (8, 8, 4), (32, 2, 2), (16, 2, 1)
+"""Cells, or coarse rows, along x, y, z that a block works on, as halving.cu says too."""
+CELL_THREADS, LINE_THREADS, ROW_THREADS = 256, 128, 288
+
+
+def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
+    """Whether a level can be made coarser here.
+
+    Args:
+        coarsening: of the level. All its chunks get the same answer, since their kernels are to compute the same bits.
+        offsets: of its rows.
+    """
+    return coarsening.halved and offsets in (STAR, COARSE_OFFSETS)
+
+
+def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """See `LatticeSetup.interpolation`."""
+    p = cupy.empty((len(CORNERS), *coarsening.ghosted))
+    # The first cell's point between: at place 0 where coarse points have odd places, else just before the array.
+    starts = [axis.first % 2 - 1 for axis in coarsening.axes]
+    cells = [-(-(len(axis.kind) - start) // 2) for axis, start in zip(coarsening.axes, starts, strict=True)]
+    arguments = (*_lattice(coarsening, offsets, weights), places(coarsening), *map(np.int32, starts), p)
+    name = "interpolate_star" if offsets == STAR else "interpolate_box"
+    kernel(FILE, name, DTYPE)(_blocks(cells, CELLS), (CELL_THREADS,), arguments)
+    return p
+
+
+def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, p: Array) -> Array:
+    """See `LatticeSetup.galerkin`."""
+    shape = coarsening.coarse_shape
+    out = cupy.empty((len(COARSE_OFFSETS), prod(shape)))
+    firsts = (np.int32(axis.first) for axis in coarsening.axes)
+    lattice = _lattice(coarsening, offsets, weights)
+    arguments = (*lattice, *firsts, *map(np.int32, shape), cupy.ascontiguousarray(p), out)
+    if not out.size:
+        return out
+    if offsets == STAR and weights.ndim > 1:
+        kernel(FILE, "galerkin_star", DTYPE)(_blocks(shape, LINES), (LINE_THREADS,), arguments)
+    else:
+        name = "tile_star" if offsets == STAR else "tile_box"
+        kernel(FILE, name, DTYPE)(_blocks(shape, ROWS), (ROW_THREADS,), arguments)
+    return out
+
+
+def places(coarsening: Coarsening) -> Array:
+    """`Place` of lattice.cuh for every place of x, then y, then z: int32 (places, 4)."""
+    along = [np.stack([axis.kind, axis.base, axis.open, axis.open], axis=1) for axis in coarsening.axes]
+    return table(np.concatenate(along).astype(np.int32))
+
+
+def _lattice(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Any, ...]:
+    """The arguments called HALVED in halving.cu."""
+    w = cupy.ascontiguousarray(lattice_weights(coarsening, offsets, cupy.asarray(weights, dtype=np.float64)))
+    nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
+    return nx, ny, nz, w, np.int64(w[0].size), np.int32(weights.ndim > 1)
+
+
+def _blocks(items: Any, tile: Triple) -> tuple[int]:
+    return (prod(-(-n // size) for n, size in zip(items, tile, strict=True)),)

@@ -1,0 +1,282 @@
+"""Launches of a half sweep: slices color after color, or in slabs across the colors.
+
+Rows of one color do not read each other, and a color reads only colors before it in the walk. So one launch a color,
+one after the other, is always right; but if x is larger than the L2 cache, every color reads the x of all colors before
+it from memory again: at 256^3 that makes 5.15 GB of the 4.47 GB that a pre-smoother must move.
+
+A large chunk is therefore cut into slabs across the colors, and a slab runs through all its colors before the next but
+one begins: x of two slabs stays in L2 (4.5 GB). A slab's boundary is shifted from color to color so that no slice reads
+a slab after its own. The even and the odd slabs are two chains of launches on two streams: while the last blocks of one
+launch finish, blocks of the other chain fill the device. With one chain, the launches cost what the cache saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cuda.launch.config import chosen
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+from dsolver.kernels.formats.sell import Slices
+
+if TYPE_CHECKING:
+    from dsolver.kernels.cuda.launch.widths import Widths
+
+WARPS_TO_FILL = 16
+"""Warps a multiprocessor, below which blocks become narrower: a small level must reach every one of them first."""
+NARROW = "_narrow"
+"""End of the names of kernels for narrow slices."""
+NARROW_COLUMNS, NARROW_SLICES = 2, 4
+"""Most entry columns of their slices, and slices of a warp, as half_sweeps.cuh says too."""
+NARROW_TO_FILL = 8
+"""Such warps a multiprocessor, below which a slice a warp is faster: by 3 % of a float64 pre-smoother of 128³."""
+CHAINS = 2
+"""Streams that share a half sweep in slabs."""
+MOST_COLUMNS = 2
+"""Vectors at most that count when a sweep of several is cut: slabs for the x of eight take 1.2 times as long."""
+MOST_COLORS = 64
+"""Most colors that are cut: beyond, as in natural order, a color is a thin front and what it reads is in L2."""
+
+Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
+"""Grid, block and the last arguments of a kernel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One launch of a half sweep.
+
+    Attributes:
+        launch: the launch, with a slice a warp.
+        narrow: the same for a kernel of narrow slices, if they are; else None.
+        chain: which chain it belongs to; launches of a chain run in order.
+        after: number of a unit of the other chain that must have run, or None.
+        awaited: whether a unit of the other chain waits for this one.
+    """
+
+    launch: Launch
+    narrow: Launch | None = None
+    chain: int = 0
+    after: int | None = None
+    awaited: bool = False
+
+    def of(self, plain: Any, narrow: Any) -> tuple[Any, Launch]:
+        """The kernel that is launched, of the two, and its launch; there need not be one for narrow slices."""
+        return (plain, self.launch) if narrow is None or self.narrow is None else (narrow, self.narrow)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """The launches of a half sweep, in an order in which they may also run one after the other.
+
+    Attributes:
+        units: the launches.
+        headers: uint32 (slices, 4), the headers of the slices in their order; None for storage order.
+    """
+
+    units: tuple[Unit, ...]
+    headers: Array | None = None
+
+    @property
+    def chains(self) -> int:
+        """Number of chains."""
+        return 1 + max((unit.chain for unit in self.units), default=0)
+
+
+def warps(count: int, itemsize: int = 8) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block for a number of warps, at least one, that work on values of so many bytes."""
+    widest = chosen(itemsize).warps
+    width, enough = widest, WARPS_TO_FILL * device_property("multiProcessorCount")
+    while width > 1 and count < enough // widest * width:
+        width //= 2
+    return (-(-count // width),), (width * SLICE,)
+
+
+def color_launch(first: int, last: int, itemsize: int, *, reverse: bool, slices: int = 1) -> Launch:
+    """A launch over slices [first, last) of a matrix, front to back or back to front, so many of them a warp."""
+    start, step = (last - 1, -1) if reverse else (first, 1)
+    count = last - first
+    return *warps(-(-count // slices), itemsize), (np.int32(start), np.int32(step), np.int32(count))
+
+
+def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> Unit:
+    """A launch over some slices of a color."""
+    launch = color_launch(*span, itemsize, reverse=reverse)
+    enough = NARROW_TO_FILL * NARROW_SLICES * device_property("multiProcessorCount")
+    if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not chosen(itemsize).narrow:
+        return Unit(launch=launch)
+    return Unit(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Color:
+    """A color of a half sweep.
+
+    Attributes:
+        number: of the color.
+        first: its first slice of the matrix.
+        last: the one after its last.
+        columns: most entry columns of a slice that the half sweep reads.
+    """
+
+    number: int
+    first: int
+    last: int
+    columns: int
+
+
+def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
+    """Number of slabs of a chunk: a multiple of the chains, or one.
+
+    Where x fits in L2, what slabs bring is the other chain: it fills the device while a launch ends. A color must then
+    be enough work for both of them.
+
+    Args:
+        layout: the rows.
+        itemsize: bytes of an item of x.
+        columns: of x.
+    """
+    size, cache = layout.size * itemsize * min(columns, MOST_COLUMNS), device_property("l2CacheSize")
+    if layout.colors > MOST_COLORS:
+        return 1
+    if size <= cache:
+        fill = CHAINS * WARPS_TO_FILL * device_property("multiProcessorCount")
+        return chosen(itemsize).cached_slabs if layout.size >= fill * SLICE * layout.colors else 1
+    return max(1, CHAINS * round(size / (CHAINS * chosen(itemsize).slab_share * cache)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half:
+    """Cuts of a half sweep, from which its launches follow.
+
+    Attributes:
+        colors: in the order of the walk.
+        cuts: int64 (colors, slabs + 1), where each slab begins in the walk through each color's slices; None for one.
+        itemsize: bytes of a value.
+        back: whether it goes backward.
+    """
+
+    colors: Sequence[Color]
+    cuts: npt.NDArray[np.int64] | None
+    itemsize: int
+    back: bool
+
+    def sweep(self, *, every: bool = True) -> Sweep:
+        """The launches: of every color, or going back of those with upper entries, since others would change nothing.
+
+        A color without any reads no slab, so the cuts of the others are the same without it.
+        """
+        kept = [i for i, color in enumerate(self.colors) if every or not self.back or color.columns > 0]
+        colors = [self.colors[i] for i in kept]
+        if self.cuts is None:
+            return _plain(colors, self.itemsize)
+        return _in_slabs(colors, self.cuts[kept], self.itemsize, back=self.back)
+
+
+def sweeps(layout: Layout, headers: Array, local: Slices, widths: Widths, *, columns: int = 1) -> tuple[Half, Half]:
+    """The forward and the backward half sweep over the colors that have rows.
+
+    Args:
+        layout: the rows.
+        headers: those of the slices in storage order, as `Header` of slices.cuh.
+        local: the slices.
+        widths: theirs.
+        columns: vectors that are swept at once.
+    """
+    ranges = [(c, int(a) - 1, int(b) - 1) for c, (a, b) in enumerate(pairwise(layout.color_slices)) if a < b]
+    forward, backward = (
+        [Color(number=c, first=a, last=b, columns=int(half[c])) for c, a, b in ranges]
+        for half in (widths.lower, widths.rest)
+    )
+    itemsize = int(local.values.itemsize)
+    slabs = slabs_of(layout, itemsize, columns)
+
+    def half(colors: Sequence[Color], *, back: bool) -> Half:
+        cuts = None if slabs == 1 else cuts_of(layout, colors, slabs, headers, local, back=back)
+        return Half(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
+
+    return half(forward, back=False), half(backward[::-1], back=True)
+
+
+def _plain(colors: Sequence[Color], itemsize: int) -> Sweep:
+    """One launch a color.
+
+    Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
+    L2 still holds.
+    """
+    return Sweep(units=tuple(_unit(c, (c.first, c.last), itemsize, reverse=c.number % 2 == 1) for c in colors))
+
+
+def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool) -> Sweep:
+    """Two slabs at a time, color after color; cuts[i, j] is where slab j of the i-th color begins in the walk."""
+    slabs = cuts.shape[1] - 1
+    units: list[Unit] = []
+    newest: dict[tuple[int, int], int | None] = {}  # (slab, i): the last unit of the slab's chain up to there
+    last: list[int | None] = [None] * CHAINS
+    for begin in range(0, slabs, CHAINS):
+        for i, color in enumerate(colors):
+            for slab in range(begin, min(begin + CHAINS, slabs)):
+                chain, (low, high) = slab % CHAINS, cuts[i, slab : slab + 2]
+                if low < high:
+                    first, end = color.first, color.last
+                    span = (end - int(high), end - int(low)) if back else (first + int(low), first + int(high))
+                    unit = _unit(color, span, itemsize, reverse=(color.number % 2 == 1) != back)
+                    units.append(replace(unit, chain=chain, after=newest.get((slab - 1, i - 1))))
+                    last[chain] = len(units) - 1
+                newest[slab, i] = last[chain]
+    awaited = {unit.after for unit in units}
+    return Sweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
+
+
+def cuts_of(
+    layout: Layout, colors: Sequence[Color], slabs: int, headers: Array, local: Slices, *, back: bool
+) -> npt.NDArray[np.int64]:
+    """First item of each slab in the walk through each color's slices: int64 (colors, slabs + 1).
+
+    A slice belongs to the slab where its first row lies in the lattice, or to the last slab that it reads, or that a
+    slice before it in the walk belongs to. Then slab j of a color reads slabs 0 to j of the colors before it.
+    """
+    count = len(headers)
+    slab = cupy.empty(count, dtype=np.int32)
+    begins = cupy.full((len(colors), slabs), count, dtype=np.int32)
+    dtype = local.values.dtype.name
+    kernel("sell/assembly.cu", "lattice_slabs", dtype)(
+        *warps(-(-count // SLICE)),
+        (layout.row, slab, np.int32(count), np.int64(layout.rows), np.int32(slabs), np.int32(back)),
+    )
+    lengths = []
+    for i, color in enumerate(colors):
+        first, last = color.first, color.last
+        walk = (np.int32(last - 1 if back else first), np.int32(-1 if back else 1), np.int32(last - first))
+        kernel("sell/assembly.cu", "reached_slabs", dtype)(
+            *warps(last - first),
+            (headers, local.values, local.columns, slab, begins[i], np.int32(count), np.int32(back), *walk),
+        )
+        kernel("sell/assembly.cu", "settle_slabs", dtype)(
+            *warps(-(-(last - first) // SLICE)), (slab, begins[i], np.int32(slabs), *walk)
+        )
+        lengths.append(last - first)
+    length = np.array(lengths, dtype=np.int64)[:, None]
+    found = np.minimum(cupy.asnumpy(begins).astype(np.int64), length)
+    found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
+    return np.concatenate([found, length], axis=1)
+
+
+def device_property(name: str) -> int:
+    """A property of the current device."""
+    return int(_properties(cupy.cuda.runtime.getDevice())[name])
+
+
+_known: dict[int, Any] = {}
+
+
+def _properties(device: int) -> Any:
+    if device not in _known:
+        _known[device] = cupy.cuda.runtime.getDeviceProperties(device)
+    return _known[device]

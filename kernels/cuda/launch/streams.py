@@ -1,0 +1,193 @@
+"""How launches follow one another: early starts on one stream, and a second stream beside the current one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from functools import cache
+from typing import Any, Final, final
+
+import cupy
+
+_LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
+_COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+_EARLY_START = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+_FIRST_CAPABILITY = 90  # of a device on which the kernels' own waiting is compiled in
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_int * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+_ARGUMENTS: Final = 64
+"""Most arguments of a kernel."""
+_BYTES: Final = 4096
+"""Most bytes of the arguments together: CUDA takes so many everywhere."""
+
+
+@final
+class _Room(threading.local):
+    """Memory of a thread for the parameters of a launch, used again and again: the driver copies all of them.
+
+    To make these structures anew took most of a launch's 21 us.
+    """
+
+    def __init__(self) -> None:
+        self.values = (ctypes.c_char * _BYTES)()
+        self.first = ctypes.addressof(self.values)
+        self.places = (ctypes.c_void_p * _ARGUMENTS)()
+        self.attributes = (_Attribute * 2)()
+        for attribute in self.attributes:
+            attribute.value[0] = 1
+        self.config = _Config(attributes=self.attributes)
+        self.address = ctypes.addressof(self.config)
+
+    def hold(self, parts: list[bytes]) -> None:
+        """Put a kernel's arguments here; raises ValueError where they are more than there is room for."""
+        raw = b"".join(parts)
+        if len(parts) > _ARGUMENTS or len(raw) > _BYTES:
+            raise ValueError(f"{len(parts)} arguments of {len(raw)} bytes are more than a launch can tell a kernel")
+        ctypes.memmove(self.values, raw, len(raw))
+        place = self.first
+        for number, part in enumerate(parts):
+            self.places[number] = place
+            place += len(part)
+
+
+_room: Final = _Room()
+
+
+@cache
+def driver_function(name: str) -> Any:
+    """A function of the driver that CuPy does not offer; None where it is missing."""
+    try:
+        function = getattr(ctypes.CDLL(_LIBRARY), name)
+    except (OSError, AttributeError):  # no such library; an older driver
+        return None
+    function.restype = ctypes.c_int
+    return function
+
+
+@cache
+def _driver() -> Any:
+    """The driver's launch with attributes: CUDA 11.8 and later."""
+    function = driver_function("cuLaunchKernelEx")
+    if function is not None:
+        function.argtypes = (ctypes.c_void_p,) * 4
+    return function
+
+
+@cache
+def _starts_early(device: int) -> bool:
+    return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
+
+
+def can_cooperate() -> bool:
+    """Whether the current device runs flow.cu: all blocks of a launch at once, and bulk copies into shared memory."""
+    return _capable(cupy.cuda.runtime.getDevice())
+
+
+@cache
+def _capable(device: int) -> bool:
+    return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
+
+
+def follow(
+    kernel: Any,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    shared: int = 0,
+    *,
+    cooperative: bool = False,
+) -> None:
+    """Launch a kernel that calls `wait_for_last_launch` on the current stream, with bytes of dynamic shared memory.
+
+    Its blocks start as soon as the launch before it has none left to start, and wait inside the kernel for its results:
+    2 us less between two launches than where the second one starts after the first, and a CUDA graph keeps it so.
+
+    Args:
+        kernel: what is launched.
+        grid: blocks.
+        block: threads of a block.
+        arguments: arrays, NumPy numbers or structures of them.
+        shared: bytes of dynamic shared memory.
+        cooperative: whether all blocks must run at once, for they wait for each other.
+
+    Raises:
+        ValueError: there are more arguments, or bytes of them, than there is room for.
+    """
+    early = _starts_early(cupy.cuda.runtime.getDevice())
+    if not early and not cooperative:
+        kernel(grid, block, arguments, shared_mem=shared)
+        return
+    room, config = _room, _room.config
+    room.hold([_bytes(argument) for argument in arguments])
+    count = 0
+    for wanted, name in ((early, _EARLY_START), (cooperative, _COOPERATIVE)):
+        if wanted:
+            room.attributes[count].id = name
+            count += 1
+    config.grid_x, config.grid_y, config.grid_z = (*grid, 1, 1)[:3]
+    config.block_x, config.block_y, config.block_z = (*block, 1, 1)[:3]
+    config.shared_bytes, config.count = shared, count
+    config.stream = cupy.cuda.get_current_stream().ptr
+    status = _driver()(room.address, kernel.kernel.ptr, room.places, None)
+    if status != 0:
+        raise cupy.cuda.driver.CUDADriverError(status)
+
+
+def _bytes(argument: Any) -> bytes:
+    """An argument in a multiple of eight bytes: an array's address, a NumPy number or a structure of them."""
+    if isinstance(argument, cupy.ndarray):
+        return int(argument.data.ptr).to_bytes(8, "little")
+    value: bytes = argument.tobytes()
+    return value.ljust(-(-len(value) // 8) * 8, b"\0")
+
+
+@final
+class Fork:
+    """Further streams beside a first one, and the events between them."""
+
+    def __init__(self) -> None:
+        self._sides: list[Any] = []
+        self._events: list[Any] = []
+
+    def sides(self, count: int) -> list[Any]:
+        """So many streams, the same ones in each sweep."""
+        while len(self._sides) < count:
+            self._sides.append(cupy.cuda.Stream(non_blocking=True))
+        return self._sides[:count]
+
+    def event(self, number: int) -> Any:
+        """An event for every number, to be used again in the next sweep."""
+        while len(self._events) <= number:
+            self._events.append(cupy.cuda.Event(disable_timing=True))
+        return self._events[number]
+
+
+@final
+class Forks:
+    """The `Fork` of each device and stream: threads that solve at the same time must not meet on a side stream."""
+
+    def __init__(self) -> None:
+        self._forks: dict[tuple[int, int], Fork] = {}
+
+    def here(self) -> Fork:
+        """The `Fork` of the current device and stream."""
+        key = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+        fork = self._forks.get(key)
+        return fork if fork is not None else self._forks.setdefault(key, Fork())

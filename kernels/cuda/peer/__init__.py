@@ -1,0 +1,1 @@
+"""Halo values and partial sums that GPUs write into each other's memory."""

@@ -1,0 +1,138 @@
+"""Launches of `writes.cu`: halo values and partial sums that GPUs write into each other's memory.
+
+The caller has made the memory of one GPU reachable from the others and passes pointers; nothing here knows how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.formats.layout import Array
+
+THREADS: Final = 256
+ITEMS_OF_BLOCK: Final = 2 * THREADS
+WORD: Final = 2
+"""A word is so many times as long as the data in it."""
+SUM_WORDS: Final = 16
+"""Bytes of the words of one partial sum."""
+
+_COPY: Final = np.dtype([("from", "<u8"), ("to", "<u8"), ("slot", "<i8"), ("count", "<i4"), ("chunk", "<i4")])
+_INDEX: Final = 4  # bytes of a row number
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PeerCopy:
+    """A copy of consecutive items, from vectors to words or from words to a halo vector.
+
+    Attributes:
+        source: to send, a pointer to the items' row numbers; to receive, to their words in slot 0.
+        target: to send, a pointer to the receiver's words in slot 0; to receive, to the items. A flag has neither rows
+            nor items: 0 in their place.
+        slot: bytes from slot 0 to slot 1.
+        count: of items.
+        chunk: to send, which of the vectors holds the rows.
+    """
+
+    source: int
+    target: int
+    slot: int
+    count: int
+    chunk: int = 0
+
+
+@final
+class PeerHalo:
+    """Exchanges of one halo on one GPU.
+
+    Args:
+        outgoing: copies to send. A flag has source 0.
+        incoming: copies to receive. A flag has target 0.
+        itemsize: bytes of a value, 4 or 8.
+        alarm: address of a uint32 that ends all waiting once it is not 0.
+    """
+
+    def __init__(self, outgoing: Sequence[PeerCopy], incoming: Sequence[PeerCopy], itemsize: int, alarm: int) -> None:
+        self._outgoing = _table(outgoing, _INDEX, WORD * itemsize)
+        self._incoming = _table(incoming, WORD * itemsize, itemsize)
+        self._send, self._receive = _kernel(f"send_{itemsize}"), _kernel(f"receive_{itemsize}")
+        self._number, self._ticket = cupy.zeros(1, dtype=np.uint32), cupy.zeros(1, dtype=np.uint32)
+        self._alarm = np.uint64(alarm)
+        self._lists: dict[tuple[int, ...], Array] = {}
+
+    def send(self, vectors: Sequence[Array]) -> None:
+        """Send from these vectors, on the current stream."""
+        if len(self._outgoing):
+            arguments = (self._outgoing, self._list(vectors), self._number, self._ticket)
+            follow(self._send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
+
+    def receive(self) -> None:
+        """Wait, on the current stream, until all of the last exchange has come, and fill the halo vectors."""
+        if len(self._incoming):
+            arguments = (self._incoming, self._number, self._alarm)
+            follow(self._receive, (len(self._incoming) // _COPY.itemsize,), (THREADS,), arguments)
+
+    def _list(self, vectors: Sequence[Array]) -> Array:
+        """Their addresses on the device: copied once for the same vectors, and never while a graph is captured."""
+        key = tuple(int(vector.data.ptr) for vector in vectors)
+        if key not in self._lists:
+            self._lists[key] = cupy.asarray(np.array(key, dtype=np.uint64))
+        return self._lists[key]
+
+
+@final
+class PeerSum:
+    """Sums over ranks.
+
+    Args:
+        mine: bool for each chunk, whether this rank owns it.
+        areas: pointers to this rank's words and then to the peers': two slots of one word pair for each chunk.
+        alarm: address of a uint32 that ends all waiting once it is not 0.
+    """
+
+    def __init__(self, mine: Sequence[bool], areas: Sequence[int], alarm: int) -> None:
+        self._kernel = _kernel("total_of_all")
+        self._mine = cupy.asarray(np.array(mine, dtype=np.uint8))
+        self._areas = cupy.asarray(np.array(areas, dtype=np.uint64))
+        self._number = cupy.zeros(1, dtype=np.uint32)
+        self._alarm = np.uint64(alarm)
+
+    def __call__(self, own: Array, gathered: Array, out: Array) -> None:
+        """out[0] = the sum of all ranks' parts in the fixed tree, on the current stream; gathered is work space."""
+        count = len(self._mine)
+        threads = min(THREADS, -(-count * len(self._areas) // 32) * 32)
+        numbers = (np.int32(len(self._areas)), np.int32(count), self._number, self._alarm)
+        follow(self._kernel, (1,), (threads,), (own, gathered, out, self._mine, self._areas, *numbers))
+
+
+def sum_bytes(chunks: int) -> int:
+    """Bytes of the words of one rank's sums."""
+    return 2 * SUM_WORDS * chunks
+
+
+def _kernel(name: str) -> Any:
+    return kernel("peer/writes.cu", name, "float64")  # they copy bits of either size, whatever the sources' value type
+
+
+def _table(copies: Iterable[PeerCopy], source_step: int, target_step: int) -> Array:
+    """The copies cut into parts of a block each: uint8, `_COPY` after `_COPY`."""
+    cut = [part for copy in copies for part in _cut(copy, source_step, target_step)]
+    return cupy.asarray(np.array(cut, dtype=_COPY).view(np.uint8))
+
+
+def _cut(copy: PeerCopy, source_step: int, target_step: int) -> Iterator[tuple[int, int, int, int, int]]:
+    for first in range(0, copy.count, ITEMS_OF_BLOCK):
+        yield (
+            copy.source and copy.source + first * source_step,
+            copy.target and copy.target + first * target_step,
+            copy.slot,
+            min(ITEMS_OF_BLOCK, copy.count - first),
+            copy.chunk,
+        )

@@ -1,0 +1,1 @@
+"""Sliced ELL on a GPU: set-up, products and half sweeps."""

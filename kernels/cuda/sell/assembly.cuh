@@ -1,0 +1,236 @@
+// Set-up of slices from the candidate entries of rows. Comes after slices.cuh.
+//
+// Every candidate belongs to a section of its slice, or to none. `measure` finds each slice's shape, `fill` writes it: one
+// warp a slice both times, one thread a row. Candidates come straight from `numbering` in both passes (4 bytes each, mostly
+// from L2): no array of (candidates, rows) exists, unless the rows are a table.
+#ifndef DSOLVER_ASSEMBLY_CUH
+#define DSOLVER_ASSEMBLY_CUH
+
+constexpr int NONE = -1, LOWER = 0, UPPER = 1;   // sections
+constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of one entry column
+
+#define SOURCE int nx, int ny, long long first, int line, int lines, int candidates, \
+    const int* __restrict__ numbering, const long long* __restrict__ steps, const double* __restrict__ weights, \
+    long long weight_stride, int weight_step
+
+#define ROWS const int* __restrict__ wanted, int slices, int rows, const int* __restrict__ color, \
+    const int* __restrict__ position
+
+#define SHAPES int* ends, unsigned char* runs
+
+#define PLACES const int* ends, const unsigned char* runs, const long long* start, const long long* column_start, \
+    real* values, int* columns
+
+#define SOURCE_OF_ARGUMENTS \
+    Source{nx, ny, first, line, lines, candidates, numbering, steps, weights, weight_stride, weight_step}
+#define COLUMNS_OF_ARGUMENTS Columns{rows, color, position}
+
+// Where the candidates of rows are (`CandidateRows`): rows are the points of a box, x fastest, and candidate k of a point is
+// in column numbering[place(row) + steps[k]], or missing where that is -1. Weights of candidate k start at
+// k * weight_stride; weight_step is 1 for a value per row and 0 for one for all.
+struct Source {
+    int nx, ny;
+    long long first;
+    int line, lines, count;
+    const int* numbering;
+    const long long* steps;
+    const double* weights;
+    long long weight_stride;
+    int weight_step;
+
+    __device__ __forceinline__ long long place(int row) const {
+        const int number = row / nx;
+        return first + row % nx + line * (number % ny + static_cast<long long>(lines) * (number / ny));
+    }
+    __device__ __forceinline__ double weight(int k, int row) const {
+        return weights[k * weight_stride + static_cast<long long>(weight_step) * row];
+    }
+};
+
+// The own columns: of how many rows, their colors and where they lie in the vector that is multiplied.
+struct Columns {
+    int count;
+    const int* color;
+    const int* position;
+
+    // Where a column lies in that vector, or in the halo.
+    __device__ __forceinline__ int target(int column) const {
+        return column < count ? __ldg(position + column) : column - count + SLICE;
+    }
+};
+
+// Which entries are wanted: those of a square matrix off its diagonal in own columns, those in columns of the halo, or those
+// of a rectangular matrix in own columns, which have no order. Each says to which of its sections a candidate belongs.
+struct Square {
+    static constexpr int SECTIONS = 2;
+    static constexpr bool HAS_DIAGONAL = true;
+
+    __device__ __forceinline__ int section(const Columns& columns, int row, int own_color, int column) const {
+        if (column < 0 || column >= columns.count || column == row) return NONE;
+        return __ldg(columns.color + column) < own_color ? LOWER : UPPER;
+    }
+};
+
+struct Halo {
+    static constexpr int SECTIONS = 1;
+    static constexpr bool HAS_DIAGONAL = false;
+
+    __device__ __forceinline__ int section(const Columns& columns, int, int, int column) const {
+        return column >= columns.count ? LOWER : NONE;
+    }
+};
+
+struct Rectangle {
+    static constexpr int SECTIONS = 1;
+    static constexpr bool HAS_DIAGONAL = false;
+
+    __device__ __forceinline__ int section(const Columns& columns, int, int, int column) const {
+        return column >= 0 && column < columns.count ? LOWER : NONE;
+    }
+};
+
+// Some candidates of a row (-1 for none) from one on: all their loads are on their way before the first is waited for, since
+// one needs the other, number by number.
+constexpr int TOGETHER = 4;
+template <typename Wanted>
+struct Candidates {
+    int column[TOGETHER], section[TOGETHER], target[TOGETHER];
+
+    __device__ __forceinline__ Candidates(
+        const Wanted& want, const Source& source, const Columns& columns, int row, long long place, int own_color, int first
+    ) {
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a)
+            column[a] = row < 0 || first + a >= source.count ? -1 : __ldg(source.numbering + place + source.steps[first + a]);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) section[a] = want.section(columns, row, own_color, column[a]);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) target[a] = section[a] == NONE ? 0 : columns.target(column[a]);
+    }
+};
+
+// A diagonal of type `real`, NaN where it leaves that type's range: it is divided by, and the result must tell.
+__device__ __forceinline__ real in_range(double value) {
+    constexpr double LEAST = 1.1754943508222875e-38, MOST = 3.4028234663852886e38;   // of float
+    const bool inside = sizeof(real) == sizeof(double) || (fabs(value) >= LEAST && fabs(value) <= MOST);
+    return inside ? value : nan("");
+}
+
+// What is found of all slices together.
+struct Found {
+    long long columns, values;   // how many there are; of values, `SLICE`s
+    int from_end;                // how far from a vector's end the first position with a zero diagonal is; 0 for none
+    int widest;                  // entry columns of the widest slice
+};
+
+// ends (slices, SECTIONS), where sections end, and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
+// Of a square matrix also: the diagonal, and whether one is zero, in `found`, which was zero.
+template <typename Wanted>
+__device__ __forceinline__ void measure(
+    const Wanted& want, const Source& source, const Columns& columns, const int* wanted, int slices, int* ends,
+    unsigned char* runs, int runs_wanted, real* diagonal, Found* found
+) {
+    constexpr int SECTIONS = Wanted::SECTIONS;
+    const int s = warp_number(), lane = lane_number();
+    if (s >= slices) return;
+    const int row = wanted[s * SLICE + lane];
+    const long long place = row < 0 ? 0 : source.place(row);
+    const int own_color = !Wanted::HAS_DIAGONAL || row < 0 ? 0 : __ldg(columns.color + row);
+    int count[SECTIONS] = {}, run_width[SECTIONS] = {};
+    bool run = true;
+    double own = 0.0;
+    for (int first = 0; first < source.count; first += TOGETHER) {
+        const Candidates<Wanted> seen(want, source, columns, row, place, own_color, first);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) {
+            const int section = seen.section[a], here = seen.target[a] - lane;
+            if (Wanted::HAS_DIAGONAL && row >= 0 && seen.column[a] == row) own = source.weight(first + a, row);
+#pragma unroll
+            for (int part = 0; part < SECTIONS; ++part) {
+                const unsigned members = __ballot_sync(ALL_LANES, section == part);
+                if (members == 0) continue;
+                const int base = __shfl_sync(ALL_LANES, here, __ffs(members) - 1);
+                run &= __all_sync(ALL_LANES, section != part || here == base) != 0;
+                run_width[part] += 1;
+                count[part] += section == part;
+            }
+        }
+    }
+    int explicit_width = 0, width_of_run = 0;
+#pragma unroll
+    for (int part = 0; part < SECTIONS; ++part) {
+        count[part] = __reduce_max_sync(ALL_LANES, count[part]);
+        explicit_width += count[part];
+        width_of_run += run_width[part];
+    }
+    run &= runs_wanted != 0;
+    run &= width_of_run * RUN_BYTES <= explicit_width * EXPLICIT_BYTES;
+    if (lane == 0) {
+        runs[s] = run;
+#pragma unroll
+        for (int part = 0, end = 0; part < SECTIONS; ++part) ends[s * SECTIONS + part] = end += run ? run_width[part] : count[part];
+    }
+    if (Wanted::HAS_DIAGONAL && row >= 0) {
+        const int p = (s + 1) * SLICE + lane;
+        diagonal[p] = in_range(own);
+        if (own == 0.0) atomicMax(&found->from_end, (slices + 2) * SLICE - p);
+    }
+}
+
+// Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
+template <typename Wanted>
+__device__ __forceinline__ void fill(
+    const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES
+) {
+    constexpr int SECTIONS = Wanted::SECTIONS;
+    const int s = warp_number(), lane = lane_number();
+    if (s >= slices) return;
+    const int row = wanted[s * SLICE + lane];
+    const long long place = row < 0 ? 0 : source.place(row);
+    const int own_color = !Wanted::HAS_DIAGONAL || row < 0 ? 0 : __ldg(own.color + row);
+    const bool run = runs[s];
+    real* const out = values + start[s] + lane;
+    int* const out_columns = columns + column_start[s];
+    int next[SECTIONS], end[SECTIONS];
+#pragma unroll
+    for (int part = 0; part < SECTIONS; ++part) {
+        next[part] = part == 0 ? 0 : end[part - 1];
+        end[part] = ends[s * SECTIONS + part];
+    }
+    for (int first = 0; first < source.count; first += TOGETHER) {
+        const Candidates<Wanted> found(want, source, own, row, place, own_color, first);
+        real ahead[TOGETHER];
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a)   // narrowed here, if at all
+            ahead[a] = found.section[a] == NONE ? 0.0 : source.weight(first + a, row);
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) {
+            const int section = found.section[a], target = found.target[a];
+#pragma unroll
+            for (int part = 0; part < SECTIONS; ++part) {
+                const unsigned members = __ballot_sync(ALL_LANES, section == part);
+                if (members == 0) continue;
+                const int base = __shfl_sync(ALL_LANES, target - lane, __ffs(members) - 1);
+                if (run) {   // all lanes share the entry column; those without an entry have a hole there
+                    out[next[part] * SLICE] = section == part ? ahead[a] : real(0);
+                    if (lane == 0) out_columns[next[part]] = base;
+                    next[part] += 1;
+                } else if (section == part) {
+                    out[next[part] * SLICE] = ahead[a];
+                    out_columns[next[part] * SLICE + lane] = target;
+                    next[part] += 1;
+                }
+            }
+        }
+    }
+    if (run) return;
+#pragma unroll
+    for (int part = 0; part < SECTIONS; ++part) {
+        for (; next[part] < end[part]; ++next[part]) {
+            out[next[part] * SLICE] = 0;
+            out_columns[next[part] * SLICE + lane] = 0;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,292 @@
+"""Set-up of a chunk's storage order and slices on the device: a handful of launches, no loop over rows on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import sweeps, warps
+from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.launch.widths import Widths, widths_of
+from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+from dsolver.kernels.formats.rows import CandidateRows
+from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
+
+FILE = "sell/assembly.cu"
+THREADS = 256
+SCANNED = 1024
+"""Threads of a block that adds up slices' lengths, as assembly.cu says too."""
+ANY = "float64"
+"""The value type with which kernels are compiled that read and write none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A kind of entries: those of a square matrix beside its diagonal, of a halo, or of a rectangular matrix.
+
+    Attributes:
+        name: how the names of its kernels end.
+        file: where they are.
+        sections: of a slice.
+        widest: entry columns of a slice at most.
+    """
+
+    name: str
+    file: str = FILE
+    sections: int = 1
+    widest: int = WIDEST
+
+
+LOCAL, HALO, RECTANGLE = Part(name="local", sections=2), Part(name="halo"), Part(name="rectangle")
+
+
+def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
+    """The storage order of rows with these colors."""
+    rows = len(color)
+    if colors == 1:
+        return plain_layout(shape)
+    narrow = color.astype(np.uint8) if colors < 256 else color  # a radix sort takes a pass for each byte
+    order = cupy.argsort(narrow, kind="stable")
+    first = cupy.searchsorted(narrow[order], cupy.arange(colors + 1, dtype=narrow.dtype)).get()
+    color_slices = _color_slices(np.diff(first))
+    size = int(color_slices[-1] + 1) * SLICE
+    position = cupy.empty(rows, dtype=np.int32)
+    row = cupy.full(size, -1, dtype=np.int32)
+    shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
+    if rows:
+        kernel(FILE, "storage_order", ANY)(
+            *_threads(rows), (order.astype(np.int64, copy=False), color, shift, position, row, np.int32(rows))
+        )
+    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def plain_layout(shape: tuple[int, int, int]) -> Layout:
+    """See `Layouts.plain`."""
+    rows = shape[0] * shape[1] * shape[2]
+    color_slices = _color_slices(np.array([rows]))
+    size = int(color_slices[-1] + 1) * SLICE
+    position, row = cupy.empty(rows, dtype=np.int32), cupy.empty(size, dtype=np.int32)
+    kernel(FILE, "plain_order", ANY)(*_threads(size), (np.int32(rows), np.int32(size), position, row))
+    return Layout(
+        rows=rows,
+        size=size,
+        color_slices=color_slices,
+        position=position,
+        row=row,
+        color=cupy.zeros(rows, dtype=np.int32),
+        shape=shape,
+        in_order=True,
+    )
+
+
+def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]) -> Layout:
+    """See `Layouts.lattice`."""
+    rows, count, kinds = shape[0] * shape[1] * shape[2], int(colors.max()) + 1, len(colors)
+    within = [np.asarray(axis)[:, None] == np.arange(kinds) for axis in classes]  # of each axis, (n, kinds)
+    nx, ny, nz = (axis.sum(axis=0) for axis in within)
+    lines = (colors == np.arange(count)[:, None, None, None]) @ nx  # (colors, class of z, class of y)
+    planes = lines @ ny
+    color_slices = _color_slices(planes @ nz)
+    size = int(color_slices[-1] + 1) * SLICE
+    before = [np.column_stack([axis.argmax(axis=1), axis.cumsum(axis=0) - axis]) for axis in within]
+    tables = table(
+        np.concatenate([part.ravel() for part in (SLICE * color_slices[:-1], planes, lines, colors, *before)]).astype(
+            np.int32
+        )
+    )
+    color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
+    row = cupy.full(size, -1, dtype=np.int32)
+    if rows:
+        sizes = (np.int32(n) for n in (*shape, kinds, count))
+        kernel(FILE, "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
+    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+def _color_slices(rows: npt.NDArray[np.int_]) -> npt.NDArray[np.int64]:
+    """First slices of the colors, from the numbers of their rows."""
+    return np.concatenate([[1], 1 + np.cumsum(-(-rows // SLICE))]).astype(np.int64)
+
+
+def matrix(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, runs: bool = True) -> CudaMatrix:
+    """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
+
+    Args:
+        where: the storage order of the rows.
+        rows: where the entries come from.
+        dtype: of the values.
+        runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
+    """
+    a, _ = square(LOCAL, where, rows, dtype, runs=runs)
+    return with_launches(a)
+
+
+def square(
+    part: Part, where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *more: Any, runs: bool = True
+) -> tuple[Matrix, Array]:
+    """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
+
+    Args:
+        part: which sections there are.
+        where: the storage order of the rows.
+        rows: where the entries come from.
+        dtype: of the values.
+        more: what the part's kernels must know of the columns.
+        runs: whether slices may be runs.
+
+    Raises:
+        ZeroDivisionError: a row has no diagonal entry or a zero one.
+        ValueError: a row has too many entries.
+    """
+    diagonal = cupy.ones(where.size, dtype)
+    of_rows = (*_rows_arguments(where, where.row[SLICE:-SLICE]), *more)
+    local, ends, bad = _slices(part, dtype, _source_arguments(rows), of_rows, diagonal, runs=runs)
+    if bad:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
+    return Matrix(layout=where, diagonal=diagonal, local=local), ends
+
+
+def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """The slices of the rows that have entries in the halo of a vector whose own items are those of `columns`."""
+    boundary = cupy.empty(0, dtype=np.int32)
+    source, stored = _source_arguments(rows) if rows.halo else (), where.row[SLICE:-SLICE]
+    if rows.halo and len(stored):
+        reads_halo = cupy.zeros(where.size, dtype=np.uint8)
+        arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
+        kernel(FILE, "find_boundary", ANY)(*_threads(len(stored)), arguments)
+        boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
+    of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), where.color)
+    slices, _, _ = _slices(HALO, dtype, source, of_boundary)
+    return CudaHaloMatrix(
+        boundary=boundary, slices=slices, by_boundary=packed(slices), partials=cupy.zeros(len(slices.upper))
+    )
+
+
+def product(
+    where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, in_order: bool
+) -> CudaProduct:
+    """The slices of a rectangular matrix, with values of this type."""
+    count = -(-where.rows // SLICE) * SLICE if in_order else where.size - 2 * SLICE
+    stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
+    if count:
+        arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
+        kernel(FILE, "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
+    slices, _, _ = _slices(RECTANGLE, dtype, _source_arguments(rows), _rows_arguments(columns, stored))
+    return CudaProduct(slices=slices, target=target, in_order=packed(slices))
+
+
+def with_launches(a: Matrix) -> CudaMatrix:
+    """The matrix with what its launches need."""
+    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local)))
+    cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
+    return result
+
+
+def launches(a: Matrix, widths: Widths) -> dict[str, Any]:
+    """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices."""
+    by_color = packed(a.local)
+    by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable")
+    return {
+        "by_color": by_color,
+        "by_plane": packed(a.local, by_plane),
+        "partials": cupy.zeros(len(a.local.upper)),
+        "halves": sweeps(a.layout, by_color, a.local, widths),
+    }
+
+
+def packed(s: Slices, order: Array | None = None) -> Array:
+    """The headers of the slices in this order, or their own: uint32 (S, 4), `Header` in slices.cuh."""
+    count = len(s.upper)
+    out = cupy.empty((count, 4), dtype=np.uint32)
+    if count:
+        listed = np.uintp(0) if order is None else order
+        arguments = (listed, s.start, s.column_start, s.upper, np.int32(count), out)
+        kernel(FILE, "pack_headers", ANY)(*_threads(count), arguments)
+    return out
+
+
+def _source_arguments(rows: CandidateRows) -> tuple[Any, ...]:
+    """The arguments called SOURCE in assembly.cuh."""
+    nx, ny, first, line, lines = rows.walk
+    steps = rows.steps()
+    weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64).reshape(len(steps), -1))
+    stride = weights.shape[1]
+    return (
+        np.int32(nx),
+        np.int32(ny),
+        np.int64(first),
+        np.int32(line),
+        np.int32(lines),
+        np.int32(len(steps)),
+        cupy.ascontiguousarray(cupy.asarray(rows.numbering, dtype=np.int32)),
+        table(steps),
+        weights,
+        np.int64(stride),
+        np.int32(stride > 1),
+    )
+
+
+def _rows_arguments(columns: Layout, wanted: Array, color: Array | None = None) -> tuple[Any, ...]:
+    """The arguments called ROWS in assembly.cuh: wanted rows, whose colors may be those of another layout."""
+    color = columns.color if color is None else color
+    return wanted, np.int32(len(wanted) // SLICE), np.int32(columns.rows), color, columns.position
+
+
+def _slices(
+    part: Part, dtype: np.dtype[Any], source: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any, runs: bool = True
+) -> tuple[Slices, Array, int]:
+    """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
+
+    Last how far from a vector's end a row is without diagonal; 0 for none.
+
+    Args:
+        part: of the matrix.
+        dtype: of the values.
+        source: where entries come from.
+        of_rows: which rows.
+        more: what else is measured.
+        runs: whether slices may be runs.
+    """
+    count = int(of_rows[1])
+    ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
+    if not count:
+        starts, none = cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32)
+        return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
+    found = cupy.zeros(3, dtype=np.int64)
+    head, measured = (*source, *of_rows), (ends, is_run)
+    kernel(part.file, f"measure_{part.name}", dtype.name)(
+        *warps(count), (*head, *measured, np.int32(runs), found, *more)
+    )
+    upper = cupy.empty(count, dtype=np.int32)
+    start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
+    scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
+    blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
+    kernel(FILE, "shapes", ANY)(*scanned, (*measured, *numbers, upper, blocks, found))
+    kernel(FILE, "begins", ANY)(*scanned, (*measured, blocks, *numbers, start, column_start, found))
+    counted = found.get()
+    length, values_of_lane = (int(number) for number in counted[:2])
+    bad, widest = (int(number) for number in counted[2:].view(np.int32))
+    checked_width(widest, part.widest)
+    if length >= 2**32:  # `Header` in slices.cuh counts columns in 32 bits
+        raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
+    values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
+    places = (*measured, start, column_start, values, columns)
+    kernel(part.file, f"fill_{part.name}", dtype.name)(*warps(count), (*head, *places))
+    return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
+
+
+def _padded(rows: Array) -> Array:
+    """The rows, with -1 up to whole slices."""
+    out = cupy.full(-(-len(rows) // SLICE) * SLICE, -1, dtype=np.int32)
+    out[: len(rows)] = rows
+    return out
+
+
+def _threads(count: int) -> tuple[tuple[int], tuple[int]]:
+    return (-(-count // THREADS),), (THREADS,)

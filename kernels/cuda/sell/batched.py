@@ -1,0 +1,124 @@
+"""Matrix passes on several vectors at once: launches of batched.cu."""
+
+from __future__ import annotations
+
+from typing import final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.schedule import Sweep, sweeps
+from dsolver.kernels.cuda.launch.widths import widths_of
+from dsolver.kernels.formats.base import SeparateDot, SweepColumns
+from dsolver.kernels.formats.layout import SLICE, Array
+
+HALO_WARPS = 4
+"""As for one vector: the bits of a dot depend on it."""
+
+
+class MatrixColumns(SeparateDot, WideColumns, SweepColumns):
+    """A `CudaMatrix` for several columns."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        a = self.one
+        grid, block, tail = a.all_slices
+        self.follow("spmv" + a.stored, grid, block, (*a.plane_arguments, x, y, length(x), *tail))
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        a = self.one
+        grid, block, tail = a.all_slices
+        count = len(a.by_plane)
+        partials = self.kept("partials", lambda: cupy.empty((self.width, count)))
+        arguments = (*a.plane_arguments, x, y, partials, length(x), np.int32(count), *tail)
+        self.follow("spmv_dot" + a.stored, grid, block, arguments)
+        for number in range(self.width):
+            a.vectors.sum(partials[number], count, dot[number])
+
+    def forward(self, r: Array, x: Array) -> None:
+        self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
+
+    def backward(self, w: Array, x: Array) -> None:
+        self._half_sweep("backward_solve", self._sweeps()[1], w, x)
+
+    def upper_residual(self, x: Array, y: Array) -> None:
+        self._listed("upper_residual", x, y)
+
+    def lower_residual(self, r: Array, x: Array, w: Array) -> None:
+        self._listed("lower_residual", r, x, w)
+
+    def _half_sweep(self, name: str, sweep: Sweep, *vectors: Array, headers: Array | None = None) -> None:
+        a = self.one
+        headers = a.by_color if headers is None else headers
+        head = (headers, *a.color_arguments[1:], a.diagonal, *vectors, length(vectors[0]))
+        a.kernels.launch_sweep((self.function(name), None), sweep, head)
+
+    def _sweeps(self, *, every: bool = True) -> tuple[Sweep, Sweep]:
+        """The half sweeps in slabs for so many columns."""
+        a = self.one
+
+        def make() -> tuple[Sweep, Sweep]:
+            forward, backward = sweeps(a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width)
+            return forward.sweep(), backward.sweep(every=every)
+
+        return self.kept(f"sweeps of {'all' if every else 'some'}", make)
+
+    def _listed(self, name: str, *vectors: Array) -> None:
+        a = self.one
+        grid, block, tail = a.all_slices
+        head = (a.by_plane, a.local.values, a.local.columns)
+        self.follow(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
+
+
+@final
+class ProductColumns(WideColumns):
+    """A `CudaProduct` for several columns."""
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self._product("product", y, rc)
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self._product("product_add", xc, x)
+
+    def _product(self, name: str, x: Array, y: Array) -> None:
+        a = self.one
+        if a.launch:
+            grid, block, tail = a.launch
+            self.follow(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
+
+
+@final
+class HaloColumns(WideColumns):
+    """A `CudaHaloMatrix` for several columns: those of an item of the halo lie side by side."""
+
+    def spmv_halo(self, h: Array, y: Array) -> None:
+        self._halo("spmv_halo", h, y)
+
+    def subtract_halo(self, h: Array, r: Array) -> None:
+        self._halo("subtract_halo", h, r)
+
+    def times_halo(self, h: Array, q: Array) -> None:
+        self._halo("times_halo", h, q)
+
+    def times_halo_dot(self, h: Array, x: Array, q: Array, dot: Array) -> None:
+        a = self.one
+        if a.size:
+            blocks = -(-len(a.partials) // HALO_WARPS)
+            partials = self.kept("partials", lambda: cupy.empty((self.width, blocks)))
+            ticket = self.kept("ticket", _ticket)
+            apart = np.int64(dot.strides[0] // dot.itemsize)
+            sizes = (length(x), length(q), apart, np.int32(a.size))
+            arguments = (*a.arguments, h, x, q, partials, ticket, dot, *sizes)
+            self.follow("times_halo_dot", (blocks,), (HALO_WARPS * SLICE,), arguments)
+
+    def _halo(self, name: str, h: Array, y: Array) -> None:
+        a = self.one
+        if a.launch:
+            grid, block, tail = a.launch
+            self.follow(name, grid, block, (*a.arguments, h, y, length(y), *tail))
+
+
+def _ticket() -> Array:
+    ticket = cupy.zeros(1, dtype=np.uint32)
+    cupy.cuda.get_current_stream().synchronize()
+    return ticket

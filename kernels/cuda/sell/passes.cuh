@@ -1,0 +1,69 @@
+// What passes over a stored matrix have in common, for one vector and for several. Comes after slices.cuh.
+#ifndef DSOLVER_PASSES_CUH
+#define DSOLVER_PASSES_CUH
+
+#define MATRIX \
+    const Header* __restrict__ headers, const real* __restrict__ values, const int* __restrict__ columns
+
+// The same with values that are stored as float because that lost nothing (`Backend.compacted`).
+#define COMPACT \
+    const Header* __restrict__ headers, const float* __restrict__ values, const int* __restrict__ columns
+
+#define RANGE int first, int step, int count
+
+// Blocks of at most WIDEST warps and so few registers that BLOCKS of them share a multiprocessor: these passes wait for
+// memory, and more warps wait better. Of floats what is staged decides that.
+#define KERNEL(BLOCKS) extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? STAGING_BLOCKS : BLOCKS)
+
+// The slice of this warp in a part of a color, or return: all lanes of a warp leave together. `Index` is the type of p, the
+// position of this lane's row: that of one vector, or of columns that may be longer together.
+#define OWN_SLICE(Index)                                                   \
+    next_may_start();                                                      \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const int s = first + step * number;                                   \
+    const Index p = (s + 1) * SLICE + lane;                                \
+    const auto found = load_header(headers + s);                           \
+    const Slice slice = slice_of(found, values, columns, lane);
+
+// The same where `headers` of floats need not be in storage order (hpcg/mixed_colors.py).
+#define OWN_ITEM(Index)                                                    \
+    next_may_start();                                                      \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const int item = first + step * number;                                \
+    const auto found = load_header(headers + item);                        \
+    const Index p = ((STAGING ? found.slice : item) + 1) * SLICE + lane;   \
+    const Slice slice = slice_of(found, values, columns, lane);
+
+// The slice of this warp in the order of `headers`, likewise.
+#define LISTED_SLICE(Index)                                                \
+    next_may_start();                                                      \
+    const int number = warp_number();                                      \
+    if (number >= count) return;                                           \
+    const int lane = lane_number();                                        \
+    const auto found = load_header(headers + number);                      \
+    const Index p = (found.slice + 1) * SLICE + lane;                      \
+    const auto slice = slice_of(found, values, columns, lane);
+
+// The boundary row p of this thread, or -1. All wait for such a launch: a thread for each row, so that nothing waits twice.
+#define OWN_ROW()                                                \
+    next_may_start();                                            \
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;         \
+    const int p = i < count ? __ldg(boundary + i) : -1;
+
+// The sum over the block's threads, in thread 0, by a fixed tree.
+__device__ __forceinline__ double sum_of_block(double value) {
+    __shared__ double of_warp[SLICE];
+    value = warp_sum(value);
+    if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = value;
+    __syncthreads();
+    double sum = 0.0;
+    if (threadIdx.x == 0) for (int w = 0; w < blockDim.x / SLICE; ++w) sum += of_warp[w];
+    __syncthreads();
+    return sum;
+}
+
+#endif

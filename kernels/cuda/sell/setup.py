@@ -1,0 +1,36 @@
+"""Set-up of sliced ELL on a GPU."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from dsolver.kernels.cuda.sell import assembly
+from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.formats.base import FormatBuilder
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.rows import CandidateRows
+
+
+@final
+class CudaSell(FormatBuilder):
+    """Set-up of sliced ELL.
+
+    Args:
+        vectors: the vector kernels.
+    """
+
+    def __init__(self, vectors: CudaVectors) -> None:
+        self._dtype = vectors.dtype
+
+    def matrix(self, layout: Layout, rows: CandidateRows) -> CudaMatrix:
+        return assembly.matrix(layout, rows, self._dtype)
+
+    def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CudaProduct:
+        return assembly.product(rows, columns, entries, self._dtype, in_order=in_order)
+
+    def halo_product(self, rows: Layout, columns: Layout, entries: CandidateRows) -> CudaHaloMatrix:
+        return assembly.halo_matrix(rows, columns, entries, self._dtype)
+
+
+ASSEMBLY: Final = CudaSell

@@ -1,0 +1,1 @@
+"""Constant stencils on a GPU: products and sweeps without a stored matrix."""

@@ -1,0 +1,201 @@
+"""Vector kernels on a GPU: launches of vectors.cu on CuPy's current stream.
+
+A kernel that runs in every iteration allocates nothing, waits for nothing and copies nothing to the host once it has
+run on its device, so iterations can be captured in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.scratch import Scratch
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.formats.layout import Array, HaloLayout, Layout, Route
+from dsolver.kernels.vectors import Vectors
+
+THREADS = 256
+MOST_BLOCKS = 2048
+"""Blocks of a vector kernel: two waves on a large device, and as many partial sums as one block adds quickly."""
+ITEMS_OF_BLOCK = THREADS * 4
+
+
+@final
+class CudaVectors(Vectors):
+    """Vector kernels, and the room for partial sums that formats share with them.
+
+    Attributes:
+        scratch: room for the partial sums of a dot product on each stream.
+
+    Args:
+        dtype: the value type, "float64" or "float32".
+    """
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__(dtype)
+        self.scratch = Scratch(MOST_BLOCKS)
+        self._move = kernel("sell/multigrid.cu", "move", dtype)
+
+    def __reduce__(self) -> Any:
+        return vectors, (self.type_name,)
+
+    def batched(self, width: int) -> Columns:
+        return _VectorColumns(self, width)
+
+    def load(self, layout: Layout, block: Any, x: Array) -> None:
+        values = cupy.asarray(block, dtype=np.float64).reshape(layout.shape)
+        strides = (np.int64(stride // values.itemsize) for stride in values.strides)
+        nx, ny, _ = layout.shape
+        self.items("load", layout.size, layout.row, values, np.int64(nx), np.int64(ny), *strides, x)
+
+    def unload(self, layout: Layout, x: Array) -> Array:
+        return x[layout.position].reshape(layout.shape, order="F")
+
+    def copy(self, x: Array, y: Array) -> None:
+        self.items("copy", len(x), x, y)
+
+    def fill(self, layout: Layout, value: float, x: Array) -> None:
+        self.items("fill", layout.size, layout.row, np.float64(value), x)
+
+    def pack(self, plan: HaloLayout, x: Array, buffer: Array) -> None:
+        self.items("gather", len(plan.send_rows), plan.send_rows, x, buffer)
+
+    def dot(self, x: Array, y: Array, dot: Array) -> None:
+        size = len(x)
+        follow(self._function("dot"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+
+    def dot_narrowed(self, x: Array, y: Array, dot: Array) -> None:
+        size = len(x)
+        follow(self._function("dot_narrowed"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+
+    def total(self, parts: Array, total: Array) -> None:
+        follow(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
+
+    def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
+        self.items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
+
+    def axpby(self, sign: float, a: Array, x: Array, b: Array, y: Array) -> None:
+        self.items("axpby", len(y), np.float64(sign), a, x, b, y)
+
+    def quotient(
+        self, a: Array, b: Array, c: Array, d: Array, rr: Array, limit: Array, ceiling: Array, q: Array
+    ) -> None:
+        follow(self._function("quotient"), (1,), (1,), (a, b, c, d, rr, limit, ceiling, q))
+
+    def rotation(
+        self,
+        delta: Array,
+        square: Array,
+        rr: Array,
+        limit: Array,
+        ceiling: Array,
+        beta: Array,
+        phi: Array,
+        c: Array,
+        s: Array,
+        c_old: Array,
+        s_old: Array,
+        scale: Array,
+        w1: Array,
+        w2: Array,
+        w3: Array,
+        tau: Array,
+        keep: Array,
+        move: Array,
+        on: Array,
+    ) -> None:
+        read, updated = (delta, square, rr, limit, ceiling), (beta, phi, c, s, c_old, s_old)
+        written = (scale, w1, w2, w3, tau, keep, move, on)
+        follow(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
+
+    def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
+        self.items("update_p", len(p), z, rz, rz_old, pap, p)
+
+    def update_p_narrowed(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
+        self.items("update_p_narrowed", len(p), z, rz, rz_old, pap, p)
+
+    def narrow(self, x: Array, xx: Array, y: Array) -> None:
+        self.items("narrow", len(x), x, xx, y)
+
+    def widen(self, x: Array, xx: Array, y: Array) -> None:
+        self.items("widen", len(x), x, xx, y)
+
+    def update_x_r(
+        self,
+        p: Array,
+        ap: Array,
+        rz: Array,
+        pap: Array,
+        rr: Array,
+        limit: Array,
+        ceiling: Array,
+        x: Array,
+        r: Array,
+        dot: Array,
+    ) -> None:
+        size = len(x)
+        arguments = (p, ap, rz, pap, rr, limit, ceiling, x, r, dot, np.int64(size), *self.scratch.here())
+        follow(self._function("update_x_r"), *grid_of(size), arguments)
+
+    def move(self, route: Route, x: Array, y: Array) -> None:
+        if size := len(route.source):
+            grid = (-(-size // THREADS),)
+            follow(self._move, grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
+
+    def jacobi(self, diagonal: Array, r: Array, scale: float, z: Array) -> None:
+        self.items("jacobi", len(z), diagonal, r, np.float64(scale), z)
+
+    def chebyshev(self, diagonal: Array, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
+        self.items("chebyshev", len(z), diagonal, r, w, np.float64(keep), np.float64(gain), d, z)
+
+    def jacobi_step(self, diagonal: Array, r: Array, x: Array, z: Array) -> None:
+        self.items("jacobi_step", len(z), diagonal, r, x, z)
+
+    def scatter_add(self, places: Array, sign: float, values: Array, y: Array) -> None:
+        self.items("scatter_add", len(places), places, np.float64(sign), values, y)
+
+    def gathered_dot(self, places: Array, x: Array, values: Array, dot: Array) -> None:
+        if size := len(places):
+            arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
+            follow(self._function("gathered_dot"), *grid_of(size), arguments)
+
+    def items(self, name: str, size: int, *arguments: Any) -> None:
+        """A vector kernel on so many items."""
+        if size:
+            follow(self._function(name), *grid_of(size), (*arguments, np.int64(size)))
+
+    def _function(self, name: str) -> Any:
+        return kernel("vectors.cu", name, self.type_name)
+
+    def sum(self, parts: Array, size: int, dot: Array) -> None:
+        """dot = the sum of so many parts."""
+        arguments = (parts, np.int64(size), *self.scratch.here(), dot)
+        follow(self._function("sum"), *grid_of(size), arguments)
+
+
+@final
+class _VectorColumns(WideColumns):
+    """Vector kernels for several columns: indices are read once."""
+
+    def move(self, route: Route, x: Array, y: Array) -> None:
+        if size := len(route.source):
+            apart = (np.int64(stride // x.itemsize) for stride in x.strides)
+            arguments = (route.source, route.target, x, y, *apart, length(y), np.int64(size))
+            self.follow("move", (-(-size // THREADS),), (THREADS,), arguments)
+
+
+@cache
+def vectors(dtype: str) -> CudaVectors:
+    """The vector kernels of a value type, one object in a process."""
+    return CudaVectors(dtype)
+
+
+def grid_of(size: int) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block of a vector kernel. They follow from the length alone, since the bits of a dot depend on them."""
+    return (min(MOST_BLOCKS, max(1, -(-size // ITEMS_OF_BLOCK))),), (THREADS,)

@@ -1,0 +1,17 @@
+"""Formats: in what form entries of a matrix are stored. No arrays are made here and nothing runs here.
+
+`layout` is the storage order of vectors, which all formats share. `sell` (sliced ELL), `stencil` (constant stencils)
+and `dense` (inverses) are formats: objects that hold the entries of a chunk's part of a matrix and bring its kernels.
+`ell`, `csr` and `stencil.StencilRows` are the forms in which rows come, from which formats are made.
+
+To add a format, touch no backend:
+
+1. here, a module of its name: a dataclass that derives from `base.Format`, with its arrays and its `nbytes`;
+2. in `kernels/reference`, `kernels/cpu` and `kernels/cuda` (there a folder with a module `setup`), a module of its
+   name: a class with the kernels of `kernels.contract` as methods, a `FormatBuilder` that makes such objects from rows,
+   and `ASSEMBLY`, by which `Backend.format(name)` finds it;
+3. in `tests/kernels/backends`, the format on all backends against the text-book.
+
+Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
+take all columns at once or returns something faster from `batched`.
+"""

@@ -1,0 +1,143 @@
+"""Formats: objects that hold entries of a matrix on a device and bring its kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from dsolver.kernels.batched import Columns, Kernels
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.rows import CandidateRows
+
+
+class Format(Kernels):
+    """Entries of a matrix, or of its inverse, with the kernels of `dsolver.kernels.contract` that begin with it.
+
+    A format is a dataclass.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays; its `Layout`, which vectors share, does not count."""
+        return stored_bytes(self)
+
+
+def stored_bytes(item: Any) -> int:
+    """Bytes of the fields of a dataclass that have `nbytes`."""
+    return sum(int(getattr(getattr(item, field.name), "nbytes", 0)) for field in fields(item))
+
+
+class SeparateDot:
+    """A product and then its dot product, for formats that have nothing faster."""
+
+    vectors: Any
+    spmv: Callable[..., None]
+
+    def spmv_dot(self, x: Any, y: Any, dot: Any) -> None:
+        """See `dsolver.kernels.contract.SPMV_DOT`."""
+        self.spmv(x, y)
+        self.vectors.dot(x, y, dot)
+
+
+class SeparateSweeps:
+    """Sweeps of Jacobi as products and vector operations, for formats that have nothing faster."""
+
+    vectors: Any
+    spmv: Callable[..., None]
+
+    def residual(self, r: Any, x: Any, y: Any) -> None:
+        """See `dsolver.kernels.contract.RESIDUAL`."""
+        self.spmv(x, y)
+        self.vectors.waxpby(1.0, r, -1.0, y, y)
+
+    def jacobi_first(self, scaled: Any, r: Any, x: Any, y: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
+        scaled.jacobi(r, 1.0, x)
+        self.residual(r, x, y)
+
+    def jacobi_sweep(self, scaled: Any, r: Any, x: Any, z: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
+        self.spmv(x, z)
+        scaled.jacobi_step(r, x, z)
+
+    def jacobi_sweep_dot(self, scaled: Any, r: Any, x: Any, z: Any, dot: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
+        self.jacobi_sweep(scaled, r, x, z)
+        self.vectors.dot(r, z, dot)
+
+
+class SweepColumns(Columns):
+    """`SeparateSweeps` for several columns: entries are read once where the product reads them once."""
+
+    def residual(self, r: Any, x: Any, y: Any) -> None:
+        """See `dsolver.kernels.contract.RESIDUAL`."""
+        self.spmv(x, y)
+        self.vectors.waxpby(1.0, r, -1.0, y, y)
+
+    def jacobi_first(self, scaled: Any, r: Any, x: Any, y: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
+        scaled.batched(self.width).jacobi(r, 1.0, x)
+        self.residual(r, x, y)
+
+    def jacobi_sweep(self, scaled: Any, r: Any, x: Any, z: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
+        self.spmv(x, z)
+        scaled.batched(self.width).jacobi_step(r, x, z)
+
+    def jacobi_sweep_dot(self, scaled: Any, r: Any, x: Any, z: Any, dot: Any) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
+        self.jacobi_sweep(scaled, r, x, z)
+        self.vectors.dot(r, z, dot)
+
+
+class SeparateSum:
+    """A prolongation into another vector: a copy, and an addition to it."""
+
+    vectors: Any
+    prolong_add: Callable[..., None]
+
+    def prolong_sum(self, xc: Any, x: Any, y: Any) -> None:
+        """See `dsolver.kernels.contract.PROLONG_SUM`."""
+        self.vectors.copy(x, y)
+        self.prolong_add(xc, y)
+
+
+class FormatBuilder(ABC):
+    """Set-up of a format on a device: makes its objects from rows.
+
+    All formats share the storage order of vectors, a `Layout`, and what rows come as, `CandidateRows`.
+    """
+
+    @abstractmethod
+    def matrix(self, layout: Layout, rows: CandidateRows) -> Any:
+        """The local part of a chunk's matrix. It has `scaled` and `compacted`, too.
+
+        Args:
+            layout: the storage order of the rows.
+            rows: where the entries come from.
+
+        Raises:
+            ZeroDivisionError: a row has no diagonal entry or a zero one.
+        """
+
+    def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
+        """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows."""
+        return self.halo_product(layout, layout, rows)
+
+    @abstractmethod
+    def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> Any:
+        """A rectangular matrix: its entries in own columns.
+
+        Args:
+            rows: the storage order of the vector that is written.
+            columns: the storage order of the vector that is read.
+            entries: where the entries come from.
+            in_order: visit the rows in the order of their numbers instead of that of their vector. Slices are runs only
+                where the rows that follow each other read items that follow each other.
+        """
+
+    @abstractmethod
+    def halo_product(self, rows: Layout, columns: Layout, entries: CandidateRows) -> Any:
+        """The entries of the same matrix in columns that are halo slots; the form is that of `halo_matrix`."""

@@ -1,0 +1,103 @@
+"""Slices of rows of blocks: SELL-C-σ of B x B blocks, C = 32 (Kreutzer et al. 2014; B = 1 is plain sliced ELL).
+
+The rows of blocks are cut into slices of `SLICE`, in their own order or sorted by length, longest first, within windows
+of σ rows. A slice is as wide as its longest row. Of each entry column it stores 32 blocks, lane fastest, and their
+columns in one of three ways::
+
+    WIDE   32 int32                    12 bytes an entry for B = 1
+    NEAR   32 uint16, from a base      10 bytes: the slice's columns lie within 65,536
+    RUN    one int32: lane l has it + l    8.1 bytes: rows of a lattice, one entry column for each distance
+
+Holes have value 0. In a run, a row without an entry at some distance has a hole there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.layout import SLICE, Array
+
+BLOCKS: Final = (1, 2, 3, 4, 6)
+"""B for which there are kernels."""
+WIDE, NEAR, RUN = 0, 1, 2
+UNIT: Final = 32
+"""Items of `indices` in which places are counted: 64 bytes, a cache line of columns; 32 bits reach 1.4e11."""
+NEAR_REACH: Final = 65535
+WINDOW: Final = 1024
+"""Rows of blocks that are sorted together at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSlices(Format):
+    """A matrix in slices of rows of blocks. K is the number of entry columns of all slices, S that of slices.
+
+    Attributes:
+        shape: rows and columns of the matrix, multiples of `block`.
+        block: B.
+        slices: uint32 (S, 4): entry columns of the slices before it, place of its columns in `indices` / UNIT, 4 times
+            its entry columns plus how its columns are stored, the base of NEAR columns.
+        indices: uint16, columns in blocks; int32 as two of them.
+        values: (K, B * B, SLICE) of the backend's value type; entry (i, j) of a block at i * B + j.
+        row: int32 (S * SLICE,), the row of blocks of each lane, -1 for none; None where they are in their own order.
+    """
+
+    shape: tuple[int, int]
+    block: int
+    slices: Array
+    indices: Array
+    values: Array
+    row: Array | None
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.slices, self.indices, self.values, *(() if self.row is None else (self.row,)))
+        return sum(int(array.nbytes) for array in arrays)
+
+
+def units_of(width: int, kind: int) -> int:
+    """How many units the columns of so many entry columns take."""
+    return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
+
+
+def most_runs(width: int, kind: int, block_bytes: int) -> int:
+    """How many entry columns a run may have to take no more bytes than a slice of another kind.
+
+    Args:
+        width: entries of the longest row.
+        kind: WIDE or NEAR.
+        block_bytes: of a block's values.
+    """
+    values = SLICE * block_bytes
+    return width * (values + (64 if kind == NEAR else 128)) // values
+
+
+def require(shape: tuple[int, int], block: int, window: int) -> None:
+    """Refuse what has no kernels.
+
+    Raises:
+        ValueError: the block size is none of `BLOCKS`, does not divide the shape, or the window is no power of two of
+            at least a slice and at most `WINDOW`, nor 1.
+    """
+    if block not in BLOCKS or any(n % block for n in shape):
+        raise ValueError(f"a matrix of {shape[0]} x {shape[1]} has no {block} x {block} blocks: sizes are {BLOCKS}")
+    if window != 1 and (window & (window - 1) or not SLICE <= window <= WINDOW):
+        raise ValueError(f"rows are sorted in windows of 32, 64, ... {WINDOW} rows of blocks, not {window}")
+
+
+def sorted_rows(lengths: npt.NDArray[np.int64], window: int) -> npt.NDArray[np.int64]:
+    """Rows in the order of slices, longest first within windows; -1 fills the last window, or slice."""
+    whole = max(window, SLICE)
+    count = -(-len(lengths) // whole) * whole
+    order = np.full(count, -1)
+    order[: len(lengths)] = np.arange(len(lengths))
+    if window > 1:
+        padded = np.full(count, -1)
+        padded[: len(lengths)] = lengths
+        within = np.argsort(-padded.reshape(-1, window), axis=1, kind="stable")
+        order = np.take_along_axis(order.reshape(-1, window), within, axis=1).reshape(-1)
+    return order

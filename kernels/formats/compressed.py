@@ -1,0 +1,115 @@
+"""Compressed rows as formats: row after row, padded to the longest row, or cut into chunks.
+
+Chunks have about equally many rows and entries, with 16-bit columns where they lie close together.
+The path through row ends and entries (merge path: Merrill, Garland, SC 2016) is cut every `STEP` steps: row r ends at
+step start[r + 1] + r. Where no row is longer than `LONGEST`, chunks are cut at row ends, so each has whole rows; else
+they are cut anywhere, and a row may go on in later chunks. Values stay where the compressed rows have them: 10 bytes an
+entry (12 where the columns of its chunk span more than 65,536), 2 a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+STEP: Final = 1536
+"""Rows and entries of a chunk, as csr/chunks.cu says too."""
+LONGEST: Final = 512
+"""Entries of the longest row where chunks have whole rows."""
+NEAR_REACH: Final = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedRows(Format):
+    """A matrix in compressed rows: 12 bytes an entry, 8 a row.
+
+    Attributes:
+        shape: rows and columns of the matrix.
+        entries: its rows; columns ascend in each, and no column is twice in a row.
+    """
+
+    shape: tuple[int, int]
+    entries: Csr
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(part.nbytes) for part in self.entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferRows(CompressedRows):
+    """Compressed rows that multiply a vector of one level into one of another: R or P as set-up has it, no copy.
+
+    Attributes:
+        written: where the rows lie in a vector, which has guards around them.
+        read: where the columns lie, likewise.
+        vectors: the vector kernels.
+    """
+
+    written: slice
+    read: slice
+    vectors: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedRows(Format):
+    """A matrix with K entries in every row (ELL): 12 bytes an entry and a hole.
+
+    Attributes:
+        shape: rows and columns of the matrix.
+        columns: int32 (K, rows), -1 in holes.
+        values: (K, rows) of the backend's value type, 0 in holes.
+    """
+
+    shape: tuple[int, int]
+    columns: Array
+    values: Array
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.columns.nbytes) + int(self.values.nbytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunks(Format):
+    """A matrix in chunks; C is their number.
+
+    Attributes:
+        shape: rows and columns of the matrix.
+        whole: whether every row is in one chunk.
+        chunks: uint32 (C + 1, 4): first entry (low and high half), first row that ends in it, and what 16-bit columns
+            are added to, or 2^32 - 1 where they have 32 bits. The last one is past the end.
+        ends: uint16 (rows,), where each row ends, counted from the first entry of its chunk.
+        near: uint16 of each entry, its column from the chunk's base; None if no chunk has them.
+        columns: int32 of each entry; None if all chunks have 16-bit ones.
+        start: int64 (rows + 1,), where rows begin; None with whole rows.
+        values: of each entry.
+    """
+
+    shape: tuple[int, int]
+    whole: bool
+    chunks: Array
+    ends: Array
+    near: Array | None
+    columns: Array | None
+    start: Array | None
+    values: Array
+
+    @property
+    def count(self) -> int:
+        """Number of chunks."""
+        return len(self.chunks) - 1
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.chunks, self.ends, self.near, self.columns, self.start, self.values)
+        return sum(int(array.nbytes) for array in arrays if array is not None)
+
+
+def count_of(rows: int, entries: int) -> int:
+    """Chunks of so many rows and entries."""
+    return -(-(rows + entries) // STEP)

@@ -1,0 +1,45 @@
+"""Compressed sparse rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Csr(NamedTuple):
+    """A sparse matrix, row after row.
+
+    Attributes:
+        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+        columns: int32, of each entry.
+        values: float64, of each entry.
+    """
+
+    start: Any
+    columns: Any
+    values: Any
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.start) - 1
+
+    @property
+    def width(self) -> int:
+        """Entries of the longest row."""
+        return max(1, int(np.diff(self.start).max())) if self.size else 1
+
+    def selected(self, rows: npt.NDArray[np.integer]) -> Csr:
+        """Some of the rows."""
+        lengths = np.diff(self.start)[rows]
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(self.start[rows] - start[:-1], lengths) + np.arange(start[-1])
+        return Csr(start, self.columns[entries], self.values[entries])
+
+    def dense(self) -> npt.NDArray[np.float64]:
+        """The matrix with its zeros, (rows, rows)."""
+        out = np.zeros((self.size, self.size))
+        np.add.at(out, (np.repeat(np.arange(self.size), np.diff(self.start)), self.columns), self.values)
+        return out

@@ -1,0 +1,97 @@
+"""Inverses of small matrices, stored with their zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.precision import narrowed
+
+RANK_TOLERANCE = 1e-12
+"""A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
+(about 1/rows), above what rounding leaves of a zero in a matrix that was not computed. In coarse matrices of a singular
+system it leaves more (1e-10 was seen at 96³), which no number tells from a weakly fixed constant: hence
+`multigrid.coarse_solve.regularized`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseInverse(Format):
+    """The inverse of a small matrix, or what takes its place where there is none.
+
+    Attributes:
+        position: int32 (rows,), storage positions of the rows, in lattice order.
+        values: float64 (rows, rows), in lattice order.
+    """
+
+    position: Array
+    values: Array
+
+
+class DenseSetup:
+    """Set-up of small matrices, on the host.
+
+    Args:
+        dtype: of the values of inverses.
+        form: makes an inverse with its kernel.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], form: Callable[..., DenseInverse]) -> None:
+        self._dtype, self._form = dtype, form
+
+    def matrix(self, rows: StencilRows) -> Array:
+        """Rows without halo as a symmetric matrix, float64 (rows, rows) in lattice order, for `inverse`."""
+        n, (nx, ny, nz) = rows.rows, rows.shape
+        around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
+        host = np.broadcast_to(rows.weights.reshape(len(rows.offsets), -1), (len(rows.offsets), n))
+        dense = np.zeros((n, n))
+        for (i, j, k), values in zip(rows.offsets, host, strict=True):
+            columns = around[1 + k : 1 + k + nz, 1 + j : 1 + j + ny, 1 + i : 1 + i + nx].reshape(-1)
+            inside = columns >= 0
+            np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
+        return (dense + dense.T) / 2
+
+    def inverse(self, layout: Layout, matrix: Array) -> DenseInverse:
+        """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order.
+
+        Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
+        (see `semidefinite_inverse`).
+        """
+        values = narrowed(semidefinite_inverse(matrix), self._dtype)
+        return self._form(position=layout.position, values=values)
+
+
+def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
+
+    Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
+    interchanges it is stable for such matrices). A row whose pivot vanishes depends on those before it: its unknown is
+    set to zero. Made of additions and products of whole rows alone, so that the bits do not depend on a library's
+    threads, as every rank computes this anew.
+
+    Args:
+        matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
+    """
+    a = np.array(matrix, dtype=np.float64)
+    diagonal = a.diagonal().copy()
+    kept = np.zeros(len(a), dtype=np.bool_)
+    for i in range(len(a)):
+        pivot = a[i, i]
+        if not pivot > RANK_TOLERANCE * diagonal[i]:
+            continue
+        kept[i] = True
+        row, column = a[i] / pivot, a[:, i].copy()
+        column[i] = 0.0
+        a -= column[:, None] * row
+        a[:, i] = -column / pivot
+        a[i] = row
+        a[i, i] = 1.0 / pivot
+    a[~kept] = 0.0
+    a[:, ~kept] = 0.0
+    return (a + a.T) / 2

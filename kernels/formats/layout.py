@@ -1,0 +1,99 @@
+"""Storage order of a chunk's vectors, and index maps between vectors.
+
+Rows are stored color after color, in lattice order inside a color, each color padded to whole slices of
+`SLICE` rows. One guard slice of zeros stands before the first and after the last row, so that a load at
+``base + lane`` of a run slice is always inside the vector. Padding rows have diagonal 1 and no entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SLICE = 32
+"""Rows of a slice: a warp's width, and eight or four registers of a CPU."""
+
+Array = Any
+"""A NumPy or CuPy array; kernels of one backend only ever see one of the two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The storage order of one chunk's rows.
+
+    Attributes:
+        rows: number of rows (without padding).
+        size: length of a vector in storage order, guards and padding included.
+        color_slices: int64 (colors + 1,) on the host; color c is slices [color_slices[c], color_slices[c + 1]).
+        position: int32 (rows,), row to storage position.
+        row: int32 (size,), storage position to row, or -1 for padding.
+        color: int32 (rows,), the color of each row, in 0 .. colors - 1.
+        shape: the chunk's extent (nx, ny, nz) when its rows are a lattice with x fastest, else (rows, 1, 1).
+        in_order: whether it is known that positions ascend with the rows.
+    """
+
+    rows: int
+    size: int
+    color_slices: npt.NDArray[np.int64]
+    position: Array
+    row: Array
+    color: Array
+    shape: tuple[int, int, int]
+    in_order: bool = False
+
+    @property
+    def colors(self) -> int:
+        """Number of colors, empty ones included."""
+        return len(self.color_slices) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """Items that go from one vector to another.
+
+    Attributes:
+        source: int32, their places in the vector that is read.
+        target: int32, as many different places in the vector that is written.
+    """
+
+    source: Array
+    target: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaloLayout:
+    """Layout of a chunk's exchanged values: in the buffer that it packs and in the halo vector that it receives.
+
+    Attributes:
+        send_rows: int32, storage positions to pack, neighbor after neighbor.
+        sends: per neighbor (chunk number, first, last + 1) in the packed buffer.
+        receives: per neighbor (chunk number, first, last + 1) in the halo vector, guard included.
+        size: length of the halo vector, guards included.
+        items: length of the vectors that are packed; None where it is not known.
+    """
+
+    send_rows: Array
+    sends: tuple[tuple[int, int, int], ...]
+    receives: tuple[tuple[int, int, int], ...]
+    size: int
+    items: int | None = None
+
+    def widened(self, width: int, xp: Any) -> HaloLayout:
+        """The layout for so many columns, one after the other, with an item's columns side by side on the way.
+
+        Raises:
+            ValueError: the vectors' length is not known, or beyond what a row number reaches.
+        """
+        if self.items is None or self.items * width >= 2**31:
+            raise ValueError(f"vectors of {self.items} items cannot be exchanged {width} at a time")
+        columns = self.items * xp.arange(width, dtype=np.int32)
+        return HaloLayout(
+            send_rows=(self.send_rows[:, None] + columns[None, :]).astype(np.int32).reshape(-1),
+            sends=tuple((chunk, width * first, width * last) for chunk, first, last in self.sends),
+            receives=tuple((chunk, width * first, width * last) for chunk, first, last in self.receives),
+            size=width * self.size,
+            items=width * self.items,
+        )

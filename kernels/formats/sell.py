@@ -1,0 +1,102 @@
+"""Sliced ELL: entries of `SLICE` rows at a time, in the storage order of `formats.layout`.
+
+The entries of a slice are two runs of equally long columns, lane fastest::
+
+    lower (columns of earlier colors) | upper
+
+so a half sweep reads half a slice, and SpMV reads it whole. A slice whose k-th entries all lie at ``base_k + lane``
+stores one int32 base per k (a *run* slice: 8.1 bytes an entry); any other stores all 32 columns (an *explicit* slice:
+12 bytes an entry). Holes have value 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsolver.kernels.formats.base import Format, stored_bytes
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+
+WIDEST = 32_767
+"""Entry columns of a slice at most: a GPU counts them in 15 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slices:
+    """Sliced ELL entries. All arrays are on the device that owns the chunk; S is the number of slices.
+
+    Attributes:
+        start: int64 (S + 1,), slice s holds values [start[s], start[s + 1]), a multiple of `SLICE` long.
+        upper: int32 (S,), index of the first entry column of slice s that is upper (lower ones come first).
+        column_start: int64 (S + 1,), where the columns of slice s start in `columns`.
+        values: (start[-1],) of the backend's value type, entry k of lane l of slice s at start[s] + k * SLICE + l.
+        columns: int32; a run slice has one base per k, an explicit slice `SLICE` columns per k. A slice is a run
+            exactly when column_start[s + 1] - column_start[s] is the number of its entry columns.
+    """
+
+    start: Array
+    upper: Array
+    column_start: Array
+    values: Array
+    columns: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return stored_bytes(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix(Format):
+    """The local, square part of one chunk's rows; `HaloMatrix` is the rest.
+
+    Attributes:
+        layout: the storage order.
+        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
+        local: entries off the diagonal whose column this chunk owns; columns are storage positions. Slice 0 of
+            `local` is the first slice of rows, storage slice 1.
+    """
+
+    layout: Layout
+    diagonal: Array
+    local: Slices
+
+
+@dataclass(frozen=True, kw_only=True)
+class HaloMatrix(Format):
+    """The part of one chunk's rows that multiplies a halo.
+
+    Attributes:
+        boundary: int32 (B,), storage positions of the rows that read the halo, ascending.
+        slices: their entries, slices of `SLICE` consecutive items of `boundary`; all are lower ones, and columns index
+            the halo vector, which has a guard slice of zeros on both sides.
+    """
+
+    boundary: Array
+    slices: Slices
+
+    @property
+    def size(self) -> int:
+        """Length of a vector with one item for each boundary row."""
+        return len(self.boundary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product(Format):
+    """A rectangular matrix: rows of one vector, columns of another.
+
+    Attributes:
+        slices: the entries of `SLICE` consecutive rows each; all are lower ones, columns index the vector that is read.
+        target: int32 (slices x SLICE,), where each row's result belongs in the vector that is written, or -1.
+    """
+
+    slices: Slices
+    target: Array
+
+
+def checked_width(width: int, widest: int = WIDEST) -> None:
+    """Raise ValueError if slices cannot have so many entry columns."""
+    if width > widest:
+        raise ValueError(
+            f"{SLICE} rows that are stored together have {width} columns of entries and can have {widest}: this format "
+            f"is not for rows of so many entries, as dense ones"
+        )

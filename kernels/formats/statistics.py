@@ -1,0 +1,120 @@
+"""Statistics of rows, by which formats are chosen: lengths of all rows, and storage of sampled slices.
+
+Samples are stretches of rows of blocks at equal distances, so the same matrix always has the same statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.formats.block_slices import NEAR, RUN
+from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.formats.octets import LANES, WINDOW
+
+STRETCH: Final = 256
+"""Rows of blocks of a sample: what is sorted together."""
+MOST_SAMPLES: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Stretches of consecutive rows of blocks.
+
+    Attributes:
+        count: stretches.
+        stretch: rows of blocks of each.
+        stride: rows of blocks from the first one of a stretch to the first one of the next, a multiple of `SLICE`.
+    """
+
+    count: int
+    stretch: int
+    stride: int
+
+    @property
+    def slices(self) -> int:
+        """Slices of a stretch."""
+        return -(-self.stretch // SLICE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """Sampled rows of blocks in slices, in the rows' own order.
+
+    Attributes:
+        fill: entries as part of those that the blocks have.
+        padding: entries with holes, also those of blocks, for each entry.
+        runs: part of the entry columns that lie in runs.
+        near: part of the slices that are runs or have 16-bit columns.
+        octets: entries with holes for each entry, in octets in place of slices.
+    """
+
+    fill: float
+    padding: float
+    runs: float
+    near: float
+    octets: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """Statistics by which formats are chosen.
+
+    Attributes:
+        shape: rows and columns of the matrix.
+        entries: of the matrix.
+        longest: entries of the longest row.
+        variance: of the rows' numbers of entries.
+        stored: for each block size that divides the shape.
+    """
+
+    shape: tuple[int, int]
+    entries: int
+    longest: int
+    variance: float
+    stored: dict[int, Stored]
+
+    @property
+    def mean(self) -> float:
+        """Entries of a row."""
+        return self.entries / max(1, self.shape[0])
+
+
+def samples_of(rows: int) -> Samples:
+    """Samples of so many rows of blocks: all of them where they are few."""
+    if rows <= MOST_SAMPLES * STRETCH:
+        return Samples(count=1, stretch=rows, stride=0)
+    stride = (rows - STRETCH) // (MOST_SAMPLES - 1) // SLICE * SLICE
+    return Samples(count=MOST_SAMPLES, stretch=STRETCH, stride=stride)
+
+
+def stored(
+    block: int,
+    entries: int,
+    length: npt.NDArray[np.integer],
+    width: npt.NDArray[np.int32],
+    kind: npt.NDArray[np.int32],
+) -> Stored:
+    """How samples would be stored.
+
+    Args:
+        block: B.
+        entries: of the samples' rows.
+        length: blocks of each row of blocks: (samples, rows).
+        width: entry columns of each sampled slice.
+        kind: how its columns are stored.
+    """
+    columns, blocks = int(width.sum()), int(length.sum())
+    windows = np.pad(length, ((0, 0), (0, -length.shape[1] % WINDOW))).reshape(-1, WINDOW)
+    longest = np.sort(windows, axis=1)[:, LANES - 1 :: LANES]  # of each octet
+    filled = kind[width > 0]
+    return Stored(
+        fill=entries / max(1, blocks * block * block),
+        padding=columns * SLICE * block * block / max(1, entries),
+        runs=int(width[kind == RUN].sum()) / max(1, columns),
+        near=float(np.isin(filled, (NEAR, RUN)).mean()) if len(filled) else 1.0,
+        octets=int(longest.sum()) * LANES * block * block / max(1, entries),
+    )

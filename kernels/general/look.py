@@ -1,0 +1,82 @@
+"""Findings of a look at all entries of a square matrix, before anything is stored for it.
+
+Sums carry what rounding takes from them (Knuth, The Art of Computer Programming, volume 2, section 4.2.2, theorem B),
+so the host and a GPU, which add in other orders, find the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+CANCELED: Final = 1e-13
+"""Sum of a row, as a part of the sum of its magnitudes, that counts as zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """Why compressed rows are not in canonical form. What else was found of them means nothing then.
+
+    Attributes:
+        pointers: rows whose pointers do not ascend from 0, or lead beyond the entries.
+        outside: the first entry whose column is none; -1 for none.
+        descending: entries whose column is smaller than that of the entry before them in their row.
+        repeated: entries whose column is that of the entry before them in their row.
+        infinite: entries that are NaN or infinite: how many, and the first one, or -1.
+    """
+
+    pointers: int = 0
+    outside: int = -1
+    descending: int = 0
+    repeated: int = 0
+    infinite: tuple[int, int] = (0, -1)
+
+    @property
+    def unsorted(self) -> bool:
+        """Whether the order of the entries is all that is wrong, as far as can be told before they are sorted."""
+        return self.descending > 0 and replace(self, descending=0, repeated=0) == Faults()
+
+    @property
+    def some(self) -> bool:
+        """Whether there are any."""
+        return self != Faults()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Findings about a square matrix whose rows have ascending columns.
+
+    Attributes:
+        faults: where rows are not so.
+        empty: rows without an entry: how many, and the first one, or -1.
+        hollow: rows with a zero on the diagonal, stored or not: how many, and the first one, or -1.
+        negative: rows with a diagonal that is not positive.
+        rows_cancel: whether the entries of each row add up to zero: see `CANCELED`.
+        columns_cancel: whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
+        largest: magnitude of an entry.
+        mirrored: whether there is an entry (j, i) for each entry (i, j).
+        difference: largest |a_ij - a_ji|; an entry that is not there is zero.
+        place: the first (i, j), row after row, with this difference where it is more than allowed; else None.
+        positive: sum over the coupled rows of the part that positive couplings have of all couplings' magnitudes.
+        dominance: sum over the rows of 1 - Σ_j≠i |a_ij| / a_ii; 1 for a row without couplings, or without a positive
+            diagonal.
+    """
+
+    faults: Faults = Faults()
+    empty: tuple[int, int] = (0, -1)
+    hollow: tuple[int, int] = (0, -1)
+    negative: int = 0
+    rows_cancel: bool = False
+    columns_cancel: bool = False
+    largest: float = 0.0
+    mirrored: bool = True
+    difference: float = 0.0
+    place: tuple[int, int] | None = None
+    positive: float = 0.0
+    dominance: float = 0.0
+
+
+def counted(found: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """How many in all ranges, and the first one, or -1, of the same in each range."""
+    return sum(count for count, _ in found), min((first for count, first in found if count), default=-1)

@@ -1,0 +1,73 @@
+"""Which format the rows of a chunk get: by their statistics, by name, or one of some that are measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from dsolver.kernels.formats.choice import EVEN, LATTICE, Choice, cpu_choice, gpu_choice
+from dsolver.kernels.formats.statistics import STRETCH, Statistics
+
+NAMES: Final = ("slices", "blocks", "octets", "chunks", "rows")
+"""Formats as people name them: slices of blocks have a name of their own."""
+MEASURE: Final = "measure"
+"""In place of a format's name: whichever is fastest."""
+HALF: Final = 0.5
+"""Fill from which blocks are worth a measurement."""
+THREADS: Final = (1, 2, 4, 8, 16, 32)
+"""Threads of a row that there are kernels for."""
+TABLED: Final = 1.5
+"""Padding up to which slices are worth a measurement."""
+
+
+def chosen(formats: str | None, known: Statistics, *, gpu: bool) -> Choice:
+    """The format that is asked for by name, else the one for these statistics.
+
+    Raises:
+        ValueError: there is no such name, the rows have no blocks, or a GPU has no such format.
+    """
+    rule = gpu_choice(known) if gpu else cpu_choice(known)
+    if formats is None:
+        return rule
+    if formats not in NAMES:
+        raise ValueError(f"there is no format {formats!r}: choose one of {', '.join(NAMES)}")
+    if gpu and formats == "octets":
+        raise ValueError("octets are a format for CPUs: slices are what suits a GPU")
+    if formats == ("blocks" if rule.block > 1 else rule.name):
+        return rule
+    return _named(formats, known)
+
+
+def _named(formats: str, known: Statistics) -> Choice:
+    """A format that is asked for and not the best one, with what suits it."""
+    if formats == "chunks":
+        return Choice(name="chunks", why="asked for")
+    if formats == "octets":
+        return Choice(name="octets", why="asked for")
+    if formats == "rows":
+        fitting = [t for t in THREADS if 2 * t <= max(2.0, known.mean)]
+        return Choice(name="rows", threads=fitting[-1], why="asked for")
+    if formats == "slices":
+        even = 1 not in known.stored or known.stored[1].runs >= LATTICE or known.stored[1].padding <= EVEN
+        return Choice(name="slices", window=1 if even else STRETCH, why="asked for")
+    fill = {b: s.fill for b, s in known.stored.items() if b > 1}
+    most = max(fill.values(), default=0.0)
+    if most < HALF:
+        raise ValueError("these rows have no blocks of 2, 3, 4 or 6 rows and columns that are at least half full")
+    block = max(b for b in fill if fill[b] >= 0.99 * most)
+    return Choice(name="slices", block=block, why="asked for")
+
+
+def candidates(known: Statistics, *, gpu: bool) -> list[Choice]:
+    """Formats that may be the fastest ones: the choice by statistics, and those that are not hopeless."""
+    found = [chosen(None, known, gpu=gpu), Choice(name="chunks", why="")]
+    even = known.longest <= 16 * known.mean + 64
+    threads = [t for t in THREADS if known.mean / 8 <= t <= known.mean] if gpu and even else [1]
+    found += [Choice(name="rows", threads=t, why="") for t in threads]
+    if not gpu and even and known.stored and known.stored[1].octets <= TABLED:
+        found.append(Choice(name="octets", why=""))
+    for block, stored in known.stored.items():
+        if stored.padding <= TABLED and (block == 1 or stored.fill >= HALF):
+            windows = (1, STRETCH) if stored.padding > 1.0 else (1,)
+            found += [Choice(name="slices", block=block, window=w, why="") for w in windows]
+    return list({replace(choice, why=""): choice for choice in found}.values())

@@ -1,0 +1,230 @@
+"""Set-up of general matrices on a device: statistics of rows, a format for them, and the parts of a chunk."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.look import Look
+from dsolver.kernels.general.parts import GeneralMatrix, GhostRows
+from dsolver.kernels.general.selection import MEASURE, candidates, chosen
+from dsolver.kernels.precision import in_range, narrowed
+
+ENOUGH: Final = 1e-3
+"""Seconds of products that tell formats apart."""
+ROUNDS: Final = 3
+BALANCED: Final = Choice(name="chunks", why="rows of any length")
+
+
+class GeneralSetup(ABC):
+    """Set-up of general matrices.
+
+    Args:
+        xp: the array module.
+        vectors: the vector kernels.
+        guard: zero items before the first and after the last item of vectors.
+        gpu: whether formats are chosen for a GPU.
+
+    Attributes:
+        colored: whether `transfer` takes vectors of several colors.
+    """
+
+    colored: ClassVar[bool] = False
+
+    def __init__(self, xp: Any, vectors: Any, guard: int, *, gpu: bool = False) -> None:
+        self._xp, self._vectors, self._guard, self._gpu = xp, vectors, guard, gpu
+
+    @abstractmethod
+    def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
+        """Statistics of rows on the device, by which formats are chosen, for some sizes of blocks."""
+
+    @abstractmethod
+    def look(self, rows: Csr, allowed: float) -> Look:
+        """Findings about all entries of a square matrix on the device.
+
+        Args:
+            rows: in canonical form; faults are looked for on a GPU alone, where rows come straight from their user.
+            allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest one.
+        """
+
+    def places(self, start: Array, entries: int) -> Array:
+        """The row of each entry of compressed rows, int64, or the column of compressed columns."""
+        return self._xp.searchsorted(start, self._xp.arange(entries), side="right") - 1
+
+    def compressed(self, row: Array, column: Array, values: Array, rows: int) -> Csr:
+        """Entries in any order as compressed rows with ascending columns; those in the same place keep their order.
+
+        Args:
+            row: of each entry, from 0 on, on the device like the others.
+            column: likewise.
+            values: float64.
+            rows: how many rows and columns there are.
+        """
+        xp = self._xp
+        key = row.astype(np.int64) * rows + column
+        order = xp.argsort(key, kind="stable")
+        start = xp.searchsorted(key[order], xp.arange(rows + 1) * rows)
+        return Csr(start.astype(np.int64), column[order].astype(np.int32), values[order])
+
+    @abstractmethod
+    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+        """Rows on the device in a format, with its products. It may share their memory."""
+
+    @abstractmethod
+    def diagonal(self, rows: Csr) -> Array:
+        """The diagonal, 0 where a row has no such entry."""
+
+    @abstractmethod
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+        """The ghost part of a chunk.
+
+        Args:
+            boundary: int64 (B,), the rows that have entries in halo slots, ascending.
+            rows: these entries, on the device.
+            slots: of the halo.
+            layout: of the chunk's vectors.
+        """
+
+    @abstractmethod
+    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> Any:
+        """Rows between two levels in their form, with its kernels.
+
+        Args:
+            shape: rows and columns.
+            rows: on the device, in the order of the vector that is written; columns in that of the vector that is read.
+            written: where the rows lie in a vector, which has guards around them.
+            read: where the columns lie, likewise.
+        """
+
+    def selected(self, rows: Csr, order: Array) -> Csr:
+        """Some of the rows, on the device."""
+        return rows.selected(order)
+
+    def ascending(self, rows: Csr) -> Csr:
+        """The rows as products want them whose columns do not ascend, on the device."""
+        return rows
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until everything launched by this thread has run."""
+
+    def choice(self, rows: Csr, formats: str | None) -> Choice:
+        """The format of that name, or by statistics, for rows on the device."""
+        return chosen(formats, self.statistics(rows, rows.size), gpu=self._gpu)
+
+    def matrix(
+        self,
+        rows: Csr,
+        layout: Layout,
+        formats: str | None = None,
+        *,
+        known: Statistics | None = None,
+        borrowed: bool = False,
+    ) -> GeneralMatrix:
+        """The local part of a chunk.
+
+        Args:
+            rows: its entries, on the device; columns ascend in each row.
+            layout: of the chunk's vectors.
+            formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
+            known: statistics of the rows, where somebody has them.
+            borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
+        """
+        rows = self._writable(rows)
+        diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
+        places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
+        diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
+        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
+        if formats == MEASURE:
+            rows = self._own(rows) if borrowed else rows
+            known = known or self.statistics(rows, rows.size)
+            choice, product = self._fastest(rows, candidates(known, gpu=self._gpu))
+        else:
+            choice = self.choice(rows, formats) if known is None else chosen(formats, known, gpu=self._gpu)
+            rows = self._own(rows) if borrowed and choice.name != "slices" else rows
+            product = self.product(rows, rows.size, choice)
+        self.wait()  # products read a matrix before they wait for earlier launches
+        return GeneralMatrix(
+            layout=layout,
+            diagonal=diagonal,
+            product=product,
+            choice=choice,
+            rows=slice(self._guard, self._guard + layout.rows),
+            vectors=self._vectors,
+        )
+
+    def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+        """Rows between two levels.
+
+        Args:
+            rows: entries in own columns, on the device.
+            written: the storage order of the vectors that products are written to, of one color unless `colored`.
+            read: that of the vectors that are multiplied, likewise.
+        """
+        guard = self._guard
+        order, places = written.row[guard : guard + written.rows], read.position
+        if not written.in_order and (order[1:] < order[:-1]).any():
+            rows = self.selected(rows, order)
+        if not read.in_order and (places[1:] < places[:-1]).any():
+            rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)))
+        return self.between(
+            (rows.size, read.rows),
+            rows._replace(values=narrowed(rows.values, self._vectors.dtype)),
+            slice(guard, guard + written.rows),
+            slice(guard, guard + read.rows),
+        )
+
+    def _writable(self, rows: Csr) -> Csr:
+        """The rows in arrays that can be written, for which loops are compiled."""
+        return rows
+
+    def _own(self, rows: Csr) -> Csr:
+        """The rows in memory of their own."""
+        return Csr(*(part.copy() for part in rows))
+
+    def _ghost_fields(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> dict[str, Any]:
+        """Fields of every `GhostRows`. Its rows may have any lengths, for a row may read all other chunks."""
+        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
+        return {
+            "boundary": layout.position[boundary],
+            "product": self.product(rows, slots, BALANCED),
+            "slots": slice(self._guard, self._guard + slots),
+            "vectors": self._vectors,
+        }
+
+    def _fastest(self, rows: Csr, choices: Sequence[Choice]) -> tuple[Choice, Any]:
+        """The fastest of some formats, on this device and now, and the rows in it. Two are held at a time."""
+        x, y = (self._xp.ones(rows.size, dtype=self._vectors.dtype) for _ in range(2))
+        best: tuple[float, Choice, Any] | None = None
+        for choice in choices:
+            product = self.product(rows, rows.size, choice)
+            took = self._seconds(product, x, y)
+            if best is None or took < best[0]:
+                best = took, choice, product
+        assert best is not None
+        why = f"the fastest of {len(choices)}, measured: {best[0] * 1e6:.0f} us"
+        return replace(best[1], why=why), best[2]
+
+    def _seconds(self, product: Any, x: Array, y: Array) -> float:
+        """Seconds of a product, the least of some rounds; the first calls compile and are not counted."""
+        times = 1
+        found = []
+        for _ in range(ROUNDS + 2):
+            self.wait()
+            began = time.perf_counter()
+            for _ in range(times):
+                product.spmv(x, y)
+            self.wait()
+            found.append((time.perf_counter() - began) / times)
+            times = int(np.clip(ENOUGH / max(found[-1], 1e-7), 1, 100))
+        return min(found[2:])

@@ -1,0 +1,1 @@
+"""Lattices of points: interpolation and Galerkin products, transfers, finite-volume fluxes, connected cells."""

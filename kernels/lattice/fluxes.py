@@ -1,0 +1,90 @@
+"""Rows of finite volumes with a flux through each face: the text that every backend follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.arrays import apart, layer
+from dsolver.kernels.formats.layout import Array
+
+F64 = npt.NDArray[np.float64]
+CENTER = 3
+"""The place of the diagonal among a star's seven entries, which are in lattice order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fluxes:
+    """Data from which the fluxes between the cells of a box follow. Everything is given along x, y and z.
+
+    Attributes:
+        kappa: one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them.
+        sizes: of the cells and of one more at each end: float64 (n + 2,) on the host.
+        ends: by axis and side (0 or 1) where rows end there: what is added to the diagonal instead of a flux, float64
+            (nz, ny, nx) with one cell along the axis.
+        doubled: whether two cells are all there is along a periodic axis, and meet on both sides.
+    """
+
+    kappa: tuple[Array | float, Array | float, Array | float]
+    sizes: tuple[F64, F64, F64]
+    ends: Mapping[tuple[int, int], Array]
+    doubled: tuple[bool, bool, bool]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(nz, ny, nx)."""
+        nx, ny, nz = (len(along) - 2 for along in self.sizes)
+        return nz, ny, nx
+
+
+def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
+    """Area / resistance of the faces along an axis: float64 (nz, ny, nx) with one more along the axis.
+
+    The resistance is that of two half cells in a row, (h/2) / κ each, infinite where κ is zero.
+    """
+    along, kappa = 2 - axis, fluxes.kappa[axis]
+    if not isinstance(kappa, float):
+        kappa = kappa[tuple(slice(None) if i == along else slice(1, -1) for i in range(3))]
+    with np.errstate(divide="ignore"):
+        resistance = _along(xp, axis, 0.5 * fluxes.sizes[axis]) / kappa
+    first, second = (_along(xp, other, fluxes.sizes[other][1:-1]) for other in (2, 1, 0) if other != axis)
+    shape = [n + (i == along) for i, n in enumerate(fluxes.shape)]
+    faces = first * second / (part(resistance, axis, 0) + part(resistance, axis, 1))
+    out: Array = faces if faces.shape == tuple(shape) else xp.broadcast_to(faces, shape).copy()
+    if fluxes.doubled[axis]:
+        out *= 2.0
+    for side in (0, 1):
+        if (axis, side) in fluxes.ends:
+            out[layer(axis, side)] = fluxes.ends[axis, side]
+    return out
+
+
+def star(xp: Any, fluxes: Fluxes) -> Array:
+    """The rows: float64 (7, nz, ny, nx), entries in lattice order."""
+    out = xp.empty((7, *fluxes.shape))
+    diagonal = apart(out[CENTER])
+    diagonal[...] = 0.0
+    for axis in range(3):
+        faces = conductances(xp, fluxes, axis)
+        for side in (0, 1):
+            diagonal += part(faces, axis, side)
+            outward = apart(out[(2 - axis, 4 + axis)[side]])
+            xp.negative(part(faces, axis, side), out=outward)
+            if (axis, side) in fluxes.ends:
+                outward[layer(axis, side)] = 0.0
+    return out
+
+
+def part(faces: Array, axis: int, side: int) -> Array:
+    """All but the last (side 0) or all but the first (side 1) along an axis."""
+    last = faces.shape[2 - axis] - 1 + side
+    return faces[tuple(slice(side, last) if i == 2 - axis else slice(None) for i in range(3))]
+
+
+def _along(xp: Any, axis: int, values: F64) -> Array:
+    """Values along an axis, to broadcast."""
+    return xp.asarray(values).reshape([-1 if i == 2 - axis else 1 for i in range(3)])

@@ -1,0 +1,112 @@
+"""Set-up on a lattice: rows of finite volumes, coarser levels, transfers between levels, connected components.
+
+Arrays are lattices (..., z, y, x); those of coarser levels have `coarsening.GHOST` ghost layers on every side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice import coarsening as statistics
+from dsolver.kernels.lattice import fluxes as finite_volumes
+from dsolver.kernels.lattice import galerkin, transfers
+from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.lattice.components import least_of_connected
+from dsolver.kernels.lattice.fluxes import Fluxes
+
+
+class LatticeSetup:
+    """Set-up of lattices by the NumPy text; what a device does faster, it overrides.
+
+    Args:
+        xp: the array module.
+    """
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+
+    def numbers(self, shape: tuple[int, int, int]) -> Array:
+        """int32 (nz + 2, ny + 2, nx + 2): the row numbers of a box's points, x fastest, and -1 around them."""
+        nx, ny, nz = shape
+        out = self.xp.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
+        out[1:-1, 1:-1, 1:-1] = self.xp.arange(nx * ny * nz, dtype=np.int32).reshape(nz, ny, nx)
+        return out
+
+    def star(self, fluxes: Fluxes) -> Array:
+        """The rows of finite volumes, float64 (7, nz, ny, nx): see `fluxes.star`."""
+        return finite_volumes.star(self.xp, fluxes)
+
+    def interpolation(self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+        """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
+
+        Args:
+            coarsening: the chunk, the grid around it and what is coarsened.
+            offsets: the K offsets of the weights, (0, 0, 0) among them.
+            weights: float64 (K, nz + 4, ny + 4, nx + 4) in any shape of as many items: the rows of own points and of
+                `GHOST` layers of neighbors (across periodic axes, too), 0 outside the domain; or (K,) for a constant
+                stencil. Entries that leave the domain are not read.
+
+        Returns:
+            float64 (8, nz + 4, ny + 4, nx + 4): the weight of corner a + 2 b + 4 c in every fine point's value, see
+            `lattice.coarsening`. Zero where there is no such coarse point, outside the domain, and at ghost
+            points of the outer layer that lie between coarse points along the axis that they end: no coarse point of
+            the chunk reads them. Where the rows sum to zero, each point's weights sum to one.
+        """
+        return galerkin.interpolation(coarsening, offsets, weights)
+
+    def galerkin(
+        self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array, p: Array
+    ) -> Array:
+        """The rows of P^T A P at a chunk's coarse points.
+
+        Args:
+            coarsening: as for `interpolation`.
+            offsets: as for `interpolation`.
+            weights: as for `interpolation`.
+            p: what `interpolation` returned.
+
+        Returns:
+            float64 (27, coarse rows), weights at `coarsening.COARSE_OFFSETS`; 0 for entries that leave the domain.
+            Symmetric to rounding, and the same bits whatever the partition. Along a periodic axis with one coarse point
+            the entries that would be the point's own are added to the diagonal. A diagonal that is zero or rounding (a
+            pocket of points without any other coupling) becomes positive, so that the row is decoupled.
+        """
+        return galerkin.galerkin(coarsening, offsets, weights, p)
+
+    def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+        """How strongly own rows are coupled along x, y and z, float64 (3,): see `coarsening.couplings`."""
+        return statistics.couplings(self.xp, offsets, weights)
+
+    def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:
+        """Number of own rows whose couplings to both neighbors along an axis differ: see `coarsening.jumps`."""
+        return statistics.jumps(self.xp, offsets, weights, ratio)
+
+    def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
+        """R = Pᵀ at a chunk's coarse points: see `transfers.restriction`."""
+        columns, values = transfers.restriction(self.xp, coarsening, p, around)
+        return Ell(columns=columns, values=values)
+
+    def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: tuple[int, int, int]) -> Ell:
+        """P at a chunk's own fine points: see `transfers.prolongation`."""
+        columns, values = transfers.prolongation(self.xp, coarsening, p, around, base)
+        return Ell(columns=columns, values=values)
+
+    def framed(self, values: Array, width: int) -> Array:
+        """float64 (K, nz, ny, nx) with layers of zeros around: see `transfers.framed`."""
+        return transfers.framed(self.xp, values, width)
+
+    def spread(self, values: Array, like: Sequence[Any]) -> Array:
+        """float64 (K, nz, ny, nx) on a larger box: see `transfers.spread`."""
+        return transfers.spread(self.xp, values, like)
+
+    def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
+        """For each cell of a box the smallest label that it hangs together with: see `connected`.
+
+        A path is followed link by link, which is nothing for a GPU: 12 bytes a cell go to the host and 8 come back.
+        """
+        return least_of_connected(labels, list(links))

@@ -1,0 +1,95 @@
+"""Sums in a fixed tree, of all items or of groups of them.
+
+Sums over groups are additions of whole arrays: NumPy and CuPy give the same bits, and one large group takes no longer
+than many small ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from dsolver.kernels.contract import FAN_IN
+from dsolver.kernels.formats.layout import Array
+
+
+def tree_sum(parts: list[float]) -> float:
+    """The fixed tree of the kernel `total`: groups of `FAN_IN` are added in order, then their sums likewise.
+
+    Not the built-in sum, which compensates rounding from Python 3.12 on and so would not give a device's bits.
+    """
+    while len(parts) > 1:
+        parts = [reduce(add, parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+    return parts[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """Items in groups, group after group.
+
+    Attributes:
+        keys: float64 (groups,), ascending.
+        of: int32 (items,), the number of each item's group.
+        starts: int64 (groups,), each group's first item.
+        counts: int64 (groups,), how many items it has.
+        steps: of the tree, from the items up; int32 (FAN_IN, nodes), what each node adds, in order, of the step before.
+            A number that is none of these stands for nothing.
+    """
+
+    keys: Array
+    of: Array
+    starts: Array
+    counts: Array
+    steps: tuple[Array, ...]
+
+    def sums(self, xp: Any, values: Array) -> Array:
+        """The sum of each group's items: float64 (groups,), of float64 (items,)."""
+        for step in self.steps:
+            padded = xp.concatenate([values, xp.zeros(1)])
+            values = padded[step[0]]
+            for places in step[1:]:
+                values += padded[places]
+        return values
+
+
+def grouped(xp: Any, keys: Array) -> tuple[Array, Groups]:
+    """Items with equal keys as groups.
+
+    Args:
+        xp: the array module.
+        keys: float64 (items,).
+
+    Returns:
+        int64 (items,), the items in the order of their groups, in a group as they were; and the groups.
+    """
+    order = xp.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = xp.ones(len(keys), dtype=np.bool_)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    starts = xp.flatnonzero(begins)
+    counts = xp.diff(xp.concatenate([starts, xp.full(1, len(keys), dtype=starts.dtype)]))
+    return order, Groups(
+        keys=ordered[starts],
+        of=(xp.cumsum(begins) - 1).astype(np.int32),
+        starts=starts,
+        counts=counts,
+        steps=tuple(_steps(xp, starts, counts, len(keys))),
+    )
+
+
+def _steps(xp: Any, starts: Array, counts: Array, items: int) -> list[Array]:
+    steps = []
+    while items > len(counts):
+        nodes = -(-counts // FAN_IN)
+        ends = xp.cumsum(nodes)
+        node = xp.arange(int(ends[-1]))
+        group = xp.searchsorted(ends, node, side="right")
+        first = starts[group] + FAN_IN * (node - (ends - nodes)[group])
+        places = first + xp.arange(FAN_IN)[:, None]
+        steps.append(xp.where(places < (starts + counts)[group], places, items).astype(np.int32))
+        starts, counts, items = ends - nodes, nodes, len(node)
+    return steps

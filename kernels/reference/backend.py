@@ -1,0 +1,46 @@
+"""The backend of the text-book kernels in NumPy, which specify the contract."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.dense import DenseSetup
+from dsolver.kernels.formats.stencil import StencilSetup
+from dsolver.kernels.lattice.setup import LatticeSetup
+from dsolver.kernels.reference.dense import TextbookInverse
+from dsolver.kernels.reference.general import TextbookGeneral
+from dsolver.kernels.reference.layouts import NumpyLayouts
+from dsolver.kernels.reference.stencil import TextbookStencil, TextbookTransfer
+from dsolver.kernels.reference.vectors import vectors
+
+
+@final
+class NumpyBackend(Backend):
+    """The NumPy text-book kernels.
+
+    Args:
+        dtype: the value type, "float64" or "float32".
+    """
+
+    name = "numpy"
+    guard = 0
+    xp = np
+    formats = "dsolver.kernels.reference.{}"
+
+    def __init__(self, dtype: str = "float64") -> None:
+        self.vectors = vectors(dtype)
+        self.dtype = self.vectors.dtype
+        self.layouts = NumpyLayouts(np, self.guard)
+        self.lattice = LatticeSetup(np)
+        self.amg = AlgebraicSetup(Team())
+        self.dense = DenseSetup(self.dtype, TextbookInverse)
+        self.stencil = StencilSetup(self.vectors, TextbookStencil, TextbookTransfer)
+        self.general = TextbookGeneral(np, self.vectors, self.guard)
+
+    def synchronize(self) -> None:
+        """Kernels have run when they return."""

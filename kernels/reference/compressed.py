@@ -1,0 +1,150 @@
+"""Compressed rows in NumPy: as they are, padded, and in chunks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.kernels.formats.compressed import (
+    LONGEST,
+    NEAR_REACH,
+    STEP,
+    Chunks,
+    CompressedRows,
+    PaddedRows,
+    TransferRows,
+    count_of,
+)
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reference.vectors import product
+
+Real = npt.NDArray[Any]
+F64 = npt.NDArray[np.float64]
+
+
+class _Dotted(ABC):
+    """A format whose fused product is its parts."""
+
+    @abstractmethod
+    def spmv(self, x: Real, y: Real) -> None: ...
+
+    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
+        self.spmv(x, y)
+        dot[0] = product(x, y)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TextbookRows(_Dotted, CompressedRows):
+    """Compressed rows with their kernels."""
+
+    def spmv(self, x: Real, y: Real) -> None:
+        row = np.repeat(np.arange(self.shape[0]), np.diff(self.entries.start))
+        y[:] = np.bincount(row, self.entries.values * x[self.entries.columns], self.shape[0])
+
+    def diagonal(self) -> Real:
+        row = np.repeat(np.arange(self.shape[0]), np.diff(self.entries.start))
+        out, own = np.zeros(self.shape[0], dtype=self.entries.values.dtype), row == self.entries.columns
+        out[row[own]] = self.entries.values[own]
+        return out
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TextbookTransfer(TransferRows):
+    """Compressed rows between two levels with their kernels."""
+
+    def restrict_full(self, y: Real, rc: Real) -> None:
+        rc[self.written] = self._times(y)
+
+    def prolong_add(self, xc: Real, x: Real) -> None:
+        x[self.written] += self._times(xc)
+
+    def prolong_sum(self, xc: Real, x: Real, y: Real) -> None:
+        y[self.written] = x[self.written] + self._times(xc)
+
+    def _times(self, x: Real) -> Real:
+        row = np.repeat(np.arange(self.shape[0]), np.diff(self.entries.start))
+        products = self.entries.values * x[self.read][self.entries.columns]
+        return np.bincount(row, products, self.shape[0]).astype(x.dtype)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TextbookPadded(_Dotted, PaddedRows):
+    """Padded rows with their kernels."""
+
+    def spmv(self, x: Real, y: Real) -> None:
+        y[:] = 0
+        for columns, values in zip(self.columns, self.values, strict=True):
+            y += np.where(columns >= 0, values * x[columns], 0)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class TextbookChunks(_Dotted, Chunks):
+    """Compressed rows in chunks with their kernels."""
+
+    def spmv(self, x: Real, y: Real) -> None:
+        table = self.chunks.astype(np.int64)
+        first = table[:, 0] + (table[:, 1] << 32)
+        y[:] = 0
+        for b in range(self.count):
+            low, high, row, next_row = first[b], first[b + 1], table[b, 2], table[b + 1, 2]
+            if table[b, 3] == 0xFFFFFFFF:
+                assert self.columns is not None
+                columns = self.columns[low:high]
+            else:
+                near = np.zeros(0, dtype=np.uint16) if self.near is None else self.near[low:high]
+                columns = table[b, 3] + near.astype(np.int64)
+            lengths = np.diff(self.ends[row:next_row].astype(np.int64), prepend=0, append=high - low)
+            own = np.repeat(np.arange(len(lengths)), lengths)
+            parts = np.bincount(own, self.values[low:high] * x[columns], len(lengths))
+            y[row : min(next_row + 1, len(y))] += parts[: len(y) - row].astype(y.dtype)
+
+
+def padded(matrix: Csr, columns: int) -> TextbookPadded:
+    """A matrix padded to its longest row."""
+    length = np.diff(matrix.start)
+    row = np.repeat(np.arange(matrix.size), length)
+    k = np.arange(len(row)) - matrix.start[row]
+    table = np.full((matrix.width, matrix.size), -1, dtype=np.int32)
+    values = np.zeros((matrix.width, matrix.size), dtype=matrix.values.dtype)
+    table[k, row], values[k, row] = matrix.columns, matrix.values
+    return TextbookPadded(shape=(matrix.size, columns), columns=table, values=values)
+
+
+def chunks(matrix: Csr, columns: int) -> TextbookChunks:
+    """A matrix in chunks.
+
+    Args:
+        matrix: its columns ascend in each row.
+        columns: of the matrix.
+    """
+    start, rows = matrix.start, matrix.size
+    count, whole = count_of(rows, len(matrix.columns)), matrix.width <= LONGEST
+    steps = np.arange(count + 1) * STEP
+    row = np.searchsorted(start[1:] + np.arange(rows), steps)
+    first = start[row] if whole else np.minimum(steps, rows + len(matrix.columns)) - row
+    near, base = np.zeros(len(matrix.columns), dtype=np.uint16), np.zeros(count + 1, dtype=np.int64)
+    for b in range(count):
+        own = matrix.columns[first[b] : first[b + 1]]
+        if len(own):
+            base[b] = own.min() if int(own.max()) - int(own.min()) <= NEAR_REACH else -1
+        if base[b] >= 0:
+            near[first[b] : first[b + 1]] = own - base[b]
+    filled = np.diff(first) > 0
+    return TextbookChunks(
+        shape=(rows, columns),
+        whole=whole,
+        chunks=np.stack([first & 0xFFFFFFFF, first >> 32, row, base & 0xFFFFFFFF], axis=1).astype(np.uint32),
+        ends=(start[1:] - np.repeat(first[:-1], np.diff(row))).astype(np.uint16),
+        near=near if (filled & (base[:-1] >= 0)).any() else None,
+        columns=matrix.columns if (base < 0).any() else None,
+        start=None if whole else start,
+        values=matrix.values,
+    )

@@ -1,0 +1,52 @@
+"""Set-up of general matrices in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from dsolver.kernels.cpu.look import look
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cpu.statistics import statistics
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.look import Look
+from dsolver.kernels.general.parts import GhostRows
+from dsolver.kernels.general.setup import GeneralSetup
+from dsolver.kernels.reference import block_slices, octets
+from dsolver.kernels.reference.compressed import TextbookRows, TextbookTransfer, chunks
+
+
+@final
+class TextbookGeneral(GeneralSetup):
+    """Text-book formats of general matrices."""
+
+    def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
+        return statistics(rows, columns, blocks)
+
+    def look(self, rows: Csr, allowed: float) -> Look:
+        return look(rows, allowed, Team())
+
+    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+        if choice.name == "chunks":
+            return chunks(rows, columns)
+        if choice.name == "octets":
+            return octets.made(rows, columns)
+        if choice.name == "slices":
+            return block_slices.made(rows, columns, block=choice.block, window=choice.window)
+        return TextbookRows(shape=(rows.size, columns), entries=rows)
+
+    def diagonal(self, rows: Csr) -> Array:
+        return TextbookRows(shape=(rows.size, rows.size), entries=rows).diagonal()
+
+    def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
+        return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
+
+    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> TextbookTransfer:
+        return TextbookTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
+
+    def wait(self) -> None:
+        """Kernels have run when they return."""

@@ -1,0 +1,270 @@
+"""`dsolver.torch.solve`: derivatives against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver import problems
+from dsolver.errors import InputError
+from dsolver.problems import Dirichlet, Neumann, Robin, diffusion
+from dsolver.solver import Solver
+
+torch: Any = pytest.importorskip("torch")
+
+GRID = (2, 3, 2)
+EXACT: dict[str, Any] = {"rtol": 1e-13, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    yield
+    dsolver.torch.release()
+
+
+def tensor(*shape: int, low: float = -1.0, high: float = 1.0, wanted: bool = True) -> Any:
+    values = np.random.default_rng(sum(shape)).uniform(low, high, shape)
+    return torch.tensor(values, requires_grad=wanted)
+
+
+def check(function: Any, *inputs: Any, fast: bool = True, twice: bool = True) -> None:
+    """Compare derivatives of first and second order with finite differences."""
+    assert torch.autograd.gradcheck(function, inputs, eps=1e-6, atol=1e-6, fast_mode=fast)
+    assert not twice or torch.autograd.gradgradcheck(function, inputs, eps=1e-6, atol=1e-5, fast_mode=True)
+
+
+# -- diffusion ---------------------------------------------------------------------------------------------------------
+
+CONDITIONS = {
+    "dirichlet": {"x-": Dirichlet(1.5), "z": Dirichlet(lambda x, y, z: x + y + z)},
+    "mixed": {"x-": Robin(2.0, 0.7), "x+": Robin(np.full((3, 2), 0.3)), "y-": Neumann(0.4), "y+": "neumann"},
+    "periodic": {"x": "periodic", "y": "periodic"},
+}
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_diffusion_in_source_kappa_and_sigma(conditions: str) -> None:
+    problem = diffusion(GRID, spacing=[0.5, np.array([0.4, 0.7, 0.5]), 1.3], bc=CONDITIONS[conditions])
+
+    def solve(f: Any, kappa: Any, sigma: Any) -> Any:
+        return dsolver.torch.solve(problem, f, kappa=kappa, sigma=sigma, **EXACT)
+
+    kappa, sigma = tensor(*GRID, low=0.5, high=3.0), tensor(*GRID, low=0.1)
+    check(solve, tensor(*GRID), kappa, sigma, fast=conditions != "mixed")
+
+
+def test_a_plane_and_a_line() -> None:
+    plane, line = diffusion((3, 2), bc={"x-": Dirichlet(lambda x, y: x + y), "y": Neumann(0.3)}), diffusion((4,))
+    kappa = tensor(3, 2, low=0.5, high=2.0)
+    solve = dsolver.torch.solve
+    check(lambda f, k: solve(plane, f, kappa=k, **EXACT), tensor(2, 3, 2), kappa, twice=False)
+    check(lambda f, k: solve(plane, f, kappa=[k, 0.5], sigma=k, **EXACT), tensor(3, 2), kappa, twice=False)
+    check(lambda f, k: solve(line, f, kappa=k, **EXACT), tensor(4), tensor(4, low=0.5), twice=False)
+    expected = dsolver.solve(diffusion((3, 2), kappa.detach().numpy()), np.ones((3, 2)), rtol=1e-13).x
+    found = solve(diffusion((3, 2)), torch.ones((3, 2), dtype=torch.float64), kappa=kappa, **EXACT)
+    assert np.allclose(found.detach().numpy(), expected, rtol=1e-12)
+    with pytest.raises(InputError, match=r"b has shape \(2, 3\), but the grid is \(3, 2\)"):
+        solve(plane, tensor(2, 3))
+
+
+def test_kappa_of_each_axis_as_a_number_and_as_arrays_beside_masked_cells_and_for_several_sources() -> None:
+    mask = np.zeros(GRID, dtype=bool)
+    mask[0, 1] = True
+    problem = diffusion(GRID, bc={"x-": Dirichlet(2.0)}, mask=mask)
+
+    def solve(f: Any, *kappa: Any) -> Any:
+        return dsolver.torch.solve(problem, f, kappa=kappa, **EXACT)
+
+    f = tensor(2, *GRID)
+    kappa = tensor(low=0.5), tensor(*GRID, low=0.5), tensor(*GRID, low=0.5)
+    check(solve, f, *kappa)
+    x = solve(f, *kappa)
+    (x * tensor(2, *GRID, wanted=False)).sum().backward()
+    hole = torch.tensor(mask)
+    assert not x[:, hole].any()
+    assert not f.grad[:, hole].any()
+    assert not kappa[1].grad[hole].any()
+    assert kappa[1].grad[~hole].all()
+
+
+def test_where_a_constant_is_open_the_gradient_of_means_is_zero() -> None:
+    problem = diffusion(GRID, bc="neumann", spacing=(1.0, np.array([0.5, 1.0, 2.0]), 1.0))
+
+    def solve(f: Any, kappa: Any) -> Any:
+        return dsolver.torch.solve(problem, f - f.mean(), kappa=kappa, **EXACT)
+
+    f, kappa = tensor(*GRID), tensor(*GRID, low=0.5)
+    with pytest.warns(dsolver.InconsistentWarning):  # of f, whose mean by volume is not zero
+        check(solve, f, kappa)
+    volumes = torch.tensor(np.broadcast_to([[0.5], [1.0], [2.0]], GRID).copy())
+    with pytest.warns(dsolver.InconsistentWarning):
+        x = solve(f, kappa)
+    (volumes * x).sum().backward()
+    assert abs(f.grad).max() < 1e-12
+    assert abs(kappa.grad).max() < 1e-12
+
+
+def test_without_kappa_the_problem_s_own_counts_at_faces() -> None:
+    kappa = np.random.default_rng(0).uniform(0.5, 2.0, GRID)
+    problem = diffusion(GRID, kappa, bc=Dirichlet(3.0))
+    f = tensor(*GRID)
+    x = dsolver.torch.solve(problem, f, **EXACT)
+    np.testing.assert_allclose(x.detach().numpy(), dsolver.solve(problem, f.detach().numpy(), **EXACT).x, rtol=1e-10)
+    check(lambda f: dsolver.torch.solve(problem, f, **EXACT), f)
+
+
+def test_a_stencil_in_its_right_hand_side() -> None:
+    problem = problems.poisson7((4, 4, 2))
+    check(lambda b: dsolver.torch.solve(problem, b, **EXACT), tensor(4, 4, 2))
+
+
+# -- matrices ----------------------------------------------------------------------------------------------------------
+
+
+def some_matrix(n: int, *, symmetric: bool) -> Any:
+    rng = np.random.default_rng(n)
+    a = sp.random_array((n, n), density=0.4, rng=rng) + 3.0 * sp.eye_array(n)
+    return ((a + a.T) if symmetric else a).tocsr()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning")
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_sparse_tensor_in_its_entries_for_several_right_hand_sides(layout: str, symmetric: bool) -> None:
+    a = some_matrix(6, symmetric=symmetric)
+    ends, columns = torch.tensor(a.indptr), torch.tensor(a.indices)
+    rows = torch.tensor(a.tocoo().row)
+
+    def solve(values: Any, b: Any) -> Any:
+        if layout == "csr":
+            made = torch.sparse_csr_tensor(ends, columns, values, a.shape, check_invariants=True)
+        else:
+            made = torch.sparse_coo_tensor(torch.stack([rows, columns]), values, a.shape, check_invariants=True)
+        return dsolver.torch.solve(made, b, **EXACT)
+
+    values = torch.tensor(a.data, requires_grad=True)
+    for b in (tensor(6), tensor(6, 3)):
+        check(solve, values, b, twice=False)  # sparse tensors of PyTorch pass on first derivatives alone
+        check(lambda b: solve(values.detach(), b), b)
+    b = tensor(6)
+    np.testing.assert_allclose(a @ solve(values, b).detach().numpy(), b.detach().numpy(), rtol=1e-10)
+
+
+def test_a_matrix_of_scipy_in_its_right_hand_side() -> None:
+    a = some_matrix(6, symmetric=False)
+    check(lambda b: dsolver.torch.solve(a, b, **EXACT), tensor(6))
+
+
+# -- what is set up, and what is refused -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was set up, in its order."""
+    found: list[str] = []
+    opening, updating = Solver.__init__, Solver.update
+
+    def watched_opening(self: Any, *args: Any, **arguments: Any) -> None:
+        found.append("open")
+        opening(self, *args, **arguments)
+
+    def watched_updating(self: Any, *args: Any, **arguments: Any) -> None:
+        found.append("update")
+        updating(self, *args, **arguments)
+
+    monkeypatch.setattr(Solver, "__init__", watched_opening)
+    monkeypatch.setattr(Solver, "update", watched_updating)
+    return found
+
+
+def test_a_gradient_has_the_set_up_of_its_solve_and_a_descent_changes_it_in_place(opened: list[str]) -> None:
+    problem = diffusion(GRID)
+    kappa = tensor(*GRID, low=0.5)
+    for expected in ("open", "update"):
+        x = dsolver.torch.solve(problem, torch.ones(GRID, dtype=torch.float64), kappa=kappa, **EXACT)
+        x.sum().backward()
+        assert opened.pop() == expected
+        assert not opened
+        with torch.no_grad():
+            kappa -= 0.01 * kappa.grad  # in place: what was set up must not follow
+    again = dsolver.torch.solve(problem, torch.ones(GRID, dtype=torch.float64), kappa=kappa, **EXACT)
+    own = dsolver.solve(diffusion(GRID, kappa.detach().numpy()), np.ones(GRID), **EXACT)
+    np.testing.assert_allclose(again.detach().numpy(), own.x, rtol=1e-10)
+
+
+def test_an_older_gradient_is_that_of_its_own_matrix(opened: list[str]) -> None:
+    problem, f = diffusion(GRID), torch.ones(GRID, dtype=torch.float64)
+    first, second = (torch.full(GRID, value, dtype=torch.float64, requires_grad=True) for value in (1.0, 2.0))
+    x = dsolver.torch.solve(problem, f, kappa=first, **EXACT)
+    dsolver.torch.solve(problem, f, kappa=second, **EXACT)
+    x.sum().backward()  # x is proportional to 1/κ
+    assert float((first.grad * first).detach().sum()) == pytest.approx(-float(x.detach().sum()), rel=1e-10)
+    assert opened == ["open", "update", "update"]
+
+
+def test_a_problem_s_arrays_that_are_overwritten_are_seen() -> None:
+    kappa = np.ones(GRID)
+    problem, f = diffusion(GRID, kappa), torch.ones(GRID, dtype=torch.float64)
+    x = dsolver.torch.solve(problem, f, **EXACT)
+    kappa *= 2.0
+    np.testing.assert_allclose(dsolver.torch.solve(problem, f, **EXACT).numpy(), x.numpy() / 2.0, rtol=1e-10)
+
+
+def test_single_precision_goes_in_and_out() -> None:
+    kappa = torch.full(GRID, 2.0, requires_grad=True)
+    x = dsolver.torch.solve(diffusion(GRID), torch.ones(GRID), kappa=kappa, **EXACT)
+    x.sum().backward()
+    assert (x.dtype, kappa.grad.dtype) == (torch.float32, torch.float32)
+    assert float((kappa.grad * kappa).detach().sum()) == pytest.approx(-float(x.detach().sum()), rel=1e-5)
+
+
+def test_an_integer_or_complex_b_is_refused_in_whose_dtype_x_would_be_lost() -> None:
+    for dtype in (torch.int64, torch.complex128):
+        with pytest.raises(dsolver.InputError, match=rf"b has dtype {dtype}.* use b.to\(torch.float64\)"):
+            dsolver.torch.solve(diffusion(GRID), torch.ones(GRID, dtype=dtype), **EXACT)
+
+
+def test_what_does_not_converge_is_no_gradient() -> None:
+    problem = diffusion((8, 8, 8))
+    f = tensor(8, 8, 8)
+    with pytest.raises(dsolver.NotConvergedError, match=r"the solve ended as max_iterations after 1 .* raise maxiter"):
+        dsolver.torch.solve(problem, f, maxiter=1, device="cpu")
+    one = torch.zeros((8, 8, 8), dtype=torch.float64, requires_grad=True)
+    x = dsolver.torch.solve(problem, one, maxiter=1, device="cpu")  # of zeros
+    with pytest.raises(dsolver.NotConvergedError, match="the gradient of the solve ended as max_iterations"):
+        (x * f.detach()).sum().backward()
+
+
+def refused() -> dict[str, tuple[Any, str]]:
+    eye = torch.eye(4, dtype=torch.float64)
+    b, f = torch.ones(4, dtype=torch.float64), torch.ones(GRID, dtype=torch.float64)
+    unsymmetric = dsolver.matrix(some_matrix(6, symmetric=False))
+    cells, points = diffusion(GRID), problems.poisson7(GRID)
+    return {
+        "a dense matrix": ((eye, b, {}), r"one of shape \(4, 4\) with layout torch.strided: A.to_sparse_csr"),
+        "no tensor": ((cells, np.ones(GRID), {}), "b must be a tensor, not a ndarray: torch.as_tensor"),
+        "kappa of a stencil": ((points, f, {"kappa": f}), "poisson7.* has no kappa"),
+        "sigma of a matrix": ((eye.to_sparse(), b, {"sigma": b}), "a sparse tensor has no sigma"),
+        "two kappa": ((cells, f, {"kappa": (f, f)}), "kappa has 2 entries"),
+        "a negative kappa": ((cells, f, {"kappa": -f}), "kappa must be positive"),
+        "an unsymmetric problem": ((unsymmetric, torch.ones(6), {}), "its gradient needs the transpose: pass"),
+        "no problem": (("A.mtx", b, {}), "dsolver.read_matrix"),
+    }
+
+
+@pytest.mark.parametrize("case", refused())
+def test_what_cannot_be_right_is_refused(case: str) -> None:
+    (problem, b, arguments), message = refused()[case]
+    with pytest.raises(dsolver.InputError, match=message):
+        dsolver.torch.solve(problem, b, device="cpu", **arguments)
+
+
+def test_an_unknown_argument_is_refused_with_those_that_there_are() -> None:
+    arguments: dict[str, Any] = {"atol": 1e-3}
+    with pytest.raises(TypeError, match=r"^solve\(\) got .* 'atol': is rtol meant\? it takes .*, kappa, sigma, rtol"):
+        dsolver.torch.solve(diffusion(GRID), torch.ones(GRID), **arguments)

@@ -1,0 +1,136 @@
+"""Matrices from files that the workers of a cluster read, each its part."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from distributed import Client
+
+import dsolver
+from dsolver.cluster import file_rows
+from dsolver.cluster.file_rows import blocks_of_file
+from dsolver.errors import InputError
+from dsolver.problems.file_parts import market_entries, market_header
+from dsolver.problems.io import write_petsc
+from tests.clusters import cluster
+
+HEAD = "%%MatrixMarket matrix coordinate"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with cluster(2) as made:
+        yield made
+
+
+def matrix(rows: int = 97) -> sp.csr_array:
+    """Rows of very different lengths, symmetric."""
+    rng = np.random.default_rng(0)
+    off = sp.random_array((rows, rows), density=0.03, rng=rng, format="csr")
+    off = (off + off.T).tolil()
+    off[3, :] = off[:, 3] = 0.1
+    off = off.tocsr()
+    return (off + sp.diags_array(1.0 + off.sum(axis=1))).tocsr()
+
+
+def in_file(folder: Path, a: Any, ending: str) -> Path:
+    path = folder / f"a{ending}"
+    if ending in (".mtx", ".mtx.gz"):
+        plain = folder / "plain.mtx"
+        scipy.io.mmwrite(plain, a, precision=17, symmetry="symmetric")
+        path.write_bytes(gzip.compress(plain.read_bytes()) if ending.endswith("gz") else plain.read_bytes())
+    elif ending == ".petsc":
+        write_petsc(path, a)
+    else:
+        sp.save_npz(path, a.asformat(ending.removesuffix(".npz").strip("-") or "csr"), compressed="csc" in ending)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".petsc", ".npz", "-csc.npz"])
+def test_blocks_are_the_rows_of_the_file(client: Client, tmp_path: Path, ending: str) -> None:
+    a = matrix()
+    path = in_file(tmp_path, a, ending)
+    blocks = client.gather(blocks_of_file(path, client, 3))
+    assert len(blocks) == 3
+    assert abs(sp.vstack(blocks) - a).max() == 0.0
+    problem = dsolver.read_matrix(path, client=client)
+    assert problem.name == path.name
+    here = dsolver.matrix(a, chunks=2)
+    assert problem.chunks == here.chunks
+    b = np.ones(97)
+    expected, found = dsolver.solve(here, b, device="cpu"), dsolver.solve(problem, b, client=client, device="cpu")
+    assert found.residuals == expected.residuals
+    assert (found.x == expected.x).all()
+
+
+@pytest.mark.parametrize("symmetry", ["general", "skew-symmetric", "symmetric"])
+def test_the_lines_of_any_part_are_read_once(tmp_path: Path, symmetry: str) -> None:
+    lines = [f"{i} {j} {i}.{j}" for i in range(2, 9) for j in range(1, i, 2)]
+    path = tmp_path / "a.mtx"
+    for end in ("\n", "\r\n", "\n\n"):
+        path.write_bytes(end.join([f"{HEAD} real {symmetry}", "% a comment", f"9 9 {len(lines)}", *lines]).encode())
+        header, whole = market_header(path), dsolver.read_matrix(path)
+        for count in (1, 2, 7, 100):
+            cuts = [header.begin + (header.size - header.begin) * part // count for part in range(count + 1)]
+            parts = [market_entries(path, header, *span) for span in pairwise(cuts)]
+            assert sum(part.lines for part in parts) == len(lines)
+            found = sum(sp.coo_array((p.values, (p.row, p.column)), shape=(9, 9)).toarray() for p in parts)
+            assert (found == whole.toarray()).all()
+
+
+def test_many_parts_and_ranges_of_rows(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_rows, "PART_BYTES", 1000)
+    monkeypatch.setattr(file_rows, "RANGES", 1)
+    a = sp.diags_array([np.arange(1.0, 3001.0)] * 2, offsets=[0, -1], shape=(3000, 3000)).tocsr()
+    scipy.io.mmwrite(tmp_path / "a.mtx", a)
+    blocks = client.gather(blocks_of_file(tmp_path / "a.mtx", client, 2))
+    assert blocks[0].shape[0] % 12 == 0
+    assert abs(sp.vstack(blocks) - a).max() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            f"{HEAD} real general\n3 3 4\n1 1 2.0\n2 1 -1\n",
+            "cut short: its header tells of 4 entries, but 2 lines follow",
+        ),
+        (f"{HEAD} real general\n3 3 1\n1 1 2.0\n2 1 -1\n", "has too many lines: its header tells of 1 entries"),
+        (f"{HEAD} real general\n% more\n3 3 3\n1 1 2.0\n2 2 2\n4 1 -1\n", "Line 6: Row index out of bounds"),
+        (f"{HEAD} real general\n3 3 3\n1 1 2.0\n2 x -1\n3 3 1\n", "Line 4"),
+        (f"{HEAD} real general\n3 3\n1 1 2.0\n", "Line 2: three numbers must be there"),
+        (f"{HEAD} complex general\n2 2 1\n1 1 2.0 3.0\n", "real numbers are needed"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
+        (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
+        (f"{HEAD} real general\n3 3 2\n1 1 1\n3 3 1\n", "A has 1 empty rows, the first is row 1"),
+        ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),
+        ("1 1 1\n", "Missing banner"),
+    ],
+)
+def test_bad_files_are_refused_with_the_line(client: Client, tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        dsolver.read_matrix(path, client=client)
+
+
+def test_files_that_are_none(client: Client, tmp_path: Path) -> None:
+    for name, reason in (("a.mtx", "there is no file"), ("a.txt", "ends in none of"), ("a.petsc", "there is no file")):
+        with pytest.raises(InputError, match=reason):
+            dsolver.read_matrix(tmp_path / name, client=client)
+    path = in_file(tmp_path, matrix(), ".petsc")
+    with pytest.raises(InputError, match="97 rows cannot be cut into 98 chunks"):
+        dsolver.read_matrix(path, client=client, chunks=98)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(InputError, match="the file is cut short"):
+        dsolver.read_matrix(path, client=client)
+    with pytest.raises(InputError, match="chunks= is for a cluster"):
+        dsolver.read_matrix(path, chunks=2)  # type: ignore[call-overload]

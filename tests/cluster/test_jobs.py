@@ -1,0 +1,466 @@
+"""Submitted commands, on a cluster that speaks TLS with certificates of its own authority."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import stat
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask.config
+import numpy as np
+import psutil
+import pytest
+from distributed import Client, LocalCluster, Worker
+from distributed.comm.core import CommClosedError
+from distributed.security import Security
+
+import dsolver
+from dsolver.cli.jobs import sent
+from dsolver.cluster import jobs
+from dsolver.cluster.local import start_local
+from dsolver.engines.spmd import worker
+from dsolver.errors import ClusterError
+from dsolver.monitor.job import JOB, ROOT
+from tests.authority import certificates
+from tests.clusters import breakable, forked
+from tests.commands import call, good, refused
+
+PATIENCE = 90.0
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The scheduler of a cluster of two workers; this process has the certificate in its settings."""
+    folder = tmp_path_factory.mktemp("tls")
+    settings = {f"distributed.comm.tls.{key}": path for key, path in certificates(folder).items()}
+    with (
+        dask.config.set(settings),
+        forked(),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            protocol="tls",
+            security=Security(require_encryption=True),
+            dashboard_address=None,
+            local_directory=str(folder),
+        ) as cluster,
+    ):
+        yield cluster.scheduler_address
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def wait_for(address: str, name: str, *states: str) -> jobs.Job:
+    limit = time.monotonic() + PATIENCE
+    with Client(address, set_as_default=False) as client:
+        while (job := jobs.find(client, name)).state not in states:
+            assert time.monotonic() < limit, job
+            time.sleep(0.2)
+    return job
+
+
+def links() -> list[bool]:
+    """Of each rank here, whether everything that it says to others is encrypted."""
+    return [
+        all(isinstance(side, ssl.SSLSocket) and side.cipher() for side in (link.out, link.into))
+        for rank in worker._RANKS.values()
+        for link in rank.connections._connections.values()
+    ]
+
+
+def test_a_solve_on_a_cluster_with_tls(address: str) -> None:
+    assert address.startswith("tls://")
+    problem = dsolver.problems.hpcg((32, 16, 16), chunks=(2, 1, 1))
+    b = np.random.default_rng(0).random(problem.grid)
+    encrypted: list[bool] = []
+
+    def look(_: dsolver.State) -> None:
+        encrypted.extend(all_encrypted for found in client.run(links).values() for all_encrypted in found)
+
+    with Client(address, set_as_default=False) as client:
+        there = dsolver.solve(problem, b, client=client, M=None, maxiter=5, callback=look)
+    assert len(encrypted) == 2 * 5
+    assert all(encrypted)
+    assert there.residuals == dsolver.solve(problem, b, M=None, maxiter=5, engine="reference").residuals
+
+
+@pytest.mark.timeout(240)
+def test_a_submitted_command_runs_without_its_client_and_its_files_come_back(address: str, folder: Path) -> None:
+    run = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--iterations", "5", "--json", "out.json")
+    name = good("submit", "--scheduler", address, "--", *run).strip()
+    job = wait_for(address, name, "finished", "failed")
+    assert job.code == 0, good("logs", "--scheduler", address, name)
+    assert job.worker is not None
+    assert job.worker.startswith("tls://")
+    assert "scaled residual" in good("logs", "--scheduler", address, name).lower()
+    lines = good("status", "--scheduler", address).splitlines()
+    assert any(line.startswith(name) and " ".join(run) in line for line in lines), "a line a job, however narrow"
+    assert "finished" in good("status", "--scheduler", address, name)
+    assert "done: iteration 5, residual" in good("status", "--scheduler", address, name)
+
+    good("fetch", "--scheduler", address, name)
+    result = json.loads((folder / name / "out.json").read_text())
+    assert result["chunks"] == [2, 1, 1]
+    good("hpcg", *run[1:-1], "here.json")
+    assert result["residuals"] == json.loads((folder / "here.json").read_text())["residuals"]
+    again = call("fetch", "--scheduler", address, name)
+    assert again.exit_code == 2
+    assert "is not empty" in again.stderr
+    late = call("cancel", "--scheduler", address, name)
+    assert "nothing to cancel" in late.stderr
+
+
+SCRIPT = """
+import sys
+import numpy
+from distributed import Client
+import dsolver
+from model import problem
+
+b = numpy.load(sys.argv[1])
+with Client() as client:
+    solution = dsolver.solve(problem(b.shape), b, client=client)
+numpy.save(sys.argv[2], solution.x)
+print(solution.engine)
+"""
+MODEL = "from dsolver.problems import poisson5\n\ndef problem(shape):\n    return poisson5(shape, chunks=(2, 1))\n"
+
+
+@pytest.mark.timeout(240)
+def test_a_script_is_a_client_of_the_cluster_and_its_files_travel(address: str) -> None:
+    b = np.random.default_rng(1).standard_normal((16, 12))
+    Path("in").mkdir()
+    np.save("in/b.npy", b)
+    Path("script.py").write_text(SCRIPT, encoding="utf-8")
+    Path("model.py").write_text(MODEL, encoding="utf-8")
+    run = ("python", "script.py", "in/b.npy", "x.npy")
+    name = good("submit", "--scheduler", address, "--send", "model.py", "--", *run).strip()
+    job = wait_for(address, name, "finished", "failed")
+    log = good("logs", "--scheduler", address, name)
+    assert job.code == 0, log
+    assert "2 workers" in log
+    good("fetch", "--scheduler", address, name, "-o", "results")
+    expected = dsolver.solve(dsolver.problems.poisson5((16, 12), chunks=(2, 1)), b).x
+    assert np.array_equal(np.load("results/x.npy"), expected)
+
+
+HOLDING = """
+import json, os, pathlib, time
+import numpy
+from distributed import Client
+import dsolver
+
+first = not pathlib.Path("saves").exists()
+if first:
+    pathlib.Path("pid").write_text(str(os.getpid()))
+
+def hold(state):
+    if first and state.iteration >= 3:
+        print("holding", flush=True)
+        time.sleep(600)
+
+with Client() as client:
+    problem, store = dsolver.problems.poisson5((32, 32), chunks=(2, 1)), dsolver.Checkpoint("saves", every=0)
+    b = numpy.ones((32, 32))
+    solution = dsolver.solve(problem, b, client=client, checkpoint=store, resume="saves", callback=hold)
+pathlib.Path("result.json").write_text(json.dumps([solution.converged, solution.residuals]))
+"""
+
+
+@pytest.mark.timeout(240)
+def test_a_job_whose_worker_dies_goes_on_from_its_saves_beside_another_one(folder: Path) -> None:
+    pytest.importorskip("zarr")
+    Path("script.py").write_text(HOLDING, encoding="utf-8")
+    with breakable(2) as client:
+        scheduler: Any = client.scheduler
+        address = scheduler.address
+        name = good("submit", "--scheduler", address, "--", "python", "script.py").strip()
+        limit = time.monotonic() + PATIENCE
+        while "holding" not in jobs.log_of(client, name):
+            assert time.monotonic() < limit, jobs.find(client, name)
+            time.sleep(0.2)
+        worker = jobs.find(client, name).worker
+        assert worker is not None
+        (pid,) = client.run(read_pid, name, workers=[worker]).values()
+        with suppress(CommClosedError):
+            client.run(os.kill, client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL, workers=[worker])
+        assert wait_for(address, name, "finished", "failed").code == 0, jobs.log_of(client, name)
+        assert "begun 2 times, converged: iteration" in good("status", "--scheduler", address, name)
+        good("fetch", "--scheduler", address, name)
+        (holder,) = client.who_has([client.get_dataset(jobs._key(name))])[jobs._key(name)]
+        with suppress(CommClosedError):
+            client.run(os.kill, client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL, workers=[holder])
+        lost = refused("fetch", "--scheduler", address, name, "-o", "again", status=3)
+        assert "are gone, with the worker that had them" in lost
+        assert jobs.find(client, name).begun == 2, "what has ended is not run again"
+    converged, residuals = json.loads((folder / name / "result.json").read_text())
+    assert converged
+    assert residuals[0] < 0.1 * 32.0, "of the second iterate, not of zero"
+    limit = time.monotonic() + PATIENCE
+    while running(pid):  # it has seconds to end by itself, while the job begins anew
+        assert time.monotonic() < limit, "the supervisor of the worker that was killed ends it"
+        time.sleep(0.1)
+
+
+def running(pid: int) -> bool:
+    """Whether a process has not ended; the system may keep the record of one that nobody has waited for."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def read_pid(name: str, dask_worker: Worker) -> int:
+    """The first process of the job beside a worker."""
+    return int((Path(dask_worker.local_directory).parent / ROOT / name / "pid").read_text())
+
+
+def test_a_solve_in_a_job_prints_its_iterations(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(JOB, "mine")
+    monkeypatch.setattr("dsolver.monitor.job.PRINT_EVERY", 0.0)
+    dsolver.solve(dsolver.problems.poisson5((16, 16)), np.ones((16, 16)))
+    assert re.search(r"^iteration \d+, residual \d\.\de-\d+ > \d\.\de-\d+$", capfd.readouterr().err, re.MULTILINE)
+
+
+def test_files_that_travel_with_a_command(folder: Path) -> None:
+    Path("in").mkdir()
+    for name in ("script.py", "b.npy", "x.npy", "in/k.npy", "in/warm.npy"):
+        Path(name).touch()
+    Path("in/case.toml").write_text("kappa = [1, 'k.npy']\n[bc]\nx = 'robin:1:warm.npy'", encoding="utf-8")
+    named = ("solve", "--problem", "in/case.toml", "--x0=b.npy", "--out", "x.npy", "--rhs", str(folder / "b.npy"))
+    assert [str(path) for path in sent((), named)] == ["in/case.toml", "b.npy", "in/k.npy", "in/warm.npy"]
+    assert sent((), ("python", "-c", "print(1); " * 100)) == []
+    assert sent((Path("b.npy"),), ("python", "script.py")) == [Path("b.npy"), Path("script.py")]
+    assert "--send ../b.npy: name a file of this folder" in refused(
+        "submit", "--scheduler", "tcp://127.0.0.1:1", "--send", "../b.npy", "--", "python", "script.py"
+    )
+
+
+def heard(address: str, ca: str, certificate: str, key: str) -> bytes:
+    """What the scheduler says first to whoever calls with a certificate, or without one ("")."""
+    host, port = address.removeprefix("tls://").split(":")
+    context = ssl.create_default_context(cafile=ca)
+    context.check_hostname = False
+    if certificate:
+        context.load_cert_chain(certificate, key)
+    with socket.create_connection((host, int(port)), timeout=10) as plain, context.wrap_socket(plain) as link:
+        try:
+            return link.recv(64)
+        except (ssl.SSLError, ConnectionError):
+            return b""
+
+
+def test_only_who_has_a_certificate_of_the_authority_is_heard_by_the_scheduler(address: str, tmp_path: Path) -> None:
+    mine = {key: dask.config.get(f"distributed.comm.tls.{key}") for key in ("ca-file", "client.cert", "client.key")}
+    others = certificates(tmp_path)
+    assert heard(address, *mine.values())
+    assert not heard(address, mine["ca-file"], "", "")
+    assert not heard(address, mine["ca-file"], others["client.cert"], others["client.key"])
+
+
+def test_a_job_s_folder_is_its_user_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir(mode=0o777)
+    for _ in range(2):
+        assert stat.S_IMODE(jobs.private(folder).stat().st_mode) == 0o700
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ClusterError, match="belongs to somebody else"):
+        jobs.private(tmp_path / "link")
+    monkeypatch.setattr("os.getuid", lambda: 12345)
+    with pytest.raises(ClusterError, match="belongs to somebody else: give workers a --local-directory"):
+        jobs.private(folder)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_files_of_a_job_stay_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, old: bool) -> None:
+    """Also where Python's own tarfile does not see to it: before 3.11.4."""
+    if old:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    elif not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filters for archives")
+    packed = {}
+    for name in ("in/side.txt", "../outside.txt"):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"text"))
+        packed[name] = io.BytesIO(stream.getvalue())
+    with tarfile.open(fileobj=packed["in/side.txt"]) as archive:
+        jobs._extract(archive, tmp_path / "job")
+    assert (tmp_path / "job" / "in" / "side.txt").read_text() == "text"
+    with (
+        tarfile.open(fileobj=packed["../outside.txt"]) as archive,
+        pytest.raises(ClusterError, match="would not stay in"),
+    ):
+        jobs._extract(archive, tmp_path / "job")
+    assert not (tmp_path / "outside.txt").exists()
+
+
+def test_a_link_that_is_sent_goes_as_its_file_and_links_out_of_a_folder_stay_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "made").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    (tmp_path / "large.npy").write_bytes(b"values")
+    Path("b.npy").symlink_to(tmp_path / "large.npy")
+    Path("made/x.npy").write_bytes(b"x")
+    Path("made/newest").symlink_to("x.npy")
+    Path("made/out").symlink_to(tmp_path)
+    os.mkfifo("made/pipe")
+    with tarfile.open(fileobj=io.BytesIO(jobs._archive([Path("b.npy"), Path("made")]))) as archive:
+        jobs._extract(archive, there)
+    assert {path.relative_to(there).as_posix() for path in there.rglob("*")} == {
+        "b.npy",
+        "made",
+        "made/newest",
+        "made/x.npy",
+    }
+    assert (there / "b.npy").read_bytes() == b"values"
+
+
+def test_a_cancelled_job_leaves_no_process_and_no_rank(address: str) -> None:
+    long = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--time", "600")
+    name = good("submit", "--scheduler", address, "--", *long).strip()
+    wait_for(address, name, "running")
+    unfinished = call("fetch", "--scheduler", address, name)
+    assert unfinished.exit_code == 2
+    assert "is running" in unfinished.stderr
+    good("cancel", "--scheduler", address, name)
+    job = wait_for(address, name, "cancelled")
+    assert job.code not in (0, None)
+    assert job.ended is not None
+    assert job.started is not None
+    assert job.ended - job.started < 60
+    with Client(address, set_as_default=False) as client:
+        solution = dsolver.solve(
+            dsolver.problems.hpcg((32, 16, 16)), np.ones((32, 16, 16)), client=client, M=None, maxiter=2
+        )
+    assert solution.iterations == 2
+
+
+@pytest.fixture(scope="module")
+def terminal() -> Iterator[str]:
+    """The scheduler of a cluster as a command starts it: its workers do not hear Ctrl-C."""
+    with forked(), start_local(2, "cpu", dashboard_address=":0") as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_job_beside_workers_that_ignore_interrupts_ends_in_order(terminal: str) -> None:
+    """It was killed after 10 s, or ran to its end and counted as cancelled."""
+    long = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--time", "600")
+    name = good("submit", "--scheduler", terminal, "--", *long).strip()
+    wait_for(terminal, name, "running")
+    assert f"{name} is cancelled" in good("cancel", "--scheduler", terminal, name)
+    job = wait_for(terminal, name, "cancelled")
+    assert job.code == 130
+    assert "cancelled" in good("status", "--scheduler", terminal, name)
+
+
+def test_a_job_that_waits_for_a_worker_is_cancelled_at_once(terminal: str) -> None:
+    with Client(terminal, set_as_default=False) as client:
+        busy = client.map(time.sleep, [30.0, 30.1], pure=False)  # both slots of the cluster
+        name = good("submit", "--scheduler", terminal, "--", "hpcg", "--grid", "16", "16", "16").strip()
+        assert jobs.find(client, name).state == "queued"
+        began = time.monotonic()
+        assert f"{name} is cancelled" in good("cancel", "--scheduler", terminal, name)
+        assert time.monotonic() - began < 15
+        client.cancel(busy, force=True)
+        client.restart_workers(list(client.nthreads()))
+        job = jobs.find(client, name)
+    assert job.state == "cancelled"
+    assert job.started is None
+
+
+@pytest.mark.parametrize(
+    ("record", "task", "state"),
+    [
+        ({"started": 1.0}, "processing", "running"),
+        ({"started": 1.0, "cancel": True}, "processing", "cancelling"),
+        ({"started": 1.0, "cancel": True, "code": 130}, "memory", "cancelled"),
+        ({"started": 1.0, "cancel": True, "code": 0}, "memory", "finished"),
+        ({"started": 1.0, "cancel": True}, None, "cancelled"),
+        ({"started": 1.0}, None, "lost"),
+    ],
+)
+def test_states_of_a_job(record: dict[str, Any], task: str | None, state: str) -> None:
+    assert jobs._state(record, task) == state
+
+
+def test_a_failing_job_says_why(address: str) -> None:
+    name = good(
+        "submit", "--scheduler", address, "--", "solve", "--grid", "16", "16", "16", "--rhs", "none.npy"
+    ).strip()
+    job = wait_for(address, name, "finished", "failed")
+    assert (job.state, job.code) == ("failed", 2)
+    assert "there is no such file" in good("logs", "--scheduler", address, name)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("info",), "cannot be submitted"),
+        (("python", "none.py"), "there is no such file here"),
+        (("python",), "there is no such file here"),
+        (("hpcg", "--grid", "16", "16"), "--grid"),
+        (("hpcg", "--workers", "2"), "leave out --workers"),
+        (("hpcg", "--scheduler", "tcp://h:1"), "leave out --scheduler"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_is_sent(command: tuple[str, ...], message: str) -> None:
+    result = call("submit", "--scheduler", "tcp://127.0.0.1:1", "--", *command)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Client(address, set_as_default=False) as client:
+        assert jobs.jobs(client) is not None
+        monkeypatch.setattr(jobs, "ANSWER", 0.5)
+        client.run_on_scheduler(time.sleep, 0.0)
+        hung = threading.Thread(target=client.run_on_scheduler, args=(time.sleep, 3.0))
+        hung.start()
+        asked = time.monotonic()
+        for question in (jobs.jobs, partial(jobs.submit, command=["info"])):
+            with pytest.raises(ClusterError, match="the scheduler does not answer any more"):
+                question(client)
+        assert time.monotonic() - asked < 2.5
+        hung.join()
+
+
+def test_an_unknown_job(address: str) -> None:
+    result = call("status", "--scheduler", address, "nobody")
+    assert result.exit_code == 2
+    assert "knows no job nobody" in result.stderr
+
+
+def test_a_job_whose_record_is_still_being_written_has_not_ended(address: str) -> None:
+    """Its end is there, the exit status is not: who looks just now must not be told that it has failed."""
+    name = good("submit", "--scheduler", address, "--", "solve", "--grid", "8", "8", "8").strip()
+    assert wait_for(address, name, "finished", "failed").state == "finished"
+    with Client(address, set_as_default=False) as client:
+        client.set_metadata([ROOT, name, "code"], None)
+        assert jobs.find(client, name).state not in ("finished", "failed", "cancelled")
+        client.set_metadata([ROOT, name, "code"], 0)
+        assert jobs.find(client, name).state == "finished"

@@ -1,0 +1,202 @@
+"""Matrices that lie on a cluster as blocks of rows, and stay there."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from dask.delayed import delayed
+from distributed import Client, futures_of
+from scipy.sparse.linalg import spsolve
+
+import dsolver
+from dsolver.cluster.row_blocks import noise
+from dsolver.errors import InputError
+from dsolver.session import recovery
+from tests.clusters import breakable, cluster
+
+BOUNDS = (0, 40, 75, 120)
+
+
+def laplacian(rows: int = 120, diagonal: float = 0.5) -> sp.csr_array:
+    """Of a random graph, and something on the diagonal."""
+    i, j = np.random.default_rng(0).integers(0, rows, (2, 3 * rows))
+    links = sp.coo_array((1.0 * (i != j), (i, j)), shape=(rows, rows)).tocsr()
+    links = links + links.T
+    return sp.csr_array(sp.diags_array(links.sum(axis=1) + diagonal) - links)
+
+
+def piece(first: int, last: int, **options: Any) -> sp.csr_array:
+    return laplacian(**options)[first:last]
+
+
+A = laplacian()
+B = np.random.default_rng(1).standard_normal(120)
+PIECES = list(pairwise(BOUNDS))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with cluster(2) as made:
+        yield made
+
+
+def test_blocks_are_solved_with_where_they_are_and_give_the_same_bits(client: Client) -> None:
+    workers = sorted(client.nthreads())
+    wanted = [workers[1], workers[0], workers[1]]
+    blocks = [
+        client.submit(piece, *span, workers=[worker], key=f"piece-{span[0]}")
+        for span, worker in zip(PIECES, wanted, strict=True)
+    ]
+    problem = dsolver.matrix_from_blocks(blocks, client=client)
+    assert problem.places == tuple(wanted)
+    assert repr(problem) == "<MatrixProblem matrix: 120 rows>"
+    expected = dsolver.solve(dsolver.matrix(A, chunks=[40, 35, 45]), B, device="cpu", rtol=1e-11)
+    assert np.allclose(expected.x, spsolve(A.tocsc(), B))
+    found = dsolver.solve(problem, B, client=client, device="cpu", rtol=1e-11)
+    assert found.residuals == expected.residuals
+    assert (found.x == expected.x).all()
+    tasks = dsolver.solve(problem, B, client=client, device="cpu", engine="graph", maxiter=4)
+    assert tasks.residuals == expected.residuals[:5]
+    lazy = dsolver.solve(problem, da.from_array(B, chunks=40), client=client, device="cpu", rtol=1e-11).x
+    assert isinstance(lazy, da.Array)
+    holders = client.who_has(futures_of(lazy))
+    assert sorted(holder for found in holders.values() for holder in found) == sorted(wanted)
+    assert (client.compute(lazy).result() == expected.x).all()
+    assert dsolver.estimate(problem, client=client, device="cpu").chunks == (3, 1, 1)
+
+
+def test_no_rows_come_to_the_client(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    gather: Any = Client.gather
+
+    def seen(self: Client, futures: Any, **options: Any) -> Any:
+        found = gather(self, futures, **options)
+        for value in found if isinstance(found, list) else ():
+            assert not sp.issparse(value)
+            assert not hasattr(value, "values")
+        return found
+
+    monkeypatch.setattr(Client, "gather", seen)
+    lazy = [delayed(piece)(*span).tocoo() for span in PIECES]
+    problem = dsolver.matrix_from_blocks(lazy, client=client)
+    assert dsolver.solve(problem, da.from_array(B, chunks=40), client=client, device="cpu").converged
+
+
+def test_constants_are_found(client: Client) -> None:
+    blocks = [delayed(piece)(*span, diagonal=0.0) for span in PIECES]
+    problem = dsolver.matrix_from_blocks(blocks)
+    assert problem.singular
+    x = dsolver.solve(problem, B - B.mean(), client=client, device="cpu").x
+    assert abs(x.mean()) <= 1e-12 * abs(x).max()
+
+
+def changed(block: sp.csr_array, row: int, column: int, value: Any) -> sp.csr_array:
+    found = block.tolil()
+    found[row, column] = value
+    return found.tocsr()
+
+
+def emptied(block: sp.csr_array, row: int) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array(1.0 * (np.arange(block.shape[0]) != row)) @ block)
+
+
+def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
+    pieces = [delayed(piece)(*span) for span in PIECES]
+    good = dsolver.matrix_from_blocks(pieces, client=client)
+    assert (good.asymmetry, good.hollow, good.indefinite) == ("", "", False)
+    uneven = dsolver.matrix_from_blocks([delayed(changed)(pieces[0], 5, 100, -7.0), *pieces[1:]], client=client)
+    assert uneven.asymmetry.startswith("xᵀA y = ")
+    with pytest.raises(InputError, match="xᵀA y = "):
+        dsolver.solve(uneven, B, client=client, method="cg")
+    assert np.allclose(
+        dsolver.solve(uneven, B, client=client, method="bicgstab", device="cpu", rtol=1e-10).x,
+        spsolve(changed(A, 5, 100, -7.0).tocsc(), B),
+    )
+    hollow = dsolver.matrix_from_blocks([*pieces[:2], delayed(changed)(pieces[2], 3, 78, 0.0)], client=client)
+    assert hollow.hollow == "A has 1 zeros on its diagonal, the first in row 78"
+    assert hollow.indefinite
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda _: [], "has no block"),
+        (lambda _: [laplacian()], "block 0 is a csr_array, but must be a delayed object or a future"),
+        (lambda _: [delayed(np.eye)(3)], "block 0 is a ndarray, but must be a sparse matrix"),
+        (lambda p: p[:2], "block 0 has 120 columns, but the blocks have 75 rows"),
+        (lambda p: [*p, delayed(piece)(0, 0)], "block 3 has no rows"),
+        (lambda p: [p[0], p[1] * 1j, p[2]], "block 1 has dtype complex128"),
+        (
+            lambda p: [p[0], delayed(changed)(p[1], 2, 7, np.nan), p[2]],
+            r"are NaN or infinite, the first at \(42, 7\)",
+        ),
+        (lambda p: [p[0], p[1], delayed(emptied)(p[2], 3)], "A has 1 empty rows, the first is row 78"),
+    ],
+)
+def test_blocks_that_are_no_matrix_are_refused(client: Client, make: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        dsolver.matrix_from_blocks(make([delayed(piece)(*span) for span in PIECES]), client=client)
+
+
+def test_without_its_cluster_it_is_refused(client: Client) -> None:
+    problem = dsolver.matrix_from_blocks([delayed(piece)(*span) for span in PIECES], client=client)
+    for more in ({}, {"client": client, "engine": "reference"}):
+        with pytest.raises(InputError, match="this matrix lies on a cluster: solve with its client"):
+            dsolver.solve(problem, B, device="cpu", **more)  # type: ignore[arg-type]
+
+
+def test_noise_depends_on_the_place_alone() -> None:
+    places = np.arange(10_000)
+    values = noise(places, 1)
+    assert (noise(places[77:99], 1) == values[77:99]).all()
+    assert -1.0 <= values.min() < -0.99
+    assert 0.99 < values.max() < 1.0
+    assert abs(values.mean()) < 0.02
+    assert abs(np.corrcoef(values, noise(places, 2))[0, 1]) < 0.05
+
+
+def test_rows_of_a_lost_worker_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "RETURN", 0.0)
+    with breakable(2) as client:
+        problem = dsolver.matrix_from_blocks([delayed(piece)(*span) for span in PIECES], client=client)
+        expected = dsolver.solve(problem, B, client=client, device="cpu", rtol=1e-10)
+        killed: list[int] = []
+
+        def kill(_: Any) -> None:
+            if not killed:
+                killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = dsolver.solve(problem, B, client=client, device="cpu", rtol=1e-10, callback=kill)
+        assert killed
+        assert found.converged
+        assert np.allclose(found.x, expected.x)
+
+
+def on_gpu(first: int, last: int) -> Any:
+    import cupyx.scipy.sparse
+
+    return cupyx.scipy.sparse.csr_matrix(sp.csr_matrix(piece(first, last)))
+
+
+@pytest.mark.gpu
+def test_blocks_on_a_gpu() -> None:
+    from dask_cuda import LocalCUDACluster
+
+    with (
+        LocalCUDACluster(n_workers=1, device_memory_limit=None, memory_limit=None, dashboard_address=None) as made,
+        Client(made) as client,
+    ):
+        problem = dsolver.matrix_from_blocks([client.submit(on_gpu, *span) for span in PIECES], client=client)
+        for engine, most in (("resident", None), ("graph", 3)):
+            found = dsolver.solve(problem, B, client=client, device="cuda", engine=engine, maxiter=most, M="jacobi")  # type: ignore[arg-type]
+            here = dsolver.solve(dsolver.matrix(A, chunks=[40, 35, 45]), B, device="cuda", maxiter=most, M="jacobi")
+            assert found.residuals == here.residuals
+            assert (found.x == here.x).all()

@@ -1,0 +1,107 @@
+"""Curves of scaling: the model against what was measured (docs/performance.md), and the curves themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dsolver import problems
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.cost import scaling
+from dsolver.cost.estimate import H200, REACHED, estimate
+from dsolver.cost.links import HOP, NCCL, Fabric
+from dsolver.errors import InputError
+from dsolver.grid.partition import Triple
+from dsolver.preconditioners import Multigrid, Preconditioner
+from dsolver.problems import Problem
+from dsolver.program.spec import SolveSpec
+from tests.commands import good
+
+HOST = Fabric(per_host=8)
+EVENTS = 0.17
+"""Milliseconds that the events of a measured iteration add on several GPUs."""
+
+
+def smooth(n: int) -> Problem:
+    """Diffusion whose κ varies."""
+    return problems.diffusion((n, n, n), kappa=lambda x, y, z: 1.0 + x + y + z)
+
+
+def star(n: int) -> Problem:
+    """7 points."""
+    return problems.poisson7((n, n, n))
+
+
+MEASURED = [  # of docs/performance.md: system, its cut, milliseconds of an iteration without events
+    (problems.hpcg((256, 256, 512)), (1, 1, 2), Hpcg(), 4.731),
+    (problems.hpcg((512, 512, 512)), (1, 1, 2), Hpcg(), 18.43),
+    (star(512), (1, 1, 2), Multigrid(), 6.315 - EVENTS),
+    (star(1024), (1, 1, 2), Multigrid(), 42.5 - EVENTS),
+    (smooth(512), (1, 1, 2), Multigrid(), 10.7 - EVENTS),
+    (smooth(256), (1, 1, 2), Multigrid(), 1.53),
+    (smooth(64), (1, 1, 2), Multigrid(), 0.20),
+    (problems.hpcg((256, 512, 512)), (1, 2, 2), Hpcg(), 4.753),
+    (problems.hpcg((512, 512, 512)), (1, 2, 2), Hpcg(), 9.42),
+    (smooth(512), (1, 2, 2), Multigrid(), 5.87 - EVENTS),
+]
+
+
+@pytest.mark.parametrize(("problem", "cut", "m", "ms"), MEASURED)
+def test_two_and_four_gpus_are_forecast_to_five_percent(
+    problem: Problem, cut: Triple, m: Preconditioner, ms: float
+) -> None:
+    spec = SolveSpec.plan(problem, cut, "color8", m)
+    found = scaling.iteration(spec, cut[0] * cut[1] * cut[2], HOST, REACHED * H200)
+    assert found.total - found.control == pytest.approx(1e-3 * ms, rel=0.05)
+
+
+def test_eight_gpus_are_forecast_from_two_by_nccl_alone() -> None:
+    """Exchanges of 8 KiB, 512 KiB and 2 MiB and a sum of 16 bytes in a CUDA graph, by themselves."""
+    bare = replace(NCCL, latency=7e-6, launch=6e-6 - HOP)
+    for gpus, small, middle, large, total in ((2, 7e-6, 12e-6, 19e-6, 6e-6), (8, 21e-6, 30e-6, 36e-6, 12e-6)):
+        assert bare.exchange(8 << 10, gpus) == pytest.approx(small, rel=0.05)
+        assert bare.exchange(512 << 10, gpus) == pytest.approx(middle, rel=0.25)
+        assert bare.exchange(2 << 20, gpus) == pytest.approx(large, rel=0.1)
+        assert bare.sum(gpus) == pytest.approx(total, rel=0.15)
+
+
+def test_curves_of_four_thousand_gpus() -> None:
+    found = estimate(star(4096), workers=4096, device="cuda", per_host=8, bandwidth=4e12).scaling
+    assert found is not None
+    assert [point.gpus for point in found.weak] == [1, 2, 4, 8, 16, 64, 256, 1024, 4096]
+    assert found.weak[0].grid == (256, 256, 256)
+    assert found.weak[-1].grid == found.strong[0].grid == (4096, 4096, 4096)
+    assert found.weak[-1].seconds == found.strong[-1].seconds
+    for curve in (found.weak, found.strong):
+        efficiencies = [point.efficiency for point in curve]
+        assert efficiencies == sorted(efficiencies, reverse=True)
+        assert efficiencies[0] == 1.0
+        assert curve[0].seconds.halo == curve[0].seconds.sums == curve[0].seconds.small == 0.0
+    assert found.weak[-1].stopped_by in ("halo", "small", "control")
+    assert "4096x4096x4096" in str(found)
+
+
+def test_a_host_of_its_own_needs_no_network() -> None:
+    one, many = Fabric(per_host=8), Fabric(per_host=1)
+    assert one.exchange(1e6, 8) < many.exchange(1e6, 8)
+    assert one.sum(8) < many.sum(8)
+    assert one.gather(1e6, 8) < many.gather(1e6, 8)
+
+
+def test_what_has_no_curves_is_refused() -> None:
+    with pytest.raises(InputError, match="per_host is of a plan for GPUs"):
+        estimate(star(64), workers=4, per_host=2, device="cpu")
+    with pytest.raises(InputError, match="per_host must be an integer"):
+        estimate(star(64), workers=4, per_host=0, device="cuda")
+
+
+def test_the_command_prints_the_curves_or_writes_them() -> None:
+    asked = ["estimate", "--problem", "poisson7", "--grid", "256", "256", "256", "--workers", "16", "--per-host", "8"]
+    assert "strong scaling" in good(*asked)
+    found = json.loads(good(*asked, "--json", "-"))
+    assert found["device"] == "cuda"
+    assert len(found["workers"]) == 16
+    assert [point["gpus"] for point in found["scaling"]["strong"]] == [1, 2, 4, 8, 16]
+    assert found["scaling"]["weak"][-1]["seconds"]["halo"] > 0.0

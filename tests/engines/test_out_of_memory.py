@@ -1,0 +1,106 @@
+"""What becomes of CuPy's errors where memory has run out; on a real GPU in test_gpu_faults.py."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from distributed import Client
+
+from dsolver.cluster.runtime import connect
+from dsolver.engines.out_of_memory import is_out_of_memory, out_of_memory_error
+from dsolver.errors import DeviceMemoryError, RankError
+from dsolver.grid.partition import Partition
+from tests.clusters import cluster
+
+PARTITION = Partition((8, 8, 8), (2, 1, 1))
+
+
+class OutOfMemoryError(Exception):
+    """As CuPy's looks."""
+
+
+class CUDARuntimeError(Exception):
+    """As CuPy's looks."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("cudaErrorMemoryAllocation: out of memory")
+        self.status = status
+
+
+OutOfMemoryError.__module__ = "cupy.cuda.memory"
+CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
+
+
+class Vector:
+    """Something large."""
+
+
+class Hungry:
+    """A program that asks for too much."""
+
+    def __init__(self, _: Any, when: str) -> None:
+        self.vector = Vector()
+        if when == "set-up":
+            self.take()
+
+    def take(self) -> None:
+        raise OutOfMemoryError("Out of memory allocating 8,589,934,592 bytes (allocated so far: 12 bytes).")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OutOfMemoryError(), True),
+        (CUDARuntimeError(2), True),
+        (CUDARuntimeError(700), False),
+        (MemoryError(), False),
+        (ValueError(), False),
+    ],
+)
+def test_what_says_that_memory_has_run_out(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected
+
+
+def test_nothing_is_kept_by_the_error() -> None:
+    def fail() -> None:
+        vector = Vector()
+        seen.append(weakref.ref(vector))
+        raise OutOfMemoryError
+
+    seen: list[weakref.ref[Vector]] = []
+    with pytest.raises(OutOfMemoryError) as info:
+        fail()
+    assert seen[0]() is not None
+    made = out_of_memory_error(info.value, "rank 3: ")
+    gc.collect()
+    assert seen[0]() is None
+    assert str(made).startswith("rank 3: the memory of the GPU has run out")
+
+
+@pytest.mark.parametrize("when", ["set-up", "later"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_shortage_is_one_error_that_ends_the_program(when: str, workers: int) -> None:
+    program: Any = Hungry
+    if workers == 0:
+        check(None, program, when, "the memory of the GPU")
+        return
+    with cluster(workers) as client:
+        check(client, program, when, r"rank \d on worker .*: the memory of the GPU")
+
+
+def check(client: Client | None, program: Any, when: str, who: str) -> None:
+    match = f"^{who} has run out: Out of memory allocating 8,589,934,592 bytes .*Free what others hold"
+    runtime = connect(client, device="cpu")
+    if when == "set-up":
+        with pytest.raises(DeviceMemoryError, match=match):
+            runtime.launch(program, when, PARTITION)
+        return
+    job = runtime.launch(program, when, PARTITION)
+    with pytest.raises(DeviceMemoryError, match=match):
+        job.call(Hungry.take)
+    with pytest.raises(RankError, match="this program has ended"):
+        job.call(Hungry.take)
+    job.close()

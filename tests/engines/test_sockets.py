@@ -1,0 +1,404 @@
+"""Sockets between ranks, here threads of one process; in clear and in TLS."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed.security import Security
+
+from dsolver.engines.transport.base import PeerError
+from dsolver.engines.transport.connections import REASON_BYTES, Connections, sent
+from dsolver.engines.transport.handshake import TOKEN_BYTES, Encryption
+from dsolver.errors import RankError
+from tests.authority import certificates
+
+TOKEN = secrets.token_bytes(TOKEN_BYTES)
+ConnectionsOf = Callable[..., Any]
+
+
+def encryption_of(folder: Path) -> Encryption:
+    """With certificates of an authority that is made there."""
+    paths = certificates(folder)
+    security = Security(
+        tls_ca_file=paths["ca-file"], tls_worker_cert=paths["worker.cert"], tls_worker_key=paths["worker.key"]
+    )
+    calling, answering = security.get_connection_args("worker"), security.get_listen_args("worker")
+    return Encryption(client=calling["ssl_context"], server=answering["ssl_context"])
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Encryption:
+    return encryption_of(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(params=["clear", "tls"])
+def spoken(request: pytest.FixtureRequest, tls: Encryption) -> Encryption | None:
+    return tls if request.param == "tls" else None
+
+
+@pytest.fixture
+def connections_of(spoken: Encryption | None) -> ConnectionsOf:
+    """Connected connections_of, which speak TLS or not: a context manager for so many ranks, and a timeout."""
+
+    @contextmanager
+    def connected(count: int, timeout: float = 20.0) -> Iterator[list[Connections]]:
+        made = [Connections(rank, "127.0.0.1", timeout, spoken) for rank in range(count)]
+        try:
+            on_each(made, lambda connections: connections.connect([other.address for other in made], TOKEN))
+            yield made
+        finally:
+            for connections in made:
+                connections.close()
+
+    return connected
+
+
+def on_each(made: list[Connections], function: Callable[[Connections], Any]) -> list[Any]:
+    """The function on every rank at once; the first exception is raised."""
+    with ThreadPoolExecutor(len(made)) as threads:
+        return list(threads.map(function, made))
+
+
+def view(values: Any) -> memoryview:
+    return memoryview(values).cast("B")
+
+
+def frame(kind: bytes, length: int, data: bytes = b"") -> bytes:
+    return struct.pack("<cQ", kind, length) + data
+
+
+def greeting(rank: int, *, sends: bool = True, token: bytes = TOKEN) -> bytes:
+    return token + struct.pack("<I?", rank, sends)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Connections, socket.socket, socket.socket]]:
+    """Rank 0 of 2, and the connections of a rank 1 that can misbehave: on which it sends and on which it receives."""
+    connections = Connections(0, "127.0.0.1", 2.0)
+    with (
+        socket.create_connection(connections.address, 5) as out,
+        socket.create_connection(connections.address, 5) as into,
+    ):
+        out.sendall(greeting(1, sends=True))
+        into.sendall(greeting(1, sends=False))
+        connections.connect([connections.address, ("", 0)], TOKEN)
+        yield connections, out, into
+        connections.close()
+
+
+def test_parts_arrive_in_order_and_at_their_places(connections_of: ConnectionsOf) -> None:
+    with connections_of(2) as (a, b):
+        sending = [a.send(1, [view(np.arange(3.0)), view(np.arange(2.0))]), a.send(1, [view(np.array([7.0]))])]
+        first, second, third = np.empty(4), np.empty(1), np.empty(1)
+        b.receive(0, [view(first), view(second)])
+        b.receive(0, [view(third)])
+        sent(sending)
+        assert [*first, *second, *third] == [0, 1, 2, 0, 1, 7]
+
+
+def test_frames_larger_than_all_buffers_cross_between_all_pairs(connections_of: ConnectionsOf) -> None:
+    size = 2_000_000  # 16 MB, several times what two sockets buffer
+
+    def everything(connections: Connections) -> bool:
+        out = {peer: np.full(size, connections.rank * 10.0 + peer) for peer in connections.peers}
+        sending = [connections.send(peer, [view(values)]) for peer, values in out.items()]
+        into = np.empty(size)
+        for peer in reversed(connections.peers):
+            connections.receive(peer, [view(into)])
+            assert (into == peer * 10.0 + connections.rank).all()
+        sent(sending)
+        return True
+
+    with connections_of(4) as made:
+        assert on_each(made, everything) == [True] * 4
+
+
+def test_a_silent_stranger_and_a_wrong_token_hold_up_nobody(spoken: Encryption | None) -> None:
+    connections, other = (Connections(rank, "127.0.0.1", 20.0, spoken) for rank in range(2))
+    strangers = [socket.create_connection(connections.address) for _ in range(4)]
+    strangers[1].sendall(greeting(1, token=secrets.token_bytes(TOKEN_BYTES)))
+    strangers[2].sendall(TOKEN[:5])  # and not a byte more
+    strangers[3].close()
+    began = time.monotonic()
+    on_each([connections, other], lambda m: m.connect([connections.address, other.address], TOKEN))
+    assert time.monotonic() - began < 10
+    assert connections.peers == (1,)
+    for stranger in strangers[:3]:
+        stranger.settimeout(2)
+        while not gone(stranger):  # TLS may have complained first
+            pass
+        stranger.close()
+    connections.close()
+    other.close()
+
+
+def gone(link: socket.socket) -> bool:
+    try:
+        return link.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("rank", [0, 2, 7])
+def test_a_rank_that_cannot_be_is_a_stranger_even_with_the_token(rank: int) -> None:
+    connections = Connections(0, "127.0.0.1", 0.5)
+    with socket.create_connection(connections.address) as link:
+        link.sendall(greeting(rank))
+        with pytest.raises(RankError, match=r"ranks \[1\] did not come"):
+            connections.connect([connections.address, ("", 0)], TOKEN)
+    connections.close()
+
+
+@pytest.mark.parametrize("sides", [(True, True), (False, False), (True,)])
+def test_a_rank_is_accepted_once_and_needs_both_directions(sides: tuple[bool, ...]) -> None:
+    connections = Connections(0, "127.0.0.1", 0.5)
+    with ExitStack() as stack:
+        for sends in sides:
+            link = stack.enter_context(socket.create_connection(connections.address))
+            link.sendall(greeting(1, sends=sends))
+        with pytest.raises(RankError, match=r"ranks \[1\] did not come"):
+            connections.connect([connections.address] * 2, TOKEN)
+    connections.close()
+
+
+# -- what TLS is for --------------------------------------------------------------------------------------------------
+
+
+class Relay:
+    """Stands between a rank and those that connect to it, and takes down what passes."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()[:2]
+        self.seen = bytearray()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        for _ in range(2):
+            near, _ = self._listener.accept()
+            far = socket.create_connection(self._target)
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self._pass, args=(a, b), daemon=True).start()
+        self._listener.close()
+
+    def _pass(self, a: socket.socket, b: socket.socket) -> None:
+        while some := a.recv(65536):
+            self.seen += some
+            b.sendall(some)
+        b.shutdown(socket.SHUT_WR)
+
+
+def test_whoever_listens_on_the_wire_reads_neither_token_nor_data(spoken: Encryption | None) -> None:
+    first, second = made = [Connections(rank, "127.0.0.1", 20.0, spoken) for rank in range(2)]
+    relay = Relay(first.address)
+    on_each(made, lambda connections: connections.connect([relay.address, second.address], TOKEN))
+    secret, into = np.frombuffer(secrets.token_bytes(800)).copy(), np.empty(100)
+    for a, b in ((first, second), (second, first)):
+        sending = a.send(b.rank, [view(secret)])
+        b.receive(a.rank, [view(into)])
+        sent([sending])
+        assert into.tobytes() == secret.tobytes()
+    second.abort("the reason why")
+    with pytest.raises(PeerError, match="the reason why"):
+        first.receive(1, [view(into)])
+    for connections in made:
+        connections.close()
+    for words in (TOKEN, secret.tobytes(), b"the reason why"):
+        assert (words in relay.seen) == (spoken is None)
+
+
+def test_a_certificate_of_another_authority_is_no_use_even_with_the_token(tls: Encryption, tmp_path: Path) -> None:
+    foreign = encryption_of(tmp_path)
+    connections = Connections(0, "127.0.0.1", 1.0, tls)
+    foreign.client.verify_mode = ssl.CERT_NONE
+
+    def intrude() -> None:
+        for sends in (True, False):
+            with (
+                suppress(OSError),  # TLS 1.3 tells the caller late, and in many ways, that it is not wanted
+                socket.create_connection(connections.address) as raw,
+                foreign.client.wrap_socket(raw) as link,
+            ):
+                link.sendall(greeting(1, sends=sends))
+                link.recv(1)
+
+    with ThreadPoolExecutor(1) as thread:
+        intruder = thread.submit(intrude)
+        with pytest.raises(RankError, match=r"ranks \[1\] did not come"):
+            connections.connect([connections.address, ("", 0)], TOKEN)
+        intruder.result()
+    connections.close()
+
+
+def test_the_token_is_not_shown_to_who_has_no_certificate(tls: Encryption, tmp_path: Path) -> None:
+    foreign = encryption_of(tmp_path)
+    foreign.server.verify_mode = ssl.CERT_NONE
+    heard: list[object] = []
+
+    def pretend(listener: socket.socket) -> None:
+        raw, _ = listener.accept()
+        try:
+            with foreign.server.wrap_socket(raw, server_side=True) as link:
+                heard.append(link.recv(100))
+        except ssl.SSLError as error:
+            heard.append(error)
+
+    connections = Connections(1, "127.0.0.1", 5.0, tls)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+        impostor = thread.submit(pretend, listener)
+        with pytest.raises(RankError, match=r"could not connect to the other ranks: .*certificate"):
+            connections.connect([listener.getsockname()[:2], connections.address], TOKEN)
+        impostor.result()
+    connections.close()
+    assert isinstance(heard[0], ssl.SSLError)
+
+
+def test_a_rank_that_does_not_answer_a_handshake_does_not_hold_up_an_abort(tls: Encryption) -> None:
+    connections = Connections(1, "127.0.0.1", 60.0, tls)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        threading.Timer(0.3, connections.abort, ["the user left"]).start()
+        began = time.monotonic()
+        with pytest.raises(PeerError, match="the user left"):
+            connections.connect([silent.getsockname()[:2], connections.address], TOKEN)
+    assert time.monotonic() - began < 10
+    connections.close()
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_listens_only_until_it_is_connected_and_only_where_it_was_told(connections_of: ConnectionsOf) -> None:
+    with connections_of(2) as made:
+        for connections in made:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(connections.address, 2)
+    connections = Connections(0, "127.0.0.1", 1.0)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", connections.address[1]), 2)
+    connections.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(connections.address, 2)
+
+
+def test_the_reason_of_an_abort_reaches_who_waits(connections_of: ConnectionsOf) -> None:
+    with connections_of(3) as made:
+        threading.Timer(0.2, made[1].abort, ["rank 1 has had enough"]).start()
+
+        def waits(connections: Connections) -> None:
+            with pytest.raises(PeerError, match="rank 1 has had enough"):
+                connections.receive(1 if connections.rank != 1 else 0, [view(np.empty(1))])
+            if connections.rank != 1:
+                return
+            with pytest.raises(PeerError, match="rank 1 has had enough"):
+                connections.raise_if_aborted()
+
+        on_each(made, waits)
+
+
+def test_an_abort_behind_a_frame_that_nobody_takes_does_not_hang(connections_of: ConnectionsOf) -> None:
+    with connections_of(2) as (a, b):
+        sending = a.send(1, [view(np.empty(4_000_000))])
+        began = time.monotonic()
+        a.abort("no more")
+        with pytest.raises(PeerError, match="no more"):
+            sent([sending])
+        assert time.monotonic() - began < 10
+        with pytest.raises(PeerError, match="lost rank 0"):
+            b.receive(0, [view(np.empty(4_000_000))])
+
+
+def test_an_abort_ends_the_waiting_for_connections() -> None:
+    connections = Connections(0, "127.0.0.1", 60.0)
+    threading.Timer(0.2, connections.abort, ["the user left"]).start()
+    began = time.monotonic()
+    with pytest.raises(PeerError, match="the user left"):
+        connections.connect([connections.address, ("", 0)], TOKEN)
+    assert time.monotonic() - began < 10
+    connections.close()
+
+
+def test_a_peer_that_closes_is_noticed_at_once(connections_of: ConnectionsOf) -> None:
+    with connections_of(2) as (a, b):
+        threading.Timer(0.2, a.close).start()
+        began = time.monotonic()
+        with pytest.raises(PeerError, match="rank 1 lost rank 0"):
+            b.receive(0, [view(np.empty(1))])
+        assert time.monotonic() - began < 10
+
+
+def test_silence_beyond_the_timeout_raises(connections_of: ConnectionsOf) -> None:
+    with (
+        connections_of(2, timeout=0.3) as (a, _),
+        pytest.raises(PeerError, match=r"heard nothing of rank 1 for 0\.3 s"),
+    ):
+        a.receive(1, [view(np.empty(1))])
+
+
+def test_check_is_quiet_while_all_is_well_and_tells_the_reason_after(connections_of: ConnectionsOf) -> None:
+    with connections_of(3) as (a, b, c):
+        a.check()
+        data = np.ones(1)
+        sent([b.send(0, [view(data)])])
+        time.sleep(0.1)
+        a.check()
+        a.receive(1, [view(data)])
+        c.abort("out of memory")
+        time.sleep(0.1)
+        with pytest.raises(PeerError, match="out of memory"):
+            a.check()
+
+
+def test_a_frame_of_another_length_is_refused(pair: tuple[Connections, socket.socket, socket.socket]) -> None:
+    connections, link, _ = pair
+    link.sendall(frame(b"d", 1 << 40))
+    with pytest.raises(PeerError, match="expected 8 bytes"):
+        connections.receive(1, [view(np.empty(1))])
+
+
+@pytest.mark.parametrize("kind", [b"e", b"x"])
+def test_a_huge_reason_is_neither_believed_nor_waited_for(
+    pair: tuple[Connections, socket.socket, socket.socket], kind: bytes
+) -> None:
+    connections, link, _ = pair
+    link.sendall(frame(kind, 1 << 40, b"all your memory"))
+    with pytest.raises(PeerError, match="expected 8 bytes"):
+        connections.receive(1, [view(np.empty(1))])
+
+
+def test_a_reason_that_is_no_text_is_still_a_reason(pair: tuple[Connections, socket.socket, socket.socket]) -> None:
+    connections, link, _ = pair
+    link.sendall(frame(b"e", 3, b"a\xffb"))
+    with pytest.raises(PeerError, match=r"a.b"):
+        connections.receive(1, [view(np.empty(1))])
+
+
+def test_a_long_reason_is_cut(pair: tuple[Connections, socket.socket, socket.socket]) -> None:
+    connections, _, link = pair
+    connections.abort("ä" * 100_000)
+    link.settimeout(2)
+    received = b"".join(iter(lambda: link.recv(65536), b""))
+    assert len(received) == struct.calcsize("<cQ") + REASON_BYTES
+
+
+def test_nothing_is_left_open(connections_of: ConnectionsOf) -> None:
+    before = {thread.ident for thread in threading.enumerate()}
+    with connections_of(3) as made:
+        links = [link for connections in made for link in connections._connections.values()]
+        sides = [side for link in links for side in (link.out, link.into)]
+    assert len(sides) == 12
+    assert all(side.fileno() == -1 for side in sides)
+    left = [t.name for t in threading.enumerate() if t.ident not in before and t.name.startswith("dsolver")]
+    assert not left

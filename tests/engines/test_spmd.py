@@ -1,0 +1,564 @@
+"""The resident engine on Dask workers: the same bits as everywhere, and an end to whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future as LocalFuture
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, Event, LocalCluster, wait
+
+import dsolver
+from dsolver import problems
+from dsolver.benchmarks.hpcg import Hpcg
+from dsolver.cluster.runtime import connect
+from dsolver.engines.base import Engine
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.engines.running import RunningProgram
+from dsolver.engines.spmd import client as gang
+from dsolver.engines.spmd import worker
+from dsolver.engines.spmd.client import SpmdProgram
+from dsolver.engines.spmd.rank import RankSpec
+from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
+from dsolver.program.solve import Solve
+from dsolver.program.spec import SolveSpec
+from tests.clusters import cluster, ended, process_of
+from tests.programs import advance, blocks_of, start, true_residual
+
+Triple = tuple[int, int, int]
+SOON = 30.0
+"""Seconds within which a failure has to reach the client and its ranks to be gone, also where four suites share two
+cores. Without what is tested here they would wait for `gang.TIMEOUT`, two minutes, or for ever."""
+
+
+# -- programs; workers in processes of their own import them from this module -----------------------------------------
+
+
+class Fickle:
+    """A solve that fails where it is told to: on the rank that owns a chunk."""
+
+    def __init__(self, engine: EagerEngine, spec: tuple[SolveSpec, int | None]) -> None:
+        solve, bad = spec
+        if bad in engine.owned:
+            raise LookupError("nothing can be made here")
+        self._engine = engine
+        self._solve = Solve(engine, solve)
+        self._solve.fill("b", 1.0)
+        start(self._solve)
+
+    def spin(self, steps: int = 10**9) -> None:
+        """Iterate for as long as nobody says stop."""
+        self._engine.repeat(self._solve.method.step, steps, ())
+
+    def fail(self, chunk: int, how: str) -> None:
+        """Some iterations, then one rank fails while the others exchange."""
+        self.spin(3)
+        if chunk in self._engine.owned:
+            _fail(how)
+        self.spin()
+
+    def lock(self) -> Any:
+        return threading.Lock()
+
+    def load(self, blocks: Mapping[int, Any]) -> None:
+        self._solve.set_b(blocks)
+
+    def unload(self) -> Mapping[int, Any]:
+        return blocks_of(self._solve, "b")
+
+
+class OddError(Exception):
+    """Cannot be unpickled: its own arguments are not those of Exception."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"odd {a} {b}")
+
+
+def _fail(how: str) -> None:
+    if how == "odd":
+        raise OddError(1, 2)
+    if how == "input":
+        raise InputError("this cannot be")
+    if how == "exit":
+        sys.exit(3)
+    raise ValueError("bad luck")
+
+
+class Explosive:
+    """Fails where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return _explode, ("it exploded",)
+
+
+def _explode(message: str) -> None:
+    raise LookupError(message)
+
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Client]:
+    with cluster(2) as client:
+        yield client
+
+
+@contextmanager
+def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
+    with ExitStack() as stack:
+        made = stack.enter_context(LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0"))
+        command = ["distributed.cli.dask_worker", made.scheduler_address, "--no-nanny", "--nthreads", "1"]
+        started = [stack.enter_context(process_of(*command, "--no-dashboard")) for _ in range(count)]
+        client = stack.enter_context(Client(made))
+        client.wait_for_workers(count, timeout=60)
+        yield client, started
+
+
+def address_of(client: Client) -> str:
+    scheduler: Any = client.scheduler
+    return str(scheduler.address)
+
+
+def remains() -> tuple[int, list[str]]:
+    names = [t.name for t in threading.enumerate() if t.name.startswith(("dsolver-rank", "dsolver-send"))]
+    return len(worker._RANKS), names
+
+
+def assert_nothing_remains(client: Client) -> None:
+    """No rank, no thread of one, on any worker; and no traceback in their logs, except of the users' own tasks."""
+    until = time.monotonic() + SOON
+    while any(left != (0, []) for left in client.run(remains).values()):
+        assert time.monotonic() < until, client.run(remains)
+        time.sleep(0.1)
+    logs = [text for lines in client.get_worker_logs().values() for _, text in lines if "Compute Failed" not in text]
+    assert not [text for text in logs if "Traceback" in text or "Run Failed" in text]
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def spec_of(chunks: Triple = (2, 2, 2), n: int = 16) -> SolveSpec:
+    return SolveSpec.plan(problems.hpcg((n, n, n)), chunks, m=Hpcg(levels=2))
+
+
+def launch(client: Client | None, *, chunks: Triple = (2, 2, 2), bad: int | None = None) -> RunningProgram[Fickle]:
+    spec = spec_of(chunks)
+    program: Callable[[Any, tuple[SolveSpec, int | None]], Fickle] = Fickle
+    return connect(client, device="cpu").launch(program, (spec, bad), spec.partition)
+
+
+def history(client: Client | None, spec: SolveSpec, engine: Any = "resident") -> tuple[list[Any], list[Any]]:
+    """Samples of some iterations and the blocks of x."""
+    partition = spec.partition
+    with connect(client, engine=engine, device="cpu").launch(Solve, spec, partition) as job:
+        rng = np.random.default_rng(0)
+        job.load("b", {chunk.number: rng.standard_normal(chunk.box.shape) for chunk in partition}, Solve.set_b)
+        first = job.call(start)
+        samples = [first, *job.call(advance, 6), job.call(true_residual)]
+        blocks = job.unload(Solve.solution, host=True)
+        x = client.gather(dict(blocks)) if client is not None and engine == "resident" else blocks
+        return samples, [x[n] for n in range(len(partition))]
+
+
+def assert_solves(client: Client) -> None:
+    """The cluster runs the next solve, and gives the right bits."""
+    samples, x = history(client, spec_of())
+    expected, reference = history(None, spec_of(), "reference")
+    assert samples == expected
+    assert all(np.array_equal(a, b) for a, b in zip(x, reference, strict=True))
+
+
+@contextmanager
+def in_background(function: Callable[[], Any]) -> Iterator[LocalFuture[Any]]:
+    with ThreadPoolExecutor(1) as thread:
+        yield thread.submit(function)
+
+
+def worker_of(client: Client, chunk: int) -> str:
+    workers = connect(client, device="cpu").workers
+    return workers[chunk * len(workers) // 8]
+
+
+# -- the same bits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_bits_do_not_depend_on_the_workers(workers: int) -> None:
+    """3 workers own 3, 3 and 2 of the 8 chunks."""
+    with cluster(workers) as client:
+        assert_solves(client)
+
+
+def test_the_bits_do_not_depend_on_processes_and_dask_arrays_stay_where_they_are() -> None:
+    with cluster(4, processes=True) as client:
+        assert_solves(client)
+        problem = problems.poisson7((16, 16, 16))
+        b = np.random.default_rng(1).standard_normal(problem.grid)
+        expected = dsolver.solve(problems.poisson7((16, 16, 16), chunks=(1, 2, 2)), b)
+        found = dsolver.solve(problem, da.from_array(b, chunks=(4, 8, 16)), client=client)
+        assert found.residuals == expected.residuals
+        np.testing.assert_array_equal(found.x.compute(), expected.x)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_bits_do_not_depend_on_threads(threads: int) -> None:
+    with cluster(2, threads=threads) as client:
+        samples, x = history(client, spec_of((2, 1, 1), 32))
+        expected, reference = history(None, spec_of((2, 1, 1), 32), "reference")
+        assert samples == expected
+        assert all(np.array_equal(a, b) for a, b in zip(x, reference, strict=True))
+        assert history(None, spec_of((2, 1, 1), 32))[0] == expected  # embedded, with all threads of this machine
+
+
+def test_two_solves_at_the_same_time_on_the_same_workers(two: Client) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(history, two, spec_of()) for _ in range(4)]
+    expected, _ = history(None, spec_of(), "reference")
+    assert all(run.result()[0] == expected for run in runs)
+    assert_nothing_remains(two)
+
+
+# -- a rank that fails ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [0, 7])
+@pytest.mark.parametrize("how", ["value", "odd", "exit"])
+def test_a_rank_that_raises_between_exchanges(two: Client, chunk: int, how: str) -> None:
+    cause = {"value": r"ValueError\('bad luck'\)", "odd": "odd 1 2", "exit": r"SystemExit\(3\)"}[how]
+    began = time.monotonic()
+    with (
+        launch(two) as job,
+        pytest.raises(RankError, match=rf"rank {chunk // 4} on worker .* failed: .*{cause}") as info,
+    ):
+        job.call(Fickle.fail, chunk, how)
+    assert time.monotonic() - began < SOON
+    assert worker_of(two, chunk) in str(info.value)
+    assert "in _fail" in "".join(info.value.__notes__)  # the worker's traceback
+    with pytest.raises(RankError, match="this program has ended"):
+        job.call(Fickle.spin, 1)
+    assert_nothing_remains(two)
+    assert_solves(two)
+
+
+def test_an_error_of_this_package_is_raised_as_it_is(two: Client) -> None:
+    with launch(two) as job, pytest.raises(InputError, match="this cannot be") as info:
+        job.call(Fickle.fail, 7, "input")
+    assert worker_of(two, 7) in info.value.__notes__[0]
+    assert_nothing_remains(two)
+
+
+def test_a_rank_that_raises_in_a_process_of_its_own_and_workers_that_come_and_go() -> None:
+    with cluster(3, processes=True) as client:
+        with launch(client) as job, pytest.raises(RankError, match=r"rank 2 on worker .*bad luck"):
+            job.call(Fickle.fail, 7, "value")
+        assert_nothing_remains(client)
+        kill_during_a_superstep(client, chunk=3)
+        assert_solves(client)
+
+
+def test_a_worker_without_nanny_that_is_killed() -> None:
+    with workers_without_nanny(3) as (client, processes):
+        kill_during_a_superstep(client, chunk=0)
+        assert_solves(client)
+        assert len(client.nthreads()) == 2
+        for process in processes:
+            process.terminate()  # a worker that ends on its own must not hang in a rank's thread
+            assert ended(process, 20)
+
+
+def kill_during_a_superstep(client: Client, chunk: int) -> None:
+    address = worker_of(client, chunk)
+    pid = client.run(os.getpid)[address]
+    with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
+        time.sleep(1.0)
+        assert not call.done()
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RankError, match=address):
+            call.result(2 * SOON)
+        assert time.monotonic() - began < SOON
+    assert_nothing_remains(client)
+
+
+def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again() -> None:
+    with workers_without_nanny(3) as (client, _):
+        address = worker_of(client, 7)
+        pid = client.run(os.getpid)[address]
+        with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
+            time.sleep(1.0)
+            began = time.monotonic()
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(WorkerLostError, match=f"{address} has not answered"):
+                    call.result(60)
+                assert time.monotonic() - began < SOON
+                with pytest.raises(ClusterError, match=f"worker {address} does not answer"):
+                    connect(client, device="cpu")
+            finally:
+                os.kill(pid, signal.SIGCONT)
+        assert_nothing_remains(client)
+        assert_solves(client)
+
+
+def test_a_worker_that_is_closed_during_a_superstep() -> None:
+    with cluster(3) as client:
+        address = worker_of(client, 7)
+        with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
+            time.sleep(0.5)
+            began = time.monotonic()
+            client.retire_workers([address])
+            with pytest.raises(RankError, match=address):
+                call.result(2 * SOON)
+            assert time.monotonic() - began < SOON
+        assert_nothing_remains(client)
+        assert_solves(client)
+
+
+def test_data_for_a_worker_that_has_left_do_not_wait_for_it() -> None:
+    """Dask would, for half a minute, and then say that there are no valid workers."""
+    blocks: dict[int, Any] = {n: np.zeros((8, 8, 8)) for n in range(8)}
+    with cluster(3) as client:
+        address = worker_of(client, 7)
+        with launch(client) as job:
+            client.retire_workers([address])
+            with pytest.raises(WorkerLostError, match=f"{address} left the cluster before it got its data"):
+                job.load("b", blocks, Fickle.load)
+        assert_solves(client)
+        until = time.monotonic() + SOON
+        while any(place == address for _, place in worker._RANKS):  # a thread here, whose worker cannot be asked
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def test_a_program_that_cannot_be_made_on_one_rank(two: Client) -> None:
+    began = time.monotonic()
+    with pytest.raises(RankError, match=r"rank 1 on worker .*nothing can be made here"):
+        launch(two, bad=7)
+    assert time.monotonic() - began < SOON
+    assert_nothing_remains(two)
+    assert_solves(two)
+
+
+def raw_program(client: Client, program: Callable[[Engine, Any], Any], spec: Any) -> RunningProgram[Any]:
+    return connect(client, device="cpu").launch(program, spec, spec_of().partition)
+
+
+def test_what_cannot_be_pickled_is_refused_before_anything_starts(two: Client) -> None:
+    with pytest.raises(InputError, match=r"the program cannot be sent to the workers: .*lock"):
+        raw_program(two, Solve, threading.Lock())
+    assert two.run(remains) == dict.fromkeys(two.run(remains), (0, []))
+    lock: Any = threading.Lock()
+    with launch(two) as job:
+        with pytest.raises(InputError, match="the arguments of spin cannot be sent"):
+            job.call(Fickle.spin, lock)
+        job.call(Fickle.spin, 1)  # nothing was harmed
+    assert_nothing_remains(two)
+
+
+def test_what_fails_to_be_unpickled_on_a_worker_or_to_be_sent_back(two: Client) -> None:
+    with pytest.raises(RankError, match=r"rank . on worker .*it exploded"):
+        raw_program(two, Solve, Explosive())
+    with launch(two) as job, pytest.raises(RankError, match=r"rank 0 on worker .*lock"):
+        job.call(Fickle.lock)
+    assert_nothing_remains(two)
+
+
+# -- other tasks on the cluster ---------------------------------------------------------------------------------------
+
+
+def test_busy_workers_hold_up_nothing(two: Client) -> None:
+    """Every slot is taken by a user's task from before the solve until after its end."""
+    problem = problems.poisson7((16, 16, 16))
+    b = np.random.default_rng(2).standard_normal(problem.grid)
+    expected = dsolver.solve(problem, b, client=two)
+    persisted = two.persist(da.from_array(b, chunks=(16, 16, 8)))
+    wait(persisted)
+    finish = Event("finish", client=two)
+    busy = [two.submit(hold, i, workers=[w], pure=False) for w in worker_addresses(two) for i in range(2)]
+    began = time.monotonic()
+    found, dask_found = (dsolver.solve(problem, b_, client=two) for b_ in (b, persisted))
+    assert time.monotonic() - began < SOON
+    assert not any(future.done() for future in busy)
+    finish.set()
+    np.testing.assert_array_equal(found.x, expected.x)
+    np.testing.assert_array_equal(dask_found.x.compute(), expected.x)
+    two.gather(busy)
+    assert_nothing_remains(two)
+
+
+def hold(number: int) -> int:
+    Event("finish").wait(60)
+    return number
+
+
+def worker_addresses(client: Client) -> list[str]:
+    return list(client.nthreads())
+
+
+def test_blocks_may_lie_anywhere_and_stay_no_longer_than_wanted(two: Client) -> None:
+    spec = spec_of()
+    blocks = {chunk.number: np.full(chunk.box.shape, float(chunk.number)) for chunk in spec.partition}
+    one = worker_addresses(two)[0]
+    with launch(two) as job:
+        job.load("b", two.scatter(blocks, workers=[one], hash=False), Fickle.load)
+        futures = job.unload(Fickle.unload)
+    found = two.gather(dict(futures))
+    assert all(np.array_equal(found[n], blocks[n]) for n in blocks)
+    del futures
+    until = time.monotonic() + SOON
+    while any(keys for keys in two.has_what().values()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_blocks_that_fail_or_are_gone(two: Client) -> None:
+    blocks: dict[int, Any] = {n: np.zeros((8, 8, 8)) for n in range(8)}
+    with launch(two) as job, pytest.raises(LookupError, match="the user's own"):
+        job.load("b", {**blocks, 3: two.submit(_explode, "the user's own")}, Fickle.load)
+    gone = two.scatter(blocks[3])
+    gone.cancel()
+    with launch(two) as job, pytest.raises(ClusterError, match="block 3 of b was cancelled"):
+        job.load("b", {**blocks, 3: gone}, Fickle.load)
+    assert_nothing_remains(two)
+
+
+def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() -> None:
+    with cluster(2) as client, Client(client.cluster, direct_to_workers=False, set_as_default=False) as far:
+        assert_solves(far)
+        with launch(client) as job, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gang, "DIRECT_TIMEOUT", 0.0)
+            job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)}, Fickle.load)
+            assert isinstance(job, SpmdProgram)
+            assert not job._direct
+
+
+# -- GPUs run one job at a time ---------------------------------------------------------------------------------------
+
+
+def test_jobs_on_gpus_take_turns(
+    two: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(RankSpec, "exclusive", True)
+    with caplog.at_level(logging.WARNING, "dsolver"), ExitStack() as stack:
+        first = launch(two)
+        second = stack.enter_context(in_background(lambda: launch(two)))
+        time.sleep(1.5)
+        assert not second.done()
+        first.call(Fickle.spin, 2)
+        first.close()
+        with second.result(SOON) as job:
+            job.call(Fickle.spin, 2)
+    messages = [record.message for record in caplog.records if "waiting for the GPU" in record.message]
+    assert len(messages) == 1
+    assert isinstance(first, SpmdProgram)
+    assert first._name in messages[0]
+    assert_nothing_remains(two)
+
+
+def test_a_turn_that_never_comes_is_given_up(two: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RankSpec, "exclusive", True)
+    monkeypatch.setattr(gang, "GPU_TIMEOUT", 0.2)
+    with launch(two) as job:
+        with pytest.raises(RankError, match="was busy with dsolver-"):
+            launch(two)
+        job.call(Fickle.spin, 1)
+    assert_nothing_remains(two)
+
+
+# -- the client -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises here, also in a process that was started in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("chunks", [(2, 2, 2), (1, 1, 1)])
+def test_an_interrupt_ends_the_superstep(two: Client, chunks: Triple) -> None:
+    """(1, 1, 1): a rank alone, which no closing connection can wake."""
+    with launch(two, chunks=chunks) as job:
+        threading.Timer(0.7, os.kill, [os.getpid(), signal.SIGINT]).start()
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            job.call(Fickle.spin)
+        assert time.monotonic() - began < SOON
+    assert_nothing_remains(two)
+    assert_solves(two)
+
+
+def test_an_asynchronous_client_is_refused(two: Client) -> None:
+    async def solve() -> None:
+        async with Client(address_of(two), asynchronous=True, set_as_default=False) as client:
+            dsolver.solve(problems.poisson7((8, 8, 8)), np.ones((8, 8, 8)), client=client)
+
+    with pytest.raises(InputError, match="asynchronous: pass one that is not"):
+        asyncio.run(solve())
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Client]:
+    """Workers in processes of their own."""
+    with cluster(2, processes=True) as client:
+        yield client
+
+
+CLIENT = """
+    import sys, time
+    from distributed import Client
+    from tests.engines.test_spmd import Fickle, launch
+
+    if __name__ == "__main__":
+        job = launch(Client(sys.argv[1]))
+        print("ready", flush=True)
+        job.call(Fickle.spin) if sys.argv[2] == "spin" else time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("doing", ["spin", "nothing"])
+def test_ranks_outlive_their_client_by_seconds_only(apart: Client, tmp_path: Any, doing: str) -> None:
+    script = tmp_path / "client.py"
+    script.write_text(textwrap.dedent(CLIENT))
+    command = [sys.executable, str(script), address_of(apart), doing]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.5)
+        assert all(count == 1 for count, _ in apart.run(remains).values())
+        process.kill()
+    assert_nothing_remains(apart)
+    assert_solves(apart)
+
+
+def test_a_job_that_is_forgotten_ends_too(two: Client) -> None:
+    job = launch(two)
+    assert sum(count for count, _ in two.run(remains).values()) > 0
+    del job
+    assert_nothing_remains(two)
+
+
+def test_a_job_is_closed_quietly_after_its_client() -> None:
+    with cluster(2) as client:
+        with Client(address_of(client), set_as_default=False) as other:
+            job = launch(other)
+        job.close()
+        assert_nothing_remains(client)

@@ -1,0 +1,197 @@
+"""Products, transposes and means of mirrored entries on a GPU: the arrays of the host's functions, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dsolver.kernels.amg import spgemm
+from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.formats.csr import Csr
+
+pytestmark = pytest.mark.gpu
+TEAM = Team(2)
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    return pytest.importorskip("cupy")
+
+
+def shuffled(matrix: Any, seed: int = 0) -> Csr:
+    """The rows of a matrix with their entries in any order, and values over six decades of both signs."""
+    rng = np.random.default_rng(seed)
+    found = sp.csr_array(matrix)
+    rows = np.repeat(np.arange(found.shape[0]), np.diff(found.indptr))
+    order = np.lexsort([rng.random(found.nnz), rows])
+    values = rng.choice([-1.0, 1.0], found.nnz) * 10.0 ** rng.uniform(-3.0, 3.0, found.nnz)
+    return Csr(found.indptr.astype(np.int64), found.indices[order].astype(np.int32), values)
+
+
+def random(rows: int, columns: int, mean: float, seed: int) -> Csr:
+    """Rows of many lengths: most of them short, some empty, one with an entry in three quarters of all columns."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(rng.geometric(1.0 / (mean + 1.0), rows) - 1, columns)
+    if rows > 2:
+        lengths[rows // 2], lengths[0] = 3 * columns // 4, 0
+    picked = [rng.choice(columns, length, replace=False) for length in lengths]
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    found = np.concatenate([*picked, np.empty(0, dtype=np.int64)])
+    return shuffled(sp.csr_array((np.ones(len(found)), found, start), shape=(rows, columns)), seed)
+
+
+def lattice(n: int) -> Csr:
+    """Seven points of an n x n x n lattice."""
+    line = sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
+    eye = sp.eye_array(n)
+    return shuffled(
+        sp.kron(sp.kron(line, eye), eye) + sp.kron(sp.kron(eye, line), eye) + sp.kron(sp.kron(eye, eye), line)
+    )
+
+
+def arrow(n: int) -> Csr:
+    """A full row, a full column and a diagonal."""
+    row = np.concatenate([np.zeros(n, dtype=np.int64), np.arange(1, n), np.arange(1, n)])
+    column = np.concatenate([np.arange(n), np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
+    return shuffled(sp.csr_array((np.ones(len(row)), (row, column)), shape=(n, n)), 5)
+
+
+CASES: dict[str, tuple[Csr, Csr, int]] = {
+    "lattice": (lattice(7), random(343, 120, 3.0, 1), 120),
+    "dense": (random(40, 300, 60.0, 2), random(300, 900, 40.0, 3), 900),
+    "wide": (random(9, 60, 30.0, 4), random(60, 5000, 300.0, 5), 5000),
+    "narrow": (random(200, 500, 20.0, 6), random(500, 3, 1.0, 7), 3),
+    "arrow": (arrow(4500), random(4500, 4400, 1.5, 22), 4400),
+    "empty": (random(5, 4, 0.0, 8), Csr(np.zeros(5, np.int64), np.zeros(0, np.int32), np.zeros(0)), 6),
+    "no rows": (Csr(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)), random(4, 4, 2.0, 9), 4),
+    "one": (random(1, 1, 1e9, 10), random(1, 1, 1e9, 11), 1),
+}
+
+
+def on(cupy: Any, matrix: Csr) -> Csr:
+    return Csr(*(cupy.asarray(part) for part in matrix))
+
+
+def same(found: Csr, expected: Csr) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one.get(), other)
+        if other.dtype == np.float64:
+            np.testing.assert_array_equal(np.signbit(one.get()), np.signbit(other))
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_products(cupy: Any, case: str, ascending: bool) -> None:
+    from dsolver.kernels.cuda.amg.products import numeric, product
+
+    a, b, columns = CASES[case]
+    expected = spgemm.product(a, b, columns, TEAM, ascending=ascending)
+    found = product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
+    same(found, expected)
+    other = a._replace(values=-3.7 * a.values)
+    again = numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending)
+    same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
+
+
+def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_are_sorted_in_the_end(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dsolver.kernels.cuda.amg import long_rows, products
+
+    monkeypatch.setattr(products, "MOST_BITS", 7)
+    monkeypatch.setattr(products, "LEAST_BITS", 3)
+    monkeypatch.setattr(products, "LONGEST", 90)
+    monkeypatch.setattr(long_rows, "AT_ONCE", 700)
+    a, b = random(150, 200, 9.0, 12), random(200, 400, 7.0, 13)
+    for ascending, room in ((False, 0), (True, 1 << 20), (False, 1 << 20)):
+        monkeypatch.setattr(products, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
+        found = products.product(on(cupy, a), on(cupy, b), 400, ascending=ascending)
+        same(found, spgemm.product(a, b, 400, TEAM, ascending=ascending))
+
+
+@pytest.mark.parametrize("case", ["lattice", "narrow", "empty"])
+def test_rows_that_a_thread_makes(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    from dsolver.kernels.cuda.amg import products
+
+    monkeypatch.setattr(products, "ALONE", 30)
+    a, b, columns = CASES[case]
+    for ascending in (False, True):
+        found = products.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
+        same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "columns"), [*((b, columns) for _, b, columns in CASES.values()), (lattice(6), 216), (arrow(4500), 4500)]
+)
+def test_transposes(cupy: Any, matrix: Csr, columns: int) -> None:
+    from dsolver.kernels.cuda.amg.mirrors import transposed
+
+    same(transposed(on(cupy, matrix), columns), spgemm.transposed(matrix, columns, TEAM))
+
+
+def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda.amg import mirrors
+
+    monkeypatch.setattr(mirrors, "MOST_SORTED", 40)
+    a = random(300, 60, 9.0, 14)
+    same(mirrors.transposed(on(cupy, a), 60), spgemm.transposed(a, 60, TEAM))
+
+
+def symmetric(matrix: Csr) -> Csr:
+    """The pattern of A + Aᵀ, with values that are not symmetric."""
+    whole = sp.csr_array((np.ones(len(matrix.columns)), matrix.columns, matrix.start))
+    n = max(whole.shape)
+    whole = sp.csr_array((whole.data, whole.indices, whole.indptr), shape=(n, n))
+    return shuffled(whole + whole.T, 15)
+
+
+@pytest.mark.parametrize("matrix", [lattice(5), arrow(4500), symmetric(random(300, 300, 8.0, 16))])
+def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
+    from dsolver.kernels.cuda.amg.mirrors import mirrored_means
+
+    expected, wrong = spgemm.mirrored_means(matrix, TEAM)
+    found, missing = mirrored_means(on(cupy, matrix))
+    same(found, expected)
+    assert missing == wrong == 0
+
+
+def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
+    from dsolver.kernels.cuda.amg.mirrors import mirrored_means
+
+    matrix = random(50, 50, 4.0, 17)
+    dense = np.zeros((50, 50), dtype=np.bool_)
+    dense[np.repeat(np.arange(50), np.diff(matrix.start)), matrix.columns] = True
+    assert mirrored_means(on(cupy, matrix))[1] == np.count_nonzero(dense & ~dense.T)
+
+
+def test_symmetrized_windows(cupy: Any) -> None:
+    from dsolver.kernels.cuda.amg.mirrors import symmetrize
+
+    window = sp.csr_array(spgemm.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
+    window.sort_indices()
+    rows = Csr(window.indptr.astype(np.int64), window.indices.astype(np.int32), window.data)
+    found = on(cupy, rows)
+    symmetrize(found, 20)
+    spgemm.symmetrize(rows, 20)
+    same(found, rows)
+
+
+def test_lost_rows(cupy: Any) -> None:
+    from dsolver.kernels.cuda.amg.mirrors import fill_lost
+
+    rng = np.random.default_rng(19)
+    coarse, r, below = random(60, 80, 9.0, 20), random(60, 200, 9.0, 21), 10
+    own = coarse.columns == below + np.repeat(np.arange(60), np.diff(coarse.start))
+    coarse.values[own] *= np.where(rng.random(np.count_nonzero(own)) < 0.7, 1e-22, 1.0)
+    r.values[r.start[3] : r.start[6]] = 0.0
+    diagonal = rng.random(200)
+    found = on(cupy, coarse)
+    fill_lost(found, below, on(cupy, r), cupy.asarray(diagonal))
+    before = coarse.values.copy()
+    spgemm.fill_lost(coarse, below, r, diagonal, TEAM)
+    assert not np.array_equal(before, coarse.values)
+    same(found, coarse)

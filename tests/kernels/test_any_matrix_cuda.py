@@ -1,0 +1,230 @@
+"""CUDA kernels for any sparse matrix: their texts run on the host, and on a GPU the formats themselves."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reference import block_slices as numpy_slices
+from dsolver.kernels.reference import compressed as numpy_rows
+from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, same
+from tests.on_host import FIBERS, compiled, without_assembly
+
+CALLS = """
+#define fma std::fma
+#include <utility>
+struct int2 { int x, y; };
+static int2 make_int2(int x, int y) { return {x, y}; }
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static int __reduce_min_sync(unsigned lanes, int value) { return -__reduce_max_sync(lanes, -value); }
+static void** arguments;
+template <typename... A, size_t... I> void unpack(void (*f)(A...), std::index_sequence<I...>) {
+    f(*static_cast<A*>(arguments[I])...);
+}
+template <typename... A> void apply(void (*f)(A...)) { unpack(f, std::make_index_sequence<sizeof...(A)>()); }
+#define HOST(NAME)                                                             \\
+    static void call_##NAME() { apply(NAME); }                                 \\
+    extern "C" void host_##NAME(int blocks, int threads, void** given) {       \\
+        arguments = given;                                                     \\
+        run(call_##NAME, blocks, threads);                                     \\
+    }
+"""
+KERNELS = {
+    "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
+    "csr/ell.cu": ("spmv",),
+    "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
+    "block_slices/spmv.cu": ("spmv_1", "spmv_3"),
+    "block_slices/build.cu": tuple(f"{kernel}_{b}" for kernel in ("measure", "fill") for b in (1, 3)),
+}
+
+
+class Host:
+    """Kernels of a source file as calls with NumPy arrays and numbers."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def __call__(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        kept = [
+            ctypes.c_uint64(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(0 if a is None else int(a))
+            for a in arguments
+        ]
+        places = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(argument) for argument in kept))
+        getattr(self._library, f"host_{name}")(blocks, threads, places)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
+    made = {}
+    for file, names in KERNELS.items():
+        host = FIBERS + CALLS + without_assembly(loader.source(file)) + "".join(f"HOST({name})\n" for name in names)
+        options = ("-O1", "-ffp-contract=off")
+        made[file] = Host(compiled(tmp_path_factory.mktemp("host"), host, *options, sources=()))
+    return made
+
+
+SMALL = ("random", "lattice", "long tail", "columns far apart")
+
+
+def product_of(matrix: Any, call: Any) -> None:
+    """Product that call(x, y) writes, against SciPy's."""
+    x, y = np.random.default_rng(5).standard_normal(matrix.shape[1]), np.full(matrix.shape[0], np.nan)
+    call(x, y)
+    assert (abs(y - matrix @ x) <= LIMIT["float64"] * (abs(matrix) @ abs(x))).all()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
+    rows, matrix = compressed(name, "float64")
+    for threads in (1, 8, 32):
+        blocks = -(-rows.size * threads // 256)
+        product_of(
+            matrix,
+            lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](f"spmv_{t}", n, 256, *rows, x, y, rows.size),
+        )
+    if rows.width < 100:
+        ell = numpy_rows.padded(rows, matrix.shape[1])
+        sizes = (rows.size, rows.width)
+        blocks = -(-rows.size // 256)
+        product_of(matrix, lambda x, y: hosts["csr/ell.cu"]("spmv", blocks, 256, ell.columns, ell.values, x, y, *sizes))
+
+
+def test_diagonal(hosts: dict[str, Host]) -> None:
+    rows, matrix = compressed("random", "float64")
+    found = np.full(rows.size, np.nan)
+    hosts["csr/rows.cu"]("diagonal", -(-rows.size // 256), 256, *rows, found, rows.size)
+    assert (found == matrix.diagonal()).all()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_chunks(hosts: dict[str, Host], name: str) -> None:
+    host = hosts["csr/chunks.cu"]
+    rows, matrix = compressed(name, "float64")
+    text = numpy_rows.chunks(rows, matrix.shape[1])
+    table = np.zeros_like(text.chunks)
+    ends, near = np.zeros(rows.size, dtype=np.uint16), np.zeros(len(rows.columns), dtype=np.uint16)
+    found = np.zeros(3, dtype=np.uint32)
+    host("find_chunks", text.count // 256 + 1, 256, rows.start, rows.size, text.count, int(text.whole), table)
+    host("fill_chunks", text.count, 256, rows.start, rows.columns, table, ends, near, found)
+    assert (table == text.chunks).all()
+    assert (ends == text.ends).all()
+    assert (found > 0).tolist() == [text.near is not None, text.columns is not None, True]
+    assert found[2] == found[0] + found[1]  # none of these matrices has 524,288 columns
+    if text.columns is None:
+        assert (near == text.near).all()
+    parts = np.full(text.count, np.nan)
+
+    def call(x: Any, y: Any, product: str) -> None:
+        host(product, text.count, 256, table, ends, near, rows.columns, rows.values, x, y, parts)
+        if not text.whole:
+            host("add_carries", text.count // 256 + 1, 256, table, rows.start, parts, y, rows.size, text.count)
+
+    for product in ("spmv", "spmv_close") if text.whole else ("spmv_carry",):
+        product_of(matrix, lambda x, y, p=product: call(x, y, p))
+
+
+@pytest.mark.parametrize(
+    ("name", "block"), [("random", 1), ("lattice", 1), ("lattice of blocks", 3), ("columns far apart", 3)]
+)
+def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None:
+    rows, matrix = compressed(name, "float64")
+    for window in (1, 64):
+        text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
+        count, size, wide = len(text.slices), rows.size // block, matrix.shape[1] // block
+        sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
+        build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
+        head = (rows.start, rows.columns, text.row, sizes, found, count, size, wide, count, 0)
+        build(f"measure_{block}", blocks, 128, *head)
+        assert (found == text.slices[:, 2:].astype(np.int32)).all()
+        assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
+        indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
+        arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
+        build(f"fill_{block}", blocks, 128, *arrays, count, size)
+        assert (indices == text.indices).all()
+        assert (values == text.values).all()
+        first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
+        product_of(matrix, partial(multiply, hosts["block_slices/spmv.cu"], first, (count, size)))
+
+
+def multiply(host: Host, head: tuple[Any, ...], tail: tuple[int, int], x: Any, y: Any) -> None:
+    host(*head, x, y, *tail)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", NAMES)
+def test_formats_on_a_gpu(name: str, dtype: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.block_slices import products as slices
+    from dsolver.kernels.cuda.csr import products as rows_of
+
+    rows, matrix = compressed(name, dtype)
+    there = Csr(*(cupy.asarray(part) for part in rows))
+    made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
+    made += [
+        rows_of.padded(there, matrix.shape[1], max(1, rows.width)),
+        rows_of.chunks(there, matrix.shape[1], rows.width),
+    ]
+    same(OnHost(made[-1]), numpy_rows.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
+    for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
+        for window in (1, 64, 1024):
+            sliced = slices.made(there, matrix.shape[1], block=block, window=window)
+            text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
+            same(OnHost(sliced), text, "slices", "indices", "values", "row")
+            made.append(sliced)
+    for one in made:
+        check(OnHost(one), matrix)
+
+
+class OnHost:
+    """A format on a GPU as one that takes and gives NumPy arrays."""
+
+    def __init__(self, one: Any) -> None:
+        self._one = one
+
+    def __getattr__(self, name: str) -> Any:
+        import cupy
+
+        found = getattr(self._one, name)
+        return found.get() if isinstance(found, cupy.ndarray) else found
+
+    def spmv(self, x: Any, y: Any) -> None:
+        self._called("spmv", x, y)
+
+    def spmv_dot(self, x: Any, y: Any, dot: Any) -> None:
+        self._called("spmv_dot", x, y, dot)
+
+    def _called(self, name: str, *arrays: Any) -> None:
+        import cupy
+
+        there = [cupy.asarray(array) for array in arrays]
+        getattr(self._one, name)(*there)
+        for array, result in zip(arrays[1:], there[1:], strict=True):
+            array[:] = result.get()
+
+
+@pytest.mark.gpu
+def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
+    import cupy
+
+    from dsolver.kernels.cpu.statistics import statistics as on_cpu
+    from dsolver.kernels.cuda.csr.statistics import statistics as on_gpu
+
+    for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6))))):
+        rows = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        here, there = on_cpu(rows, matrix.shape[1]), on_gpu(Csr(*(cupy.asarray(p) for p in rows)), matrix.shape[1])
+        assert (there.shape, there.entries, there.longest, there.stored) == (
+            here.shape,
+            here.entries,
+            here.longest,
+            here.stored,
+        )
+        assert there.variance == pytest.approx(here.variance)

@@ -1,0 +1,21 @@
+"""Parts of large arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsolver.kernels import load
+from dsolver.kernels.arrays import apart
+
+
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_view_apart_is_the_same_memory(name: str) -> None:
+    backend = load(name)
+    whole = backend.asarray(np.arange(24.0).reshape(2, 3, 4))
+    for view in (whole[1], whole[:, 1]):  # the second one is not contiguous
+        found = apart(view)
+        np.testing.assert_array_equal(backend.to_host(found), backend.to_host(view))
+        found[...] = -1.0
+        assert float(abs(view + 1.0).sum()) == 0.0
+    assert apart(whole[1]).base is not whole

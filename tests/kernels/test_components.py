@@ -1,0 +1,70 @@
+"""Cells that hang together inside a box, against SciPy's connected components of the same graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from dsolver.kernels import Backend, load
+from dsolver.kernels.lattice.components import least_of_connected
+
+
+@pytest.fixture(params=["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return load(request.param)
+
+
+def faces(shape: tuple[int, int, int], part: float, seed: int) -> list[Any]:
+    """Whether the cells on both sides of each face are linked, along x, y and z; the outermost say that they are."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for axis in range(3):
+        extents = tuple(n + (2 - axis == i) for i, n in enumerate(shape))
+        links = rng.random(extents) < part
+        np.moveaxis(links, 2 - axis, 0)[[0, -1]] = True
+        made.append(links)
+    return made
+
+
+def expected(labels: Any, links: list[Any]) -> Any:
+    """The same of a sparse graph."""
+    number = np.arange(labels.size).reshape(labels.shape)
+    pairs = []
+    for axis, linked in enumerate(links):
+        cells, inner = np.moveaxis(number, 2 - axis, 0), np.moveaxis(linked, 2 - axis, 0)[1:-1]
+        pairs.append(np.stack([cells[:-1][inner], cells[1:][inner]]))
+    a, b = np.concatenate(pairs, axis=1)
+    graph = scipy.sparse.coo_array((np.ones(len(a)), (a, b)), shape=(labels.size, labels.size))
+    count, of = connected_components(graph, directed=False)
+    least = np.full(count, np.inf)
+    np.minimum.at(least, of, labels.ravel())
+    return least[of].reshape(labels.shape)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.2, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 7, 1), (9, 1, 12), (12, 15, 10)])
+def test_every_cell_gets_the_least_label_of_its_set(backend: Backend, shape: tuple[int, int, int], part: float) -> None:
+    labels = np.random.default_rng(3).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
+    links = faces(shape, part, 4)
+    given = backend.asarray(labels)
+    found = backend.lattice.least_of_connected(given, [backend.asarray(link) for link in links])
+    np.testing.assert_array_equal(backend.to_host(found), expected(labels, links))
+    np.testing.assert_array_equal(backend.to_host(given), labels, "what was given stays")
+
+
+def test_a_path_that_winds_through_all_cells() -> None:
+    """There and back along x in every line: no pass along the axes follows more than one."""
+    nz, ny, _ = shape = (20, 21, 22)
+    x, y, z = (np.zeros(tuple(n + (i == axis) for i, n in enumerate(shape)), dtype=bool) for axis in (2, 1, 0))
+    x[:, :, 1:-1] = True
+    for k in range(nz):
+        for j in range(1, ny):
+            y[k, j, -1 if (j + k * (ny - 1)) % 2 else 0] = True
+        if k:
+            z[k, 0 if k % 2 == 0 else ny - 1, 0 if (k * (ny - 1)) % 2 == 0 else -1] = True
+    labels = np.arange(np.prod(shape), 0.0, -1.0).reshape(shape)
+    assert (least_of_connected(labels, (x, y, z)) == 1.0).all()

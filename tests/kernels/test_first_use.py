@@ -1,0 +1,81 @@
+"""Notices and help while kernels are compiled for the first time on a machine."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver.kernels.cpu import lattice, vectors
+from dsolver.kernels.cpu.loops import ahead
+from dsolver.kernels.cpu.loops.first_use import FirstUse
+
+
+def compiling(dispatcher: Any) -> Any:
+    return SimpleNamespace(data={"dispatcher": dispatcher})
+
+
+def test_what_is_compiled_ahead_is_what_a_solve_calls() -> None:
+    grid = (16, 16, 16)
+    varying = dsolver.problems.diffusion(grid, 1.0 + np.random.default_rng(0).random(grid))
+    for problem in (dsolver.problems.poisson7(grid), varying):
+        assert dsolver.solve(problem, np.ones(grid), device="cpu").converged
+    for loop, signature in ahead.loops():
+        assert signature in loop.signatures, loop.__name__
+
+
+def test_each_second_there_is_a_word(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    seconds = iter([0.0, 0.9, 1.0, 1.1, 1.2, 2.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    heard, event = FirstUse(""), compiling(vectors.in_order)
+    for _ in range(3):  # from 0 to 0.9 s, 1 to 1.1 s, 1.2 to 2 s
+        heard.on_start(event)
+        heard.on_end(event)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["compiling kernels for this machine (first use only): 2 so far"]
+    assert caplog.records[0].levelno == logging.WARNING  # which Python shows where nothing was configured
+
+
+def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def mine() -> None: ...
+
+    seconds = iter(range(100))
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    heard, event = FirstUse(""), compiling(SimpleNamespace(py_func=mine))
+    for _ in range(3):
+        heard.on_start(event)
+        heard.on_end(event)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(("cores", "started"), [({0, 1}, 1), ({0}, 0)])
+def test_one_process_beside_is_started_for_a_cache(
+    cores: set[int], started: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def begun(command: list[str], **_: Any) -> Any:
+        commands.append(command)
+        return SimpleNamespace(wait=lambda: 0)
+
+    monkeypatch.setattr(subprocess, "Popen", begun)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: cores)
+    for _ in range(2):  # two workers, say
+        heard = FirstUse(str(tmp_path / "cache"))
+        for dispatcher in (vectors.in_order, lattice.take_own, lattice.interpolate):
+            heard.on_start(compiling(dispatcher))
+            heard.on_end(compiling(dispatcher))
+    assert [command[1:] for command in commands] == [["-P", "-m", "dsolver.kernels.cpu.loops.ahead"]] * started
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    heard = FirstUse(str(tmp_path / "file" / "cache"))
+    heard.on_start(compiling(lattice.take_own))
+    heard.on_end(compiling(lattice.take_own))

@@ -1,0 +1,108 @@
+"""Algebraic levels of grids: the same to the bit however a grid is cut, with R = Pᵀ between boxes and ranges."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsolver
+from dsolver import kernels
+from dsolver.discretize.system import System
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.multigrid.level import Level
+from dsolver.preconditioners import Algebraic
+from dsolver.program.spec import SolveSpec
+from dsolver.session.arrays import container_of
+
+SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
+RNG = np.random.default_rng(0)
+NOISE = 10.0 ** RNG.uniform(-3.0, 3.0, (9, 8, 7))
+CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
+
+
+def levels_of(problem: Any) -> tuple[str, list[Level]]:
+    """A hash of the rows of all levels, and these."""
+    spec = SolveSpec.plan(problem, problem.chunks, m=SMALL)
+    engine = EagerEngine(spec.partition, kernels.load("cpu", 2))
+    system = System(engine, spec.problem, spec.partition)
+    for name, values in problem.coefficients.items():
+        system.load(name, container_of(name, values, spec.partition, None).blocks())
+    system.prepare()
+    builder = spec.builder(engine, system)
+    _, setup = SMALL.setup(builder, lambda: builder.rows)
+    digest = hashlib.sha256()
+    while True:
+        rows: Any = list(setup.rows.items.values())  # type: ignore[attr-defined]
+        for part in rows:
+            digest.update(np.diff(part.matrix.start).tobytes())
+        for part in rows:
+            digest.update(part.window.numbers[part.matrix.columns].tobytes())
+        for part in rows:
+            digest.update(part.matrix.values.tobytes())
+        if not setup.descend():
+            return digest.hexdigest(), setup.levels
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=chunks),
+        lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, bc={"x": "periodic"}, chunks=chunks),
+        lambda chunks: dsolver.problems.diffusion((9, 8, 7), mask=NOISE > 10.0, bc="neumann", chunks=chunks),
+        lambda chunks: dsolver.problems.poisson27((9, 8, 7), chunks=chunks),
+    ],
+    ids=["noise", "periodic", "pockets", "27 points"],
+)
+def test_levels_are_the_same_bits_however_a_grid_is_cut(make: Any) -> None:
+    whole, levels = levels_of(make((1, 1, 1)))
+    assert len(levels) >= 2
+    for cut in CUTS:
+        assert levels_of(make(cut))[0] == whole
+
+
+def test_restriction_is_the_transpose_of_prolongation_between_boxes_and_ranges() -> None:
+    _, (fine, coarse, *_) = levels_of(dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=(2, 2, 2)))
+    step: Any = fine.step(coarse)
+    engine: Any = fine.engine
+    x, y = engine.field(fine.layout), engine.field(fine.layout)
+    u, v = RNG.standard_normal((9, 8, 7)), RNG.standard_normal(coarse.partition.grid)
+    engine.load({c.number: u[c.box.slices] for c in fine.partition}, fine.layout, x)
+    step.restrict(x)
+    restricted = coarse.engine.unload(step.rc, coarse.layout)
+    there: Any = coarse.engine
+    there.load({n: v[coarse.partition[n].box.slices] for n in restricted}, coarse.layout, step.xc)
+    engine.fill(fine.layout, 0.0, y)
+    step.correct(y, y)
+    prolonged = engine.unload(y, fine.layout)
+    left = sum(np.vdot(block, v[coarse.partition[n].box.slices]) for n, block in restricted.items())
+    right = sum(np.vdot(block, u[fine.partition[n].box.slices]) for n, block in prolonged.items())
+    assert left == pytest.approx(right, rel=1e-13)
+    assert abs(right) > 0.1
+
+
+def test_a_grid_is_solved_with_vectors_of_the_grid() -> None:
+    b = RNG.standard_normal((2, 9, 8, 7))
+    with dsolver.Solver(
+        dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=(2, 2, 1)), M=SMALL, device="cpu"
+    ) as solver:
+        several: Any = solver.solve(b)
+        alone = solver.solve(b[0], x0="fmg")
+        assert solver.hierarchy.levels[0].chunks == 4
+    assert several.converged
+    assert all(solution.iterations < 15 for solution in several)
+    np.testing.assert_allclose(alone.x, several.x[0], rtol=1e-4)
+
+
+def test_closed_pockets_and_float32_are_right() -> None:
+    solid = np.random.default_rng(1).random((9, 8, 7)) < 0.6
+    problem = dsolver.problems.diffusion((9, 8, 7), mask=solid, bc="neumann", chunks=(2, 2, 1))
+    b = np.where(solid, 0.0, RNG.standard_normal((9, 8, 7)))
+    with pytest.warns(dsolver.InconsistentWarning):
+        solution = dsolver.solve(problem, b, M="amg", precond_dtype="float32", device="cpu")
+    with pytest.warns(dsolver.InconsistentWarning):
+        lattice = dsolver.solve(problem, b, M="mg", device="cpu", rtol=1e-11)
+    assert solution.closed_regions == lattice.closed_regions > 1
+    np.testing.assert_allclose(solution.x, lattice.x, atol=1e-6)

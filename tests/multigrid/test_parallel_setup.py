@@ -1,0 +1,301 @@
+"""Algebraic hierarchies that are made across chunks: the same to the bit however many there are."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver import kernels
+from dsolver.discretize.system import System
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.errors import InputError
+from dsolver.multigrid.algebraic.level_rows import LevelRows
+from dsolver.multigrid.level import Level
+from dsolver.preconditioners import Algebraic
+from dsolver.program.spec import SolveSpec
+
+SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
+
+
+def cells(kappa: Any) -> sp.csr_array:
+    """A finite-volume matrix of −∇·(κ∇u) on cubes, with u = 0 at the first face along x alone."""
+    number = np.arange(kappa.size).reshape(kappa.shape)
+    where, columns, values = [number.ravel()], [number.ravel()], []
+    diagonal = np.zeros(kappa.shape)
+    diagonal[0] = 2.0 * kappa[0]
+    for axis in range(3):
+        low, high = [slice(None)] * 3, [slice(None)] * 3
+        low[axis], high[axis] = slice(0, -1), slice(1, None)
+        a, b = tuple(low), tuple(high)
+        link = 2.0 / (1.0 / kappa[a] + 1.0 / kappa[b])
+        diagonal[a] += link
+        diagonal[b] += link
+        where += [number[a].ravel(), number[b].ravel()]
+        columns += [number[b].ravel(), number[a].ravel()]
+        values += [-link.ravel(), -link.ravel()]
+    entries = np.concatenate([diagonal.ravel(), *values])
+    return sp.csr_array((entries, (np.concatenate(where), np.concatenate(columns))))
+
+
+def poisson(n: int) -> sp.csr_array:
+    return cells(np.ones((n, n, n)))
+
+
+def channels(n: int) -> sp.csr_array:
+    """Lines of one cell that conduct 10⁵ times better, along every axis."""
+    rng, kappa = np.random.default_rng(0), np.ones((n, n, n))
+    for _ in range(n * n // 20):
+        line: list[Any] = rng.integers(0, n, 2).tolist()
+        line.insert(int(rng.integers(3)), slice(None))
+        kappa[tuple(line)] = 1e5
+    return cells(kappa)
+
+
+def blocks(n: int) -> sp.csr_array:
+    """Cubes of four cells over six decades."""
+    return cells(np.kron(10.0 ** np.random.default_rng(1).uniform(-3, 3, (n // 4,) * 3), np.ones((4, 4, 4))))
+
+
+CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
+
+
+def closed(matrix: Any) -> sp.csr_array:
+    """The same couplings, and all rows sum to zero."""
+    off = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
+    off.eliminate_zeros()
+    return sp.csr_array(sp.diags_array(-np.asarray(off.sum(axis=1)).ravel()) + off)
+
+
+def bordered() -> sp.csr_array:
+    """A line with a row of 1000 entries, rows that are coupled with nothing, and a second part of its own."""
+    line = sp.diags_array([-np.ones(1499), np.full(1500, 2.1), -np.ones(1499)], offsets=[-1, 0, 1]).tolil()
+    line[0, 1:1000] = line[1:1000, 0] = -0.01
+    line[0, 0] = 20.0
+    line[700, :] = line[:, 700] = 0.0
+    line[700, 700] = 3.0
+    return sp.csr_array(sp.block_diag([line, poisson(6), sp.eye_array(5)]))
+
+
+def on_host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else array
+
+
+def hierarchy(
+    matrix: Any, chunks: int, m: Algebraic = SMALL, backend: str = "cpu", **told: Any
+) -> tuple[list[str], list[Any], list[Level]]:
+    """The hash of every level's rows, the rows as matrices, and the levels."""
+    problem = dsolver.matrix(matrix, chunks=chunks, **told).planned(chunks)
+    assert problem.chunks is not None
+    spec = SolveSpec.plan(problem, problem.chunks, m=m)
+    engine = EagerEngine(spec.partition, kernels.load(backend, 2))
+    system = System(engine, spec.problem, spec.partition)
+    for name, cut in problem.coefficients.items():
+        system.load(name, cut.blocks(spec.partition, host=True))
+    system.prepare()
+    builder = spec.builder(engine, system)
+    _, setup = m.setup(builder, lambda: builder.rows)
+    hashes, matrices = [], []
+    while True:
+        rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
+        columns = np.concatenate([on_host(part.window.numbers[part.matrix.columns]) for part in rows])
+        lengths = np.concatenate([np.diff(on_host(part.matrix.start)) for part in rows])
+        values = np.concatenate([on_host(part.matrix.values) for part in rows])
+        origin = np.concatenate([on_host(part.origin) for part in rows])
+        hashes.append(hashlib.sha256(b"".join(x.tobytes() for x in (columns, lengths, values, origin))).hexdigest())
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        matrices.append(sp.csr_array((values, columns, start), shape=(len(lengths),) * 2))
+        if not setup.descend():
+            return hashes, matrices, setup.levels
+
+
+@pytest.mark.parametrize("matrix", [poisson(13), channels(12), bordered()], ids=["poisson", "channels", "bordered"])
+def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
+    hashes, matrices, levels = hierarchy(matrix, 1)
+    assert len(levels) >= 3
+    assert levels[-1].partition.grid[0] <= 20
+    for chunks in (2, 3, 8):
+        assert hierarchy(matrix, chunks)[0] == hashes
+    for a in matrices[1:]:
+        assert not (a != a.T).nnz
+
+
+def loaded(level: Level, vector: Any, field: Any) -> None:
+    """A vector becomes a field of a level."""
+    engine: Any = level.engine
+    blocks = {
+        n: vector[level.partition[n].box.slices[0]].reshape(-1, 1, 1) for n in engine.owned[: len(level.partition)]
+    }
+    engine.load(blocks, level.layout, field)
+
+
+def unloaded(level: Level, field: Any) -> Any:
+    return np.concatenate([block.ravel() for _, block in sorted(level.engine.unload(field, level.layout).items())])
+
+
+def transfers(fine: Level, coarse: Level) -> tuple[Any, Any]:
+    """P, by what it makes of coarse unit vectors, and R likewise."""
+    step: Any = fine.step(coarse)
+    x, rows, columns = fine.engine.field(fine.layout), fine.partition.grid[0], coarse.partition.grid[0]
+    p, r = np.zeros((rows, columns)), np.zeros((columns, rows))
+    for j, unit in enumerate(np.eye(columns)):
+        fine.engine.fill(fine.layout, 0.0, x)
+        loaded(coarse, unit, step.xc)
+        step.correct(x, x)
+        p[:, j] = unloaded(fine, x)
+    for i, unit in enumerate(np.eye(rows)):
+        loaded(fine, unit, x)
+        step.restrict(x)
+        r[:, i] = unloaded(coarse, step.rc)
+    return p, r
+
+
+@pytest.mark.parametrize(
+    ("matrix", "gathered", "aggressive"),
+    [(blocks(8), 20, 0), (closed(blocks(8)), 10000, 0), (closed(blocks(8)), 20, 1)],
+)
+def test_coarse_levels_are_galerkin_products(matrix: Any, gathered: int, aggressive: int) -> None:
+    m = Algebraic(coarse_rows=20, gathered_rows=gathered, aggressive_levels=aggressive)
+    _, matrices, levels = hierarchy(matrix, 3, m)
+    assert len(levels[1].partition) == (3 if gathered == 20 else 1)
+    for (fine, coarse), (a, found) in zip(pairwise(levels), pairwise(matrices), strict=True):
+        p, r = transfers(fine, coarse)
+        assert np.array_equal(r, p.T)
+        assert (np.count_nonzero(p, axis=1) <= 4).all()
+        expected = p.T @ a.toarray() @ p
+        assert abs(found.toarray() - expected).max() <= 1e-13 * abs(expected).max()
+        inner = abs(a.sum(axis=1)) <= 1e-14 * a.diagonal()
+        assert np.allclose(p.sum(axis=1)[inner], 1.0, rtol=1e-12)
+
+
+def test_hierarchies_are_printed() -> None:
+    with dsolver.Solver(dsolver.matrix(poisson(20), chunks=2), M=Algebraic(gathered_rows=500), device="cpu") as solver:
+        found = solver.hierarchy
+        lines = str(found).splitlines()
+    assert [level.chunks for level in found.levels][:2] == [2, 2]
+    assert found.levels[0].rows == 8000
+    assert found.levels[0].entries == 7 * 8000 - 6 * 400
+    assert found.levels[-1].rows <= 300
+    assert len(lines) == len(found.levels) + 2
+    assert lines[1].split()[:3] == ["0", "8,000", "53,600"]
+    assert 1.3 < found.operator_complexity < 2.0
+    with (
+        dsolver.Solver(poisson(4), M="jacobi", device="cpu") as solver,
+        pytest.raises(InputError, match="no algebraic"),
+    ):
+        _ = solver.hierarchy
+
+
+def solved(matrix: Any, m: Any = "amg", chunks: int = 3, **options: Any) -> Any:
+    """The solution for a right-hand side that the matrix reaches."""
+    b = matrix @ np.random.default_rng(7).standard_normal(matrix.shape[0])
+    options = {"engine": "reference", "device": "cpu", "rtol": 1e-8, **options}
+    return dsolver.solve(dsolver.matrix(matrix, chunks=chunks), b, M=m, **options)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "mild", "most"),
+    [(poisson(24), 11, 15), (channels(24), 17, 17), (blocks(24), 14, 17)],
+    ids=["poisson", "channels", "blocks"],
+)
+def test_iterations(matrix: Any, mild: int, most: int) -> None:
+    for aggressive, allowed in enumerate((mild, most)):
+        solution = solved(matrix, Algebraic(aggressive_levels=aggressive), chunks=2)
+        assert solution.converged
+        assert solution.iterations <= allowed
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+def test_devices_and_engines_agree(device: str) -> None:
+    matrix = channels(12)
+    assert hierarchy(matrix, 3, backend=device)[0] == hierarchy(matrix, 1)[0]
+    serial = solved(matrix, SMALL, device=device)
+    here = solved(matrix, SMALL, device=device, engine="resident")
+    assert here.residuals == serial.residuals
+    assert serial.converged
+    assert abs(serial.iterations - solved(matrix, SMALL).iterations) <= 1
+    lowered = solved(matrix, SMALL, device=device, engine="resident", precond_dtype="float32")
+    assert abs(lowered.iterations - serial.iterations) <= 1
+
+
+def test_an_order_of_the_rows_in_their_chunks_changes_no_iteration() -> None:
+    matrix = channels(12)
+    shuffled = np.random.default_rng(0).permutation(matrix.shape[0])
+    matrix = sp.csr_array(matrix[shuffled][:, shuffled])
+    b = np.ones(matrix.shape[0])
+    found = [
+        dsolver.solve(dsolver.matrix(matrix, chunks=2, order=order), b, M="amg", rtol=1e-8, device="cpu").iterations
+        for order in (None, "rcm")
+    ]
+    assert found[0] == found[1] <= 18
+
+
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_float32_and_chebyshev(chunks: int) -> None:
+    matrix = channels(16)
+    expected = solved(matrix, chunks=chunks).iterations
+    lowered = solved(matrix, chunks=chunks, precond_dtype="float32")
+    assert lowered.converged
+    assert abs(lowered.iterations - expected) <= 1
+    assert solved(matrix, Algebraic(smoother="chebyshev", sweeps=2), chunks=chunks).iterations < expected
+
+
+def test_singular_matrix() -> None:
+    solution = solved(closed(poisson(12)), chunks=3)
+    assert solution.converged
+    assert solution.iterations <= 15
+    assert solution.closed_regions == 1
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        sp.csr_array([[3.0]]),
+        sp.diags_array(np.linspace(1.0, 1e6, 2000)).tocsr(),
+        sp.csr_array(sp.block_diag([sp.eye_array(700), poisson(8), 1e-6 * poisson(5), [[7.0]]])),
+        bordered(),
+        sp.csr_array(sp.block_diag([poisson(8), closed(poisson(2)), closed(poisson(5)), [[1.0, -1.0], [-1.0, 1.0]]])),
+        sp.csr_array(np.full((40, 40), 0.5) + np.eye(40)),  # couplings of the other sign alone
+    ],
+    ids=["1x1", "diagonal", "parts", "bordered", "islands", "positive"],
+)
+def test_unusual_matrices(matrix: Any) -> None:
+    for chunks in {1, min(3, matrix.shape[0])}:
+        solution = solved(matrix, chunks=chunks)
+        assert solution.converged
+        assert solution.iterations <= 20
+
+
+def test_precision_is_that_of_the_levels_alone() -> None:
+    matrix = channels(10)
+    b = matrix @ np.random.default_rng(0).standard_normal(matrix.shape[0])
+    found = {}
+    for precision in ("float64", "float32"):
+        with dsolver.Solver(dsolver.matrix(matrix, chunks=1), M=replace(SMALL, precision=precision)) as solver:
+            found[precision] = solver.solve(b, rtol=1e-10), solver.hierarchy.levels[1].matrix_bytes
+    (exact, whole), (solution, narrow) = found["float64"], found["float32"]
+    assert narrow < whole
+    assert solution.converged
+    assert abs(solution.iterations - exact.iterations) <= 1
+
+
+def test_refusals() -> None:
+    negative = poisson(6).tolil()
+    negative[5, 5] = -1.0
+    with pytest.raises(InputError, match="1 diagonal entries that are not positive"):
+        solved(sp.csr_array(negative))
+    lopsided = poisson(6).tolil()
+    lopsided[0, 200] = 1e-14
+    with pytest.raises(InputError, match=r"needs A\[j, i\] stored wherever"):
+        solved(sp.csr_array(lopsided))
+    wrong: list[dict[str, Any]] = [{"theta": 1.0}, {"max_elements": 0}, {"sweeps": 3}, {"smoother": "ilu"}]
+    wrong += [{"precision": "float16"}]
+    for options in wrong:
+        with pytest.raises(InputError, match=f"{next(iter(options))} must be"):
+            Algebraic(**options)

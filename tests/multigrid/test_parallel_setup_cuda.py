@@ -1,0 +1,119 @@
+"""Algebraic hierarchies made on GPUs: those of the host to the bit, of matrices and grids, however they are cut."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver import kernels
+from dsolver.discretize.system import System
+from dsolver.engines.eager.engine import EagerEngine
+from dsolver.multigrid.algebraic.level_rows import LevelRows
+from dsolver.preconditioners import Algebraic
+from dsolver.program.spec import SolveSpec
+from dsolver.session.arrays import container_of
+
+pytestmark = pytest.mark.gpu
+KAPPA = 10.0 ** np.random.default_rng(0).uniform(-3.0, 3.0, (9, 8, 7))
+SMALL = Algebraic(coarse_rows=20, gathered_rows=60)
+
+
+def line() -> sp.csr_array:
+    """A line with a row of 400 entries, rows that are coupled with nothing, and couplings of the other sign."""
+    a = sp.diags_array([-np.ones(599), np.full(600, 2.1), -np.ones(599)], offsets=[-1, 0, 1]).tolil()
+    a[0, 1:400] = a[1:400, 0] = -0.01
+    a[0, 0] = 20.0
+    a[500, :] = a[:, 500] = 0.0
+    a[500, 500] = 3.0
+    a[510, 512] = a[512, 510] = 0.1
+    return sp.csr_array(a)
+
+
+def matrix(chunks: int) -> Any:
+    return dsolver.matrix(line(), chunks=chunks).planned(chunks)
+
+
+def grid(chunks: int, **more: Any) -> Any:
+    return dsolver.problems.diffusion(KAPPA.shape, KAPPA, chunks=(1, 1, chunks), **more)
+
+
+def periodic(chunks: int) -> Any:
+    return grid(chunks, bc={"x": "periodic"})
+
+
+PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic}
+
+
+@cache
+def hierarchy(backend: str, name: str, chunks: int, aggressive: int = 1) -> list[str]:
+    """A hash of every level's rows, wherever their arrays are."""
+    problem, m = PROBLEMS[name](chunks), Algebraic(coarse_rows=20, gathered_rows=60, aggressive_levels=aggressive)
+    spec = SolveSpec.plan(problem, problem.chunks, m=m)
+    engine = EagerEngine(spec.partition, kernels.load(backend, 2))
+    system = System(engine, spec.problem, spec.partition)
+    for key, values in problem.coefficients.items():
+        if name == "matrix":
+            system.load(key, values.blocks(spec.partition, host=True))
+        else:
+            system.load(key, container_of(key, values, spec.partition, None).blocks())
+    system.prepare()
+    builder = spec.builder(engine, system)
+    _, setup = m.setup(builder, lambda: builder.rows)
+    found = []
+    while True:
+        rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
+        assert {type(part.matrix.values) for part in rows} == {engine.backend.xp.ndarray}
+        digest = hashlib.sha256()
+        for part in rows:
+            columns = part.window.numbers[part.matrix.columns]
+            for values in (np.diff(part.matrix.start), columns, part.matrix.values, part.origin):
+                digest.update(engine.backend.to_host(values).tobytes())
+        found.append(digest.hexdigest())
+        if not setup.descend():
+            return found
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+@pytest.mark.parametrize("name", list(PROBLEMS))
+def test_levels_have_the_hosts_bits(name: str, chunks: int) -> None:
+    expected = hierarchy("cpu", name, chunks)
+    assert len(expected) >= 3
+    assert hierarchy("cuda", name, chunks) == expected
+
+
+def test_levels_without_aggressive_coarsening_have_the_hosts_bits() -> None:
+    assert hierarchy("cuda", "grid", 2, 0) == hierarchy("cpu", "grid", 2, 0)
+
+
+@pytest.mark.parametrize("name", ["matrix", "grid"])
+def test_a_solve_takes_the_hosts_iterations(name: str) -> None:
+    problem = PROBLEMS[name](2)
+    b = np.random.default_rng(1).standard_normal(problem.shape)
+    found = [
+        dsolver.solve(problem, b, M=SMALL, rtol=1e-8, engine="reference", device=device) for device in ("cpu", "cuda")
+    ]
+    assert all(solution.converged for solution in found)
+    assert abs(found[0].iterations - found[1].iterations) <= 1
+
+
+def test_what_has_no_kernels_is_set_up_on_the_hosts() -> None:
+    symmetric, b = line(), np.ones(600)
+    slanted = sp.csr_array(symmetric + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
+    aggregation, points = (
+        Algebraic(coarsening="aggregation", coarse_rows=20),
+        Algebraic(coarsening="pmis", coarse_rows=20),
+    )
+    for a, m, method in ((symmetric, aggregation, "cg"), (slanted, points, "bicgstab")):
+        problem = dsolver.matrix(a, chunks=2)
+        found = [
+            dsolver.solve(problem, b, M=m, method=method, rtol=1e-8, engine="reference", device=device)
+            for device in ("cpu", "cuda")
+        ]
+        assert all(solution.converged for solution in found)
+        assert abs(found[0].iterations - found[1].iterations) <= 1

@@ -1,0 +1,165 @@
+"""What M="auto" takes for a grid and for a matrix, and how it corrects itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver.krylov import control
+from dsolver.multigrid import hierarchy
+from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Multigrid, auto
+
+GRID = (20, 18, 16)
+X, Y, Z = np.indices(GRID)
+RNG = np.random.default_rng(0)
+CHANNELS = np.where((X % 5 == 2) & (Y % 4 == 1), 1e5, 1.0)
+FIELDS: dict[str, Any] = {
+    "constant": 2.0,
+    "smooth": lambda x, y, z: np.exp(0.1 * x + np.sin(y) - 0.2 * z),
+    "blocks": np.where((X // 4 + Y // 4 + Z // 4) % 2, 1e4, 1.0),
+    "white noise": np.exp(RNG.standard_normal(GRID)),
+    "channels": CHANNELS,
+    "decades": 10.0 ** RNG.uniform(-3.0, 3.0, GRID),
+}
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def taken(problem: Any, device: Any = "cpu", **more: Any) -> Any:
+    with dsolver.Solver(problem, device=device, **more) as solver:
+        return solver.preconditioner
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_grid_gets_the_multigrid_that_suits_its_coefficients_however_it_is_cut(name: str, device: str) -> None:
+    followed = ("channels", "decades", "blocks") if device == "cuda" else ("channels", "decades")
+    expected = Algebraic() if name in followed else Multigrid()
+    for chunks in ((1, 1, 1), (2, 1, 2)):
+        assert taken(dsolver.problems.diffusion(GRID, FIELDS[name], chunks=chunks), device) == expected
+
+
+def test_pores_are_followed_and_axes_that_differ_everywhere_are_not() -> None:
+    solid = RNG.random(GRID) < 0.4
+    assert taken(dsolver.problems.diffusion(GRID, mask=solid)) == Algebraic()
+    assert taken(dsolver.problems.diffusion(GRID, [1.0, 1.0, 1e4])) == Multigrid()
+    assert taken(dsolver.problems.diffusion(GRID, CHANNELS), M="mg") == Multigrid()
+
+
+def laplacian(n: int, shift: float = 0.0) -> Any:
+    line = sp.diags_array([-np.ones(n - 1), np.full(n, 2.0 + shift / 2), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    return sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+
+
+def test_a_matrix_gets_algebraic_multigrid_if_it_is_large_and_elliptic(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert taken(laplacian(40)) == Chebyshev()
+    monkeypatch.setattr(auto, "MANY", 1000)
+    assert taken(laplacian(40)) == Algebraic()
+    assert taken(laplacian(40, shift=1.0)) == Chebyshev()  # a dominant diagonal
+    assert taken(laplacian(40) @ laplacian(40)) == Chebyshev()  # couplings of both signs
+    one_sided = laplacian(40).tolil()
+    one_sided[0, 200] = 1e-14
+    assert taken(sp.csr_array(one_sided)) == Chebyshev()
+    assert auto.usual_preconditioner(dsolver.matrix(laplacian(40)), "minres") == "jacobi"
+
+
+# -- corrected while solving -------------------------------------------------------------------------------------------
+
+RIGHT = RNG.standard_normal(GRID)
+THIN = dsolver.problems.diffusion(GRID, CHANNELS, chunks=(2, 1, 2))
+
+
+@pytest.fixture
+def _misled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows tell nothing, lattices are never left, and ten iterations are many."""
+    monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: False)
+    monkeypatch.setattr(hierarchy, "wanted_at_once", lambda *_, **__: False)
+    monkeypatch.setattr(auto, "FURTHER", dict.fromkeys(auto.FURTHER, 2))
+    monkeypatch.setattr(control, "SLOW_FROM", 10)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("_misled")
+def test_a_solve_that_is_slow_goes_on_with_the_other_multigrid_and_says_so(device: Any) -> None:
+    with dsolver.Solver(THIN, device=device) as solver:
+        solution = solver.solve(RIGHT, rtol=1e-10)
+        assert isinstance(solver.preconditioner, Algebraic)
+        again = solver.solve(RIGHT, rtol=1e-10)
+        several: Any = solver.solve(np.stack([RIGHT, 2.0 * RIGHT]), rtol=1e-10)
+        solver.update(kappa=2.0)
+        assert repr(solver.preconditioner) == repr(Multigrid())
+        assert solver.solve(RIGHT, rtol=1e-8).notes == ()
+    (note,) = solution.notes
+    assert "took 'mg': after 10 iterations" in note
+    assert "goes on with 'amg'" in note
+    assert solution.converged
+    assert len(solution.residuals) == solution.iterations + 1 > 15
+    assert again.notes == several[0].notes == ()
+    np.testing.assert_allclose(again.x, solution.x, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.usefixtures("_misled")
+def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
+    first = dsolver.solve(THIN, RIGHT, device="cpu")
+    assert first.notes
+    seen: list[int] = []
+    stepped = dsolver.solve(THIN, RIGHT, device="cpu", callback=lambda state: seen.append(state.iteration))
+    serial = dsolver.solve(THIN, RIGHT, device="cpu", engine="reference")
+    assert stepped.residuals == serial.residuals == first.residuals
+    assert seen == list(range(1, first.iterations + 1))
+    with dsolver.Solver(THIN, device="cpu") as solver:
+        several: Any = solver.solve([RIGHT, -RIGHT])
+    assert several[0].residuals == first.residuals
+    lowered = dsolver.solve(THIN, RIGHT, device="cpu", precond_dtype="float32")
+    assert lowered.converged
+    assert lowered.notes
+
+
+@pytest.mark.usefixtures("_misled")
+def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    solution = dsolver.solve(laplacian(40), RNG.standard_normal(1600), device="cpu")
+    assert "took 'chebyshev'" in solution.notes[0]
+    assert solution.converged
+    monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: True)
+    solution = dsolver.solve(dsolver.problems.poisson7(GRID), RIGHT, device="cpu", rtol=1e-12)
+    assert "took 'mg'" in solution.notes[0]  # a constant stencil is not looked at
+    assert solution.converged
+    smooth = dsolver.problems.diffusion(GRID, FIELDS["smooth"])
+    solution = dsolver.solve(smooth, RIGHT, device="cpu", rtol=1e-12)
+    assert "took 'amg'" in solution.notes[0]
+    assert solution.converged
+
+
+@pytest.mark.usefixtures("_misled")
+@pytest.mark.parametrize(("method", "corrected"), [("fcg", True), ("minres", False)])
+def test_the_pace_of_other_methods_tells_nothing_of_m(method: str, *, corrected: bool) -> None:
+    solution = dsolver.solve(THIN, RIGHT, device="cpu", method=method)
+    assert solution.converged
+    assert bool(solution.notes) is corrected
+
+
+@pytest.mark.usefixtures("_misled")
+def test_a_guess_of_full_multigrid_is_zero_where_multigrid_has_been_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "MANY", 1000)
+    monkeypatch.setattr(control, "SLOW_FROM", 2)
+    monkeypatch.setattr(control, "SLOW_EVERY", 2)
+    b = RNG.standard_normal(1600)
+    with dsolver.Solver(laplacian(40), device="cpu") as solver:
+        first = solver.solve(b, x0="fmg")
+        assert solver.preconditioner == Chebyshev()
+        again = solver.solve(b, x0="fmg")
+    assert "took 'amg'" in first.notes[0]
+    assert again.converged
+    assert again.residuals[0] == pytest.approx(np.linalg.norm(b))
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(dsolver.InputError, match="M='auto'"):
+        taken(laplacian(5), M=Auto())
+    with pytest.raises(dsolver.InputError, match="full multigrid"):
+        dsolver.solve(laplacian(5), np.ones(25), x0="fmg")

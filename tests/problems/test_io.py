@@ -1,0 +1,216 @@
+"""Matrices from files, good ones and bad ones."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+from dsolver.errors import InputError
+from dsolver.problems.io import canonical, read_matrix, read_vectors, write_petsc
+
+HEAD = "%%MatrixMarket matrix coordinate"
+
+
+def mtx(folder: Path, text: str) -> Path:
+    path = folder / "a.mtx"
+    path.write_text(text)
+    return path
+
+
+def petsc(matrix: scipy.sparse.csr_array) -> bytes:
+    lengths = np.diff(matrix.indptr)
+    raw: bytes = (
+        struct.pack(">4i", 1211216, *matrix.shape, matrix.nnz)
+        + lengths.astype(">i4").tobytes()
+        + matrix.indices.astype(">i4").tobytes()
+        + matrix.data.astype(">f8").tobytes()
+    )
+    return raw
+
+
+@pytest.fixture
+def matrix() -> scipy.sparse.csr_array:
+    found = scipy.sparse.random_array((40, 40), density=0.1, format="csr", rng=np.random.default_rng(0))
+    found.sum_duplicates()
+    return found
+
+
+def same(a: scipy.sparse.csr_array, b: scipy.sparse.csr_array) -> bool:
+    return bool(a.shape == b.shape and abs(a - b).max() == 0.0)
+
+
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".mtx.bz2", ".npz", ".petsc", ".bin"])
+def test_what_was_written_is_read(tmp_path: Path, matrix: scipy.sparse.csr_array, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    if ending == ".npz":
+        scipy.sparse.save_npz(path, matrix)
+    elif ending in (".petsc", ".bin"):
+        path.write_bytes(petsc(matrix))
+    else:
+        plain = tmp_path / "plain.mtx"
+        scipy.io.mmwrite(plain, matrix, precision=17)
+        raw = plain.read_bytes()
+        path.write_bytes({".mtx": raw, ".mtx.gz": gzip.compress(raw), ".mtx.bz2": bz2.compress(raw)}[ending])
+    found = read_matrix(path)
+    assert isinstance(found, scipy.sparse.csr_array)
+    assert found.has_canonical_format
+    assert same(found, matrix)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{HEAD} real symmetric\n% a comment\n2 2 2\n1 1 2.0\n2 1 -1\n", [[2, -1], [-1, 0]]),
+        (f"{HEAD} integer skew-symmetric\n2 2 1\n2 1 5\n", [[0, -5], [5, 0]]),
+        (f"{HEAD} pattern general\n2 2 3\n1 1\n1 1\n2 1\n", [[2, 0], [1, 0]]),
+        (f"{HEAD} real hermitian\n2 2 2\n1 1 2\n2 1 -1\n", [[2, -1], [-1, 0]]),
+        (f"{HEAD} real general\n2 2 3\n1 2 1e0\n1 2 2.5\n2 2 -3\n", [[0, 3.5], [0, -3]]),
+        (f"{HEAD} integer general\n2 2 4\n1 2 1\n1 1 2\n1 2 3\n2 1 7\n", [[2, 4], [7, 0]]),  # row after row, unsorted
+        (f"{HEAD} real general\n2 2 3\n2 2 5\n1 2 1\n2 1 3\n", [[0, 1], [3, 5]]),
+    ],
+)
+def test_fields_and_symmetries(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+    found = read_matrix(mtx(tmp_path, text))
+    assert found.dtype == np.float64
+    assert found.toarray().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"{HEAD} real general\n3 3 4\n1 1 2.0\n2 1 -1\n", "Truncated file"),
+        (f"{HEAD} real general\n3 3 2\n1 1 2.0\n4 1 -1\n", "Line 4: Row index out of bounds"),
+        (f"{HEAD} real general\n3 3 2\n1 1 2.0\n2 x -1\n", "Line 4"),
+        (f"{HEAD} complex general\n2 2 1\n1 1 2.0 3.0\n", "real numbers are needed"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
+        (f"{HEAD} real general\n{10**17} {10**17} 1\n1 1 1\n", "has 100000000000000000 rows and 1 entries, for which"),
+        (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
+        ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),
+        ("1 1 1\n", "Missing banner"),
+        ("", "Missing banner"),
+    ],
+)
+def test_bad_files_are_refused_with_the_line(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read_matrix(mtx(tmp_path, text))
+
+
+def test_files_that_are_cut_short(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
+    plain = tmp_path / "plain.mtx"
+    scipy.io.mmwrite(plain, matrix)
+    packed = {"a.mtx.gz": gzip.compress(plain.read_bytes()), "a.petsc": petsc(matrix), "a.npz": b"PK\3\4nothing"}
+    for name, raw in packed.items():
+        path = tmp_path / name
+        path.write_bytes(raw[: 2 * len(raw) // 3])
+        with pytest.raises(InputError, match=name):
+            read_matrix(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "word", "reason"),
+    [(0, 7, "first word"), (1, -4, "rows"), (3, 3, "header"), (44, 99, "column 99 of 40")],
+)
+def test_a_damaged_petsc_file(
+    tmp_path: Path, matrix: scipy.sparse.csr_array, place: int, word: int, reason: str
+) -> None:
+    raw = bytearray(petsc(matrix))
+    raw[4 * place : 4 * place + 4] = struct.pack(">i", word)
+    path = tmp_path / "a.petsc"
+    path.write_bytes(bytes(raw))
+    with pytest.raises(InputError, match=reason):
+        read_matrix(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (f"{HEAD} real general\n10 10 {10**15}\n1 1 1\n", "has not the memory that its sizes need"),
+        (f"{HEAD} real general\n{10**12} {10**12} 1\n1 1 1\n", f"has {10**12} rows and 1 entries, for which"),
+        (f"{HEAD} real general\n{10**30} 5 1\n1 1 1\n", "out of range"),
+        (f"{HEAD} real general\n2 2 -1\n", "negative"),
+        (f"{HEAD.replace('coordinate', 'array')} real general\n{10**9} {10**9}\n1\n", "has not the memory"),
+    ],
+)
+def test_absurd_counts_are_refused_before_memory_is_taken(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read_matrix(mtx(tmp_path, text))
+
+
+def test_a_petsc_file_of_absurd_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.petsc"
+    path.write_bytes(struct.pack(">4i", 1211216, *[2**31 - 1] * 3))
+    with pytest.raises(InputError, match="more bytes were to come where 0 are left"):
+        read_matrix(path)
+
+
+class Ran:
+    """What runs where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("ran",)
+
+
+@pytest.mark.parametrize("name", ["format", "data"])
+def test_objects_in_a_file_of_scipy_are_not_unpickled(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"indices": np.array([0]), "indptr": np.array([0, 1, 1]), "shape": np.array([2, 2])}
+    arrays: dict[str, Any] = {"format": np.array(b"csr"), "data": np.ones(1), **places}
+    np.savez(tmp_path / "a.npz", **(arrays | {name: np.array([Ran()], dtype=object)}))
+    with pytest.raises(InputError, match="Object arrays cannot be loaded"):
+        read_matrix(tmp_path / "a.npz")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    for name, reason in (("a.mtx", "there is no file"), ("a.txt", "ends in none of"), ("matrix", "ends in none of")):
+        with pytest.raises(InputError, match=reason):
+            read_matrix(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+def test_every_format_and_its_owner_keeps_it(matrix: scipy.sparse.csr_array, kind: str) -> None:
+    given = matrix.asformat(kind)
+    before = given.toarray()
+    assert same(canonical("A", given), matrix)
+    assert (given.toarray() == before).all()
+
+
+def test_duplicates_and_unsorted_columns() -> None:
+    given = scipy.sparse.csr_matrix((np.array([1, 2, 3, 4]), np.array([1, 0, 1, 1]), np.array([0, 3, 4])), shape=(2, 2))
+    assert canonical("A", given).toarray().tolist() == [[2, 4], [0, 4]]
+    assert given.nnz == 4
+
+
+def test_what_is_no_system() -> None:
+    with pytest.raises(InputError, match="has no rows"):
+        canonical("A", scipy.sparse.csr_array((0, 0)))
+    with pytest.raises(InputError, match="dtype complex128"):
+        canonical("A", scipy.sparse.csr_array(np.eye(2, dtype=complex)))
+
+
+def test_a_petsc_file_that_was_written_is_the_format(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
+    path = tmp_path / "a.petsc"
+    write_petsc(path, matrix.tocoo())
+    assert path.read_bytes() == petsc(matrix)
+    with pytest.raises(InputError, match="as many rows as columns"):
+        write_petsc(path, matrix[:3])
+
+
+def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:
+    values = np.arange(6.0).reshape(3, 2)
+    scipy.io.mmwrite(tmp_path / "b.mtx", values)
+    assert read_vectors(tmp_path / "b.mtx").tolist() == values.tolist()
+    for text, reason in ((f"{HEAD} real general\n1 1 1\n1 1 1\n", "no array of real numbers"), ("x", "cannot be read")):
+        with pytest.raises(InputError, match=reason):
+            read_vectors(mtx(tmp_path, text))

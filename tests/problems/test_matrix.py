@@ -1,0 +1,325 @@
+"""Systems with any sparse matrix, against SciPy's direct solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator, spsolve
+
+import dsolver
+from dsolver.errors import InputError
+from dsolver.preconditioners import Algebraic
+from dsolver.problems.matrix import MatrixProblem
+from tests.clusters import cluster
+
+AMG = Algebraic(coarse_rows=20, gathered_rows=40)
+METHODS = ("chebyshev", "jacobi", None, "l1-jacobi", "block-jacobi", "symgs", "ic0", "ilu0", AMG)
+
+
+def graph_laplacian(rows: int, degree: float, seed: int) -> sp.csr_array:
+    """Of a random graph with weights over three decades, and a random positive diagonal: no row like another."""
+    rng = np.random.default_rng(seed)
+    count = int(rows * degree / 2)
+    i, j = rng.integers(0, rows, (2, count))
+    weights = 10.0 ** rng.uniform(-1.5, 1.5, count)
+    off = sp.coo_array((weights * (i != j), (i, j)), shape=(rows, rows)).tocsr()
+    off = off + off.T
+    return (sp.diags_array(np.asarray(off.sum(axis=1)).ravel() + rng.uniform(0.1, 2.0, rows)) - off).tocsr()
+
+
+def lattice(n: int) -> sp.csr_array:
+    line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    eye = sp.eye_array(n)
+    return (sp.kron(line, eye) + sp.kron(eye, line)).tocsr()
+
+
+def arrow(rows: int) -> sp.csr_array:
+    """One row and one column that are full."""
+    a = sp.diags_array(np.full(rows, 2.0)).tolil()
+    a[0, :] = -1.0 / rows
+    a[:, 0] = -1.0 / rows
+    a[0, 0] = 2.0
+    return a.tocsr()
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        *product(
+            ("csr", "csc", "coo", "bsr", "lil"),
+            (lambda: lattice(17), lambda: arrow(300), lambda: graph_laplacian(200, 30.0, 1)),
+        ),
+        ("dia", lambda: lattice(17)),  # of the others SciPy itself warns: they have hundreds of diagonals
+    ],
+)
+def test_every_format_and_class_of_scipy(kind: str, make: Callable[[], sp.csr_array]) -> None:
+    a = make()
+    b = np.ones(a.shape[0])
+    expected = spsolve(a.tocsc(), b)
+    for given_matrix in (a.asformat(kind), sp.csr_matrix(a).asformat(kind)):
+        x, info = dsolver.cg(given_matrix, b, rtol=1e-11, M="jacobi", device="cpu")
+        assert info == 0
+        assert x.shape == b.shape
+        assert np.allclose(x, expected, rtol=1e-7)
+
+
+def test_the_same_bits_on_every_engine_and_any_number_of_workers() -> None:
+    a = graph_laplacian(150, 6.0, 3)
+    b = np.random.default_rng(3).standard_normal(150)
+    problem = dsolver.matrix(a, chunks=6)
+    found = {}
+    for method in METHODS:
+        found[method] = dsolver.solve(problem, b, M=method, engine="reference", device="cpu")
+        here = dsolver.solve(problem, b, M=method, device="cpu")
+        assert here.residuals == found[method].residuals
+        assert (here.x == found[method].x).all()
+    with cluster(3) as client:
+        for method in METHODS:
+            there = dsolver.solve(problem, b, M=method, client=client, device="cpu")
+            assert there.residuals == found[method].residuals
+            assert (there.x == found[method].x).all()
+        for method in ("symgs", AMG):
+            tasks = dsolver.solve(problem, b, M=method, client=client, engine="graph", device="cpu", maxiter=4)
+            assert tasks.residuals == found[method].residuals[:5]
+
+
+def test_chunks_are_cut_for_the_workers_by_entries() -> None:
+    a = lattice(20)
+    with cluster(3) as client, dsolver.Solver(a, M="jacobi", client=client, device="cpu") as solver:
+        assert repr(solver) == "<Solver matrix 400 rows, on resident/cpu with 3 workers, sockets>"
+        assert solver.aspreconditioner() @ np.arange(400.0) == pytest.approx(np.arange(400.0) / 4.0)
+        problem = solver.problem
+        assert isinstance(problem, MatrixProblem)
+        assert problem.chunks is not None
+        assert problem.senders == ((1,), (0, 2), (1,))
+        assert solver.solve(np.ones(400)).converged
+
+
+def test_vectors_keep_the_shape_that_they_had() -> None:
+    a = lattice(8)
+    b = np.arange(64.0)
+    with dsolver.Solver(a, device="cpu") as solver:
+        one, column, two = solver.solve(b), solver.solve(b[:, None]), solver.solve(np.stack([b, 2 * b], axis=1))
+        listed = solver.solve([b, 2 * b], x0=[one.x, 2 * one.x])
+        seen: list[Any] = []
+        solver.solve(b, callback=lambda _: seen.append(solver.iterate()))
+    assert one.x.shape == column.x.shape == seen[-1].shape == (64,)
+    assert two.x.shape == (64, 2)
+    assert (two.x[:, 0] == one.x).all()
+    assert [solution.iterations for solution in listed] == [0, 0]
+
+
+def test_several_right_hand_sides_have_the_bits_that_each_has_alone() -> None:
+    a = graph_laplacian(90, 5.0, 8)
+    b = np.random.default_rng(8).standard_normal((90, 3))
+    with dsolver.Solver(dsolver.matrix(a, chunks=2), device="cpu") as solver:
+        together = solver.solve([b[:, number] for number in range(3)])
+        for number in range(3):
+            alone = solver.solve(b[:, number])
+            assert alone.residuals == together[number].residuals
+            assert (alone.x == together[number].x).all()
+
+
+def test_a_singular_matrix_with_constants_in_its_null_space() -> None:
+    a = graph_laplacian(80, 8.0, 5)
+    a = (a - sp.diags_array(np.asarray(a.sum(axis=1)).ravel())).tocsr()
+    b = np.random.default_rng(5).standard_normal(80)
+    with pytest.warns(dsolver.InconsistentWarning):
+        solution = dsolver.solve(dsolver.matrix(a, chunks=3), b, M="jacobi", rtol=1e-10, device="cpu")
+    assert np.linalg.norm(a @ solution.x - (b - b.mean())) <= 1e-8 * np.linalg.norm(b)
+    assert abs(solution.x.mean()) <= 1e-12 * abs(solution.x).max()
+
+
+def test_an_indefinite_matrix_is_told() -> None:
+    a = lattice(12) - 3.0 * sp.eye_array(144)
+    assert dsolver.solve(a, np.ones(144), M=None, device="cpu").status is dsolver.Status.INDEFINITE
+
+
+def test_a_diagonal_that_is_not_positive_is_solved_by_minres() -> None:
+    hollow = (lattice(5) - sp.diags_array(4.0 * (np.arange(25) == 12))).tocsr()
+    for a in (-lattice(5), hollow):
+        solution = dsolver.solve(a, np.ones(25), rtol=1e-12, device="cpu")
+        assert "minimal residuals" in solution.notes[0].lower() or "minres" in solution.notes[0].lower()
+        assert np.allclose(solution.x, spsolve(a.tocsc(), np.ones(25)))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_indices_that_are_none_are_refused(kind: str) -> None:
+    for wrong in (25, -1):
+        a = lattice(5).asformat(kind)
+        if kind == "coo":
+            a.row[3] = wrong
+        else:
+            a.indices[3] = wrong
+        with pytest.raises(InputError, match=f"A has an index {wrong}, but shape"):
+            dsolver.solve(a, np.ones(25))
+    if kind != "coo":
+        a = lattice(5).asformat(kind)
+        a.indptr[3] = 0
+        with pytest.raises(InputError, match="do not ascend"):
+            dsolver.matrix(a)
+
+
+def unsymmetric() -> sp.csr_array:
+    a = lattice(5).tolil()
+    a[3, 4] = -7.0
+    return a.tocsr()
+
+
+def without_diagonal(row: int) -> sp.csr_array:
+    a = lattice(5).tolil()
+    a[row, :] = 0.0
+    a[:, row] = 0.0
+    a = a.tocsr()
+    a.eliminate_zeros()
+    return a
+
+
+@pytest.mark.parametrize(
+    ("a", "reason"),
+    [
+        (without_diagonal(7), "1 empty rows, the first is row 7"),
+        (lattice(3)[:4], r"shape \(4, 9\): a system needs as many rows as columns"),
+        (lattice(3) * 1j, "dtype complex128"),
+        (lattice(3) * np.nan, "NaN or infinite"),
+    ],
+)
+def test_bad_matrices_are_refused_before_anything_is_spread(a: sp.csr_array, reason: str) -> None:
+    for call in (lambda: dsolver.matrix(a), lambda: dsolver.solve(a, np.ones(a.shape[0]))):
+        with pytest.raises(InputError, match=reason):
+            call()
+
+
+def test_a_method_refuses_the_matrix_that_it_is_not_for() -> None:
+    a, b = unsymmetric(), np.ones(25)
+    reason = r"A\[3, 4\] = -7, but A\[4, 3\] = -1; method='cg' needs A = Aᵀ: use method='gmres', 'fgmres' or 'bicgstab'"
+    for call in (
+        lambda: dsolver.cg(a, b),
+        lambda: dsolver.solve(a, b, method="cg"),
+        lambda: dsolver.Solver(a, method="cg"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            call()
+    with pytest.raises(InputError, match=r"M=Chebyshev.* is for symmetric matrices, and A is not: A\[3, 4\]"):
+        dsolver.solve(a, b, M="chebyshev")
+    solution = dsolver.solve(a, b, device="cpu")
+    assert solution.converged
+    assert "A[3, 4] = -7" in solution.notes[0]
+
+
+def test_zeros_on_the_diagonal_are_refused_by_what_divides_by_them() -> None:
+    a = (lattice(5) - sp.diags_array(4.0 * (np.arange(25) == 12))).tocsr()
+    for m in ("jacobi", "chebyshev"):
+        with pytest.raises(InputError, match=r"M=.* divides by the diagonal: A has 1 zeros on its diagonal.* row 12"):
+            dsolver.solve(a, np.ones(25), M=m, method="bicgstab")
+    found = dsolver.solve(a, np.ones(25), method="bicgstab", rtol=1e-12, device="cpu")
+    assert np.allclose(found.x, spsolve(a.tocsc(), np.ones(25)))
+
+
+def test_another_matrix_takes_the_place_of_one_that_is_set_up() -> None:
+    a, b = lattice(12), np.random.default_rng(1).standard_normal(144)
+    other = a + sp.diags_array(np.linspace(0.0, 1.0, 144))
+    with cluster(2) as client, dsolver.Solver(a, client=client, device="cpu") as solver:
+        solver.solve(b)
+        for new in (other, dsolver.matrix(other)):
+            solver.update(new)
+            assert np.allclose(solver.solve(b, rtol=1e-11).x, spsolve(other.tocsc(), b))
+        with pytest.raises(InputError, match="the new problem has other grid"):
+            solver.update(lattice(11))
+        with pytest.raises(InputError, match="the new problem has other chunks"):
+            solver.update(dsolver.matrix(other, chunks=3))
+
+
+def test_bad_arguments_are_refused() -> None:
+    a = lattice(4)
+    with pytest.raises(InputError, match=r"b has shape \(15,\), but must be \(16,\)"):
+        dsolver.solve(a, np.ones(15))
+    with pytest.raises(InputError, match=r"M='mg' coarsens a grid.*: use M='amg', or tell the lattice"):
+        dsolver.solve(a, np.ones(16), M="mg")
+    with pytest.raises(InputError, match="HPCG's V-cycle"):
+        dsolver.solve(a, np.ones(16), M="hpcg")
+    with pytest.raises(InputError, match="use 1 to 16"):
+        dsolver.matrix(a, chunks=17)
+    with pytest.raises(InputError, match="add up to 15"):
+        dsolver.matrix(a, chunks=[5, 10])
+    with pytest.raises(InputError, match=r"chunks must be an integer, or the number of rows of each, not 2.5"):
+        dsolver.matrix(a, chunks=2.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="chunks must be an integer, or the number of rows of each, not 'auto'"):
+        dsolver.matrix(a, chunks="auto")  # type: ignore[arg-type]
+    for chunks in (0, [0, 16], [-1, 17]):
+        with pytest.raises(InputError, match=r"use 1 to 16|each has one or more"):
+            dsolver.matrix(a, chunks=chunks)
+    assert dsolver.matrix(a, chunks=np.int64(2)).chunks == ((8, 8), (1,), (1,))  # type: ignore[arg-type]
+    for b in (None, 1.0, a):
+        with pytest.raises(InputError, match=r"b must be an array of shape \(16,\), not"):
+            dsolver.solve(a, b)
+
+
+def test_what_is_no_sparse_matrix_is_refused_with_what_makes_one() -> None:
+    for dense in (np.eye(3), [[2.0, 1.0], [1.0, 2.0]]):
+        for call in (lambda a: dsolver.solve(a, np.ones(3)), dsolver.matrix):
+            with pytest.raises(InputError, match=r"scipy.sparse.csr_array"):
+                call(dense)
+    with pytest.raises(InputError, match=r"not 'A.mtx': dsolver.read_matrix\(path\) reads a matrix"):
+        dsolver.solve("A.mtx", np.ones(3))
+    with pytest.raises(InputError, match=r"must be a sparse matrix of SciPy or CuPy, .* not a MatrixLinearOperator$"):
+        dsolver.solve(aslinearoperator(lattice(3)), np.ones(9))
+    with pytest.raises(InputError, match=r"not an object of type .*: pass b.toarray\(\)"):
+        dsolver.solve(lattice(3), sp.csr_array(np.ones((9, 1))))
+
+
+def test_a_right_hand_side_whose_norm_underflows_is_refused() -> None:
+    a = lattice(4)
+    with pytest.raises(InputError, match="so small that its norm is zero: scale it"):
+        dsolver.solve(a, np.full(16, 1e-200), device="cpu")
+    assert dsolver.solve(a, np.zeros(16), device="cpu").converged
+
+
+def test_a_function_and_an_operator_precondition_it() -> None:
+    a = graph_laplacian(60, 4.0, 2)
+    b = np.ones(60)
+    inverse = sp.diags_array(1.0 / a.diagonal())
+    jacobi = dsolver.solve(a, b, M="jacobi", device="cpu")
+    shapes = []
+
+    def divided(r: Any) -> Any:
+        shapes.append(r.shape)
+        return inverse @ r
+
+    for m in (inverse, divided):
+        assert dsolver.solve(dsolver.matrix(a, chunks=2), b, M=m, device="cpu").iterations == jacobi.iterations
+    assert set(shapes) == {(60,)}
+
+
+def test_the_estimate_knows_the_matrix() -> None:
+    a = lattice(60)
+    one, six = (dsolver.estimate(dsolver.matrix(a, chunks=n), M="jacobi", device="cpu", workers=1) for n in (1, 6))
+    entries = 8 * 5 * 3600  # in run slices
+    assert entries <= one.workers[0].matrices[0] <= 2 * entries
+    assert one.workers[0].resident <= six.workers[0].resident
+    usual = dsolver.estimate(a, device="cpu", workers=2)
+    assert usual.chunks == (2, 1, 1)
+    assert usual.bytes == dsolver.estimate(dsolver.matrix(a), M="chebyshev", device="cpu", workers=2).bytes
+    assert usual.iterations < dsolver.estimate(a, M=None, device="cpu", workers=2).iterations < 200
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_answer_and_its_kind() -> None:
+    import cupy
+    import cupyx.scipy.sparse
+
+    a = graph_laplacian(5000, 9.0, 4)
+    b = np.random.default_rng(4).standard_normal(5000)
+    expected = spsolve(a.tocsc(), b)
+    for method in METHODS:
+        found = dsolver.solve(cupyx.scipy.sparse.csr_matrix(sp.csr_matrix(a)), cupy.asarray(b), M=method, rtol=1e-12)
+        assert isinstance(found.x, cupy.ndarray)
+        assert np.linalg.norm(found.x.get() - expected) <= 1e-8 * np.linalg.norm(expected)
+        cut = [dsolver.solve(dsolver.matrix(a, chunks=5), b, M=method, engine=e) for e in ("reference", "resident")]
+        assert cut[0].residuals == cut[1].residuals
+        assert (cut[0].x == cut[1].x).all()

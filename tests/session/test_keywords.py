@@ -1,0 +1,61 @@
+"""Users see every argument, although its meaning stands in one place."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import dsolver
+from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
+
+OWN = {dsolver.solve: ["problem", "b", "x0"], dsolver.Solver: ["problem"], dsolver.Solver.solve: ["self", "b", "x0"]}
+SHARED = {dsolver.solve: (Setup, Options), dsolver.Solver: (Setup,), dsolver.Solver.solve: (Options,)}
+
+
+@pytest.mark.parametrize("thing", OWN, ids=lambda thing: thing.__qualname__)
+def test_help_shows_all_arguments_with_their_defaults_and_meanings(thing: Any) -> None:
+    shared = [field for described in SHARED[thing] for field in fields(described)]
+    parameters = inspect.signature(thing).parameters
+    assert list(parameters) == [*OWN[thing], *(field.name for field in shared)]
+    assert all(parameters[field.name].default == field.default for field in shared)
+    section = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    described = [line.strip().partition(":")[0] for line in section.splitlines() if line[4] != " "]
+    assert described == [name for name in parameters if name != "self"]
+
+
+@pytest.mark.parametrize(("typed", "described"), [(SetupArguments, Setup), (SolveArguments, Options)])
+def test_what_a_type_checker_knows_is_what_there_is(typed: type, described: type) -> None:
+    assert list(typed.__annotations__) == [field.name for field in fields(described)]
+
+
+def test_an_argument_that_is_none_is_refused() -> None:
+    problem: Any = dsolver.problems.poisson7((8, 8, 8))
+    given: dict[str, Any] = {"tol": 1e-3}
+    named: dict[str, Any] = {"preconditioner": "mg"}
+    with pytest.raises(
+        TypeError, match=r"^solve\(\) got an unexpected keyword argument 'tol': is rtol or atol meant\?"
+    ):
+        dsolver.solve(problem, None, **given)
+    with pytest.raises(TypeError, match=r"^solve\(\) got .* is precond_dtype meant\? it takes .*, M, precond_dtype,"):
+        dsolver.solve(problem, None, **named)
+    with pytest.raises(TypeError, match=r"^cg\(\) got .* 'tol': is rtol or atol meant\?"):
+        dsolver.cg(problem, None, **given)
+    with pytest.raises(
+        TypeError,
+        match=r"^Solver\(\) got .* 'tol': it takes problem, client, engine, .*precond_dtype, method, restart$",
+    ):
+        dsolver.Solver(problem, **given)
+
+
+def test_a_docstring_may_be_missing() -> None:
+    """As it is under `python -OO`."""
+
+    @spelled_out(Options)
+    def plain(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    assert plain.__doc__ is None
+    assert list(inspect.signature(plain).parameters) == [field.name for field in fields(Options)]
