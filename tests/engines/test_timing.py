@@ -12,6 +12,7 @@ from distributed import Client, LocalCluster
 import dsolver
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster.runtime import Runtime, connect
+from dsolver.engines.graph.spans import spans_of
 from dsolver.monitor.spans import MAIN, Span, exposure
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -109,6 +110,18 @@ def test_the_graph_engine_tells_what_dask_recorded(client: Client) -> None:
     assert 0 < found.total.ms < found.iteration_ms
     assert measured(runtime, measure=False) == ([], residuals)
     assert measured(connect(client, device="cpu"))[1] == residuals
+
+
+def test_a_clock_that_a_heartbeat_sets_back_makes_no_thread_do_two_things_at_once() -> None:
+    def record(chunk: int, start: float, stop: float) -> dict[str, Any]:
+        ran = {"action": "compute", "start": 2e9 + start, "stop": 2e9 + stop}
+        return {"key": ("inner-spmv-L0-me", 5, chunk), "worker": "a", "thread": 1, "startstops": [ran]}
+
+    # Of 3 s each, one after the other, but the clock went back by 2 s while the second ran, and by 4 s before the fourth.
+    records = [record(0, 0, 3), record(1, 3, 4), record(2, 4, 7), record(3, 3, 6)]
+    spans = spans_of(records, "me", range(6), ["a"] * 4)
+    check_lanes(spans)
+    assert [(span.start - 2e9, span.stop - 2e9) for span in spans] == [(0, 3), (3, 4), (4, 6), (6, 7)]
 
 
 def test_a_preconditioner_in_float32_is_measured_too() -> None:  # it runs on a view of the engine

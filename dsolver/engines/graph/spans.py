@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from dsolver.monitor.spans import HALO, Kind, Span
@@ -41,7 +42,8 @@ def spans_of(records: Iterable[Mapping[str, Any]], name: str, serials: range, ow
         lanes = threads[worker]
         lane = lanes.setdefault(record["thread"], f"thread-{len(lanes)}")
         found[ranks[worker]] += _of_task(record, key, name, ranks[worker], lane)
-    return [span for rank, spans in sorted(found.items()) for span in (*spans, *_waits(spans, rank))]
+    in_turn = {rank: _in_turn(spans) for rank, spans in sorted(found.items())}
+    return [span for rank, spans in in_turn.items() for span in (*spans, *_waits(spans, rank))]
 
 
 def _wanted(key: Any, name: str, serials: range) -> bool:
@@ -69,6 +71,23 @@ def _of_task(record: Mapping[str, Any], key: tuple[str, int, int], name: str, ra
             )
         )
     return spans
+
+
+def _in_turn(spans: Sequence[Span]) -> list[Span]:
+    """The spans with no overlap on a thread's lane, by start.
+
+    Workers report times on the scheduler's clock, and correct their offset from it with each heartbeat: a task may seem
+    to begin before the one that its thread ran before has ended.
+    """
+    turns = []
+    free: dict[str, float] = {}
+    for span in sorted(spans, key=lambda span: span.start):
+        if not span.beside:
+            start = max(span.start, free.get(span.lane, span.start))
+            span = replace(span, start=start, stop=max(span.stop, start))
+            free[span.lane] = span.stop
+        turns.append(span)
+    return turns
 
 
 def _parsed(group: str) -> tuple[str, int | None]:
