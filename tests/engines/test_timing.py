@@ -117,7 +117,7 @@ def test_a_clock_that_a_heartbeat_sets_back_makes_no_thread_do_two_things_at_onc
         ran = {"action": "compute", "start": 2e9 + start, "stop": 2e9 + stop}
         return {"key": ("inner-spmv-L0-me", 5, chunk), "worker": "a", "thread": 1, "startstops": [ran]}
 
-    # Of 3 s each, one after the other, but the clock went back by 2 s while the second ran, and by 4 s before the fourth.
+    # Each took 3 s, after the one before; the clock went back by 2 s in the second, and by 4 s before the fourth.
     records = [record(0, 0, 3), record(1, 3, 4), record(2, 4, 7), record(3, 3, 6)]
     spans = spans_of(records, "me", range(6), ["a"] * 4)
     check_lanes(spans)
