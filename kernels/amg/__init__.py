@@ -1,19 +1,23 @@
-"""Coarsening that follows strong couplings instead of the lattice, for a whole level on the host.
+"""Algebraic multigrid's set-up: loops over the rows of a level, on the host. `dsolver.kernels.cuda.amg` has a GPU's.
 
-Classical algebraic multigrid (Brandt, McCormick, Ruge, in Sparsity and its Applications, 1985; Ruge, Stüben, in
-Multigrid Methods, SIAM 1987, chapter 4): coarse points are chosen so that every other point depends strongly on one of
-them, wherever on the lattice they lie. For small levels: loops in a fixed order, so that whoever repeats them gets the
-same bits.
+Two set-ups share this package. Levels that are cut into chunks use `setup`: strong `couplings`, then coarse points
+(`pmis`) with `extended_interpolation`, or `aggregates` with `tentative` prolongation, and products (`spgemm`).
+
+Small levels that one chunk holds whole use `coarser` here, which is classical (Brandt, McCormick, Ruge, in Sparsity and
+its Applications, 1985; Ruge, Stüben, in Multigrid Methods, SIAM 1987, chapter 4): coarse points (`ruge_stueben`) are
+chosen so that every other point depends strongly on one of them, and `classical_interpolation` leads back from them.
+
+All loops give the same bits whatever the number of threads.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from dsolver.kernels.amg.interpolation import interpolation
+from dsolver.kernels.amg.classical_interpolation import interpolation
+from dsolver.kernels.amg.ruge_stueben import split, strong_couplings
 from dsolver.kernels.amg.spectrum import largest_eigenvalue
 from dsolver.kernels.amg.spgemm import galerkin, transposed
-from dsolver.kernels.amg.splitting import split, strong_couplings
 from dsolver.kernels.cpu.csr import ALONE, of_stencil
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr

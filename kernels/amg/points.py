@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg.independent import COARSE, FINE, UNDECIDED
+from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
 
 
 def shares(diagonal: Any, sizes: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg import box_rows, couplings, extended, independent, points, spectrum, spgemm
+from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spectrum, spgemm
 from dsolver.kernels.cpu.csr import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -54,12 +54,12 @@ class AlgebraicSetup:
         return couplings.couplings(a, below, largest, theta, self.team)
 
     def keys(self, counts: Any, origin: Any, level: int) -> Any:
-        """See `independent.keys`."""
-        return independent.keys(counts, origin, level)
+        """See `pmis.keys`."""
+        return pmis.keys(counts, origin, level)
 
     def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
-        """See `independent.settle`."""
-        return independent.settle(a, below, bits, key, origin, state, self.team)
+        """See `pmis.settle`."""
+        return pmis.settle(a, below, bits, key, origin, state, self.team)
 
     def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
         """See `couplings.paths`."""
@@ -94,18 +94,20 @@ class AlgebraicSetup:
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     def coarse_couplings(self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False) -> Csr:
-        """See `extended.coarse_couplings`."""
-        return extended.coarse_couplings(a, bits, state, below, names, self.team, every=every)
+        """See `extended_interpolation.coarse_couplings`."""
+        return extended_interpolation.coarse_couplings(a, bits, state, below, names, self.team, every=every)
 
     def interpolation(
         self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
     ) -> Csr:
-        """See `extended.interpolation`."""
-        return extended.interpolation(a, points, bits, state, below, seen, coarse, columns, most, self.team)
+        """See `extended_interpolation.interpolation`."""
+        return extended_interpolation.interpolation(
+            a, points, bits, state, below, seen, coarse, columns, most, self.team
+        )
 
     def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
-        """See `extended.kept_product`."""
-        return extended.kept_product(a, b, columns, most, self.team)
+        """See `extended_interpolation.kept_product`."""
+        return extended_interpolation.kept_product(a, b, columns, most, self.team)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg.dense import CudaDense
-from dsolver.kernels.cuda.amg.sparse import CudaAlgebra
+from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
 from dsolver.kernels.cuda.layouts import CudaLayouts

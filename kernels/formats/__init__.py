@@ -2,15 +2,20 @@
 
 `layout` is the storage order of vectors, which all formats share. `sell` (sliced ELL), `stencil` (constant stencils)
 and `dense` (inverses) are formats: objects that hold the entries of a chunk's part of a matrix and bring its kernels.
-`ell`, `csr` and `stencil.StencilRows` are the forms in which rows come, from which formats are made.
+`ell`, `csr` and `stencil.StencilRows` are the forms in which rows come, from which formats are made. `compressed`,
+`octets` and `block_slices` are formats of any sparse matrix, of which `choice` takes one by the matrix's `statistics`.
 
-To add a format, touch no backend:
+To add a format for the levels of a grid, touch no backend:
 
 1. here, a module of its name: a dataclass that derives from `base.Format`, with its arrays and its `nbytes`;
 2. in `kernels/reference`, `kernels/cpu` and `kernels/cuda` (there a folder with a module `setup`), a module of its
    name: a class with the kernels of `kernels.contract` as methods, a `FormatBuilder` that makes such objects from rows,
    and `ASSEMBLY`, by which `Backend.format(name)` finds it;
 3. in `tests/kernels/backends`, the format on all backends against the text-book.
+
+To add one for any sparse matrix, write its dataclass here and its kernels in the backends that shall have it, make it in
+`product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.general`, `kernels.cuda.csr.general`), and
+say in `choice` which matrices get it. `tests/kernels/test_any_matrix.py` compares it with SciPy.
 
 Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
 take all columns at once or returns something faster from `batched`.

@@ -10,7 +10,7 @@ from dsolver import kernels
 from dsolver.grid.numbering import chunk_numbering
 from dsolver.grid.partition import Partition
 from dsolver.kernels import amg
-from dsolver.kernels.amg import spectrum, splitting
+from dsolver.kernels.amg import ruge_stueben, spectrum
 from dsolver.kernels.cpu.csr import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -82,12 +82,12 @@ def test_interpolation_keeps_constants_and_the_coarse_matrix_is_galerkins() -> N
 
 @pytest.mark.parametrize("slab", [30, 1000])
 def test_every_point_depends_strongly_on_a_coarse_one(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "SLAB", slab)
+    monkeypatch.setattr(ruge_stueben, "SLAB", slab)
     _, _, dense = lattice(sigma=0.1)
     below = amg.coarser(sparse(dense))
     p = rectangular(below.prolongation, below.matrix.size)
     is_coarse = (p == 1.0).sum(axis=1) * (np.count_nonzero(p, axis=1) == 1) > 0
-    strong = -dense >= splitting.STRONG * (-dense).max(axis=1, keepdims=True)
+    strong = -dense >= ruge_stueben.STRONG * (-dense).max(axis=1, keepdims=True)
     assert (strong[~is_coarse][:, is_coarse].any(axis=1)).all()
 
 
@@ -121,7 +121,7 @@ def test_the_largest_eigenvalue_is_seen_among_rows_with_small_entries() -> None:
 
 @pytest.mark.parametrize("slab", [30, 1000])
 def test_threads_change_no_bit(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "SLAB", slab)
+    monkeypatch.setattr(ruge_stueben, "SLAB", slab)
     monkeypatch.setattr(spectrum, "BLOCK", 50)
     offsets, weights, _ = lattice()
     around = chunk_numbering(NUMPY, Partition(GRID), 0, offsets)

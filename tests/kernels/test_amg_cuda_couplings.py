@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import independent
+from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.box_rows import LatticeBox, box_rows
-from dsolver.kernels.amg.extended import coarse_couplings
-from dsolver.kernels.amg.independent import COARSE, FINE, UNDECIDED
+from dsolver.kernels.amg.extended_interpolation import coarse_couplings
+from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from tests.kernels.test_parallel_amg import graph, rows_of
@@ -59,7 +59,7 @@ def same(found: Any, expected: Any) -> None:
 def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) -> None:
     """Points that a part of the rows decides by what it knows, a few ghosts among it, and their couplings."""
     from dsolver.kernels.cuda.amg import couplings as gpu
-    from dsolver.kernels.cuda.amg import independent as on_gpu
+    from dsolver.kernels.cuda.amg import pmis as on_gpu
 
     key, origin = whole
     state = np.zeros(size, dtype=np.int8)
@@ -67,7 +67,7 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     state[ghosts] = np.resize([UNDECIDED, FINE, UNDECIDED, COARSE, FINE], len(ghosts))
     its_a, its_bits, its_state = there(a, bits, state)
     left = on_gpu.settle(its_a, below, its_bits, there(key), there(origin), its_state)
-    assert left == independent.settle(a, below, bits, key, origin, state, TEAM)
+    assert left == pmis.settle(a, below, bits, key, origin, state, TEAM)
     assert (left > 0) == (below > 0)
     same([its_state], [state])
     names = np.arange(size, dtype=np.int32)[::-1].copy()
@@ -83,7 +83,7 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     name: str, of_lane: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dsolver.kernels.cuda.amg import couplings as gpu
-    from dsolver.kernels.cuda.amg import independent as on_gpu
+    from dsolver.kernels.cuda.amg import pmis as on_gpu
 
     monkeypatch.setattr(gpu, "OF_LANE", of_lane)  # 1 to 32 lanes a row
     matrix = matrices()[name]
@@ -91,9 +91,9 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     whole, origin = rows_of(matrix), np.arange(size)[::-1] * 5
     largest = on_host.row_measures(whole, 0, TEAM)[0]
     counts = on_host.couplings(whole, 0, largest, THETA, TEAM)[1]
-    key = independent.keys(counts, origin, 3)
+    key = pmis.keys(counts, origin, 3)
     its_counts, its_origin = there(counts, origin)
-    same([made(its_counts, its_origin, 3) for made in (on_gpu.keys, independent.keys)], [key, key])
+    same([made(its_counts, its_origin, 3) for made in (on_gpu.keys, pmis.keys)], [key, key])
     for below, last in ((0, size), (size // 5, size - size // 3)):
         a = rows_of(matrix[below:last])
         same(gpu.row_measures(there(a), below), on_host.row_measures(a, below, TEAM))
@@ -105,7 +105,7 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
 @pytest.mark.gpu
 def test_equal_keys_and_no_rows_are_no_special_case() -> None:
     from dsolver.kernels.cuda.amg import couplings as gpu
-    from dsolver.kernels.cuda.amg import independent as on_gpu
+    from dsolver.kernels.cuda.amg import pmis as on_gpu
 
     matrix = graph(200, 6)
     a, origin = rows_of(matrix), np.random.default_rng(7).permutation(200)

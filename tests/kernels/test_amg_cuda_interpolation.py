@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import extended
-from dsolver.kernels.amg.independent import COARSE, FINE
+from dsolver.kernels.amg import extended_interpolation
+from dsolver.kernels.amg.pmis import COARSE, FINE
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from tests.kernels.test_parallel_amg import rows_of
@@ -89,8 +89,8 @@ def level(matrix: Any, first: int = 0, last: int | None = None, part: float = 0.
         bits=of_all[whole.start[first] : whole.start[last]],
         state=state,
         coarse=coarse,
-        seen=extended.coarse_couplings(whole, of_all, state, 0, coarse, TEAM),
-        marked=extended.coarse_couplings(whole, of_all, state, 0, coarse, TEAM, every=True),
+        seen=extended_interpolation.coarse_couplings(whole, of_all, state, 0, coarse, TEAM),
+        marked=extended_interpolation.coarse_couplings(whole, of_all, state, 0, coarse, TEAM, every=True),
         count=int((state == COARSE).sum()),
     )
 
@@ -128,10 +128,10 @@ def same(found: Csr, expected: Csr) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("most", [1, MOST, 40, 1000])
 def test_interpolation_has_the_bits_of_the_host(made: Level, most: int) -> None:
-    from dsolver.kernels.cuda.amg.interpolation import interpolation
+    from dsolver.kernels.cuda.amg.extended_interpolation import interpolation
 
     points = np.arange(made.a.size) if most != 1 else np.arange(0, made.a.size, 3)
-    expected = extended.interpolation(
+    expected = extended_interpolation.interpolation(
         made.a, points, made.bits, made.state, made.below, made.seen, made.coarse, made.count, most, TEAM
     )
     a, points, bits, state, seen, coarse = on_gpu(made.a, points, made.bits, made.state, made.seen, made.coarse)
@@ -151,7 +151,7 @@ def test_paths_are_those_of_the_host(made: Level, least: int) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("density", [0.004, 0.02, 0.1])
 def test_kept_products_have_the_bits_of_the_host(density: float) -> None:
-    from dsolver.kernels.cuda.amg.interpolation import kept_product
+    from dsolver.kernels.cuda.amg.extended_interpolation import kept_product
 
     rng = np.random.default_rng(8)
     left, right = (
@@ -161,14 +161,14 @@ def test_kept_products_have_the_bits_of_the_host(density: float) -> None:
     right.values[::7] = 0.0  # a weight of zero is not kept
     right.values[::5] = 0.5  # equal ones are, those in smaller columns
     for most in (2, 16):
-        expected = extended.kept_product(left, right, 700, most, TEAM)
+        expected = extended_interpolation.kept_product(left, right, 700, most, TEAM)
         a, b = on_gpu(left, right)
         same(kept_product(a, b, 700, most), expected)
 
 
 @pytest.mark.gpu
 def test_no_rows_make_no_rows() -> None:
-    from dsolver.kernels.cuda.amg.interpolation import kept_product
+    from dsolver.kernels.cuda.amg.extended_interpolation import kept_product
     from dsolver.kernels.cuda.amg.paths import paths
 
     none = level(hubs(50, 3, 6, 0.0), part=0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels.amg import points
-from dsolver.kernels.amg.independent import COARSE, FINE
+from dsolver.kernels.amg.pmis import COARSE, FINE
 
 
 @pytest.mark.gpu

@@ -1,1 +1,5 @@
-"""Coarsening along strong couplings, wherever they lead. The set-up runs on one chunk, on its owner's host."""
+"""Algebraic multigrid: levels that follow strong couplings, wherever they lead.
+
+`parallel_setup` makes a hierarchy across chunks, by one of the `methods`: coarse points or aggregates. `setup` makes
+the coarse levels of a grid that one chunk holds whole, on its owner's host.
+"""

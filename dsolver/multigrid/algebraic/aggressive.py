@@ -20,7 +20,7 @@ from dsolver.distributed.messages import GhostExchange, Senders, delivered, rece
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.independent import UNDECIDED
+from dsolver.kernels.amg.pmis import UNDECIDED
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.level_rows import (
     F64,

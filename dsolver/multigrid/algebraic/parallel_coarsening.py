@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.distributed.messages import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.independent import FINE
+from dsolver.kernels.amg.pmis import FINE
 from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, own_bounds, setup_of
 
 

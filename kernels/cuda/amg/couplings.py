@@ -42,7 +42,7 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 
 
 def coarse_couplings(a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False) -> Csr:
-    """See `dsolver.kernels.amg.extended.coarse_couplings`. It waits once, for the number of entries."""
+    """See `dsolver.kernels.amg.extended_interpolation.coarse_couplings`. It waits once, for the number of entries."""
     start = cupy.zeros(a.size + 1, dtype=np.int64)
     rows = (a.start, a.columns, bits, state, np.int32(a.size), np.int32(below), np.int32(every))
     _launch("count_coarse", a, (*rows, start[1:]))

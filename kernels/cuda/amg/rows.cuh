@@ -1,4 +1,4 @@
-// Rows of sums over two matrices, term by term in the host's order: what amg/interpolation.cu and amg/paths.cu share.
+// Rows of sums over two matrices, term by term in the host's order: what amg/extended_interpolation.cu and amg/paths.cu share.
 // Needs amg/table.cuh.
 //
 // A *task* tells of row p which entries of its left matrix it has (`first`, `last`), to what an entry leads (`terms`), columns

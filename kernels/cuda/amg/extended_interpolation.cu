@@ -1,4 +1,4 @@
-// Rows of P with at most so many entries each: kernels/amg/extended.py says which, and in which order sums are made.
+// Rows of P with at most so many entries each: kernels/amg/extended_interpolation.py says which, and in which order sums are made.
 //
 // A row is found, truncated and scaled in shared memory, so that what is dropped is never written. A row reads 13 bytes an
 // entry of A, and of each strong fine neighbor 24 and 12 for each coarse point that it sees, on lattices from caches; it
@@ -7,9 +7,9 @@
 #include "amg/table.cuh"
 #include "amg/rows.cuh"
 
-constexpr double MOST_SCALING = 10.0;   // as in extended.py
+constexpr double MOST_SCALING = 10.0;   // as in extended_interpolation.py
 constexpr unsigned char DEPENDS = 1;    // as in couplings.py
-constexpr signed char COARSE = 1;       // as in independent.py
+constexpr signed char COARSE = 1;       // as in pmis.py
 
 // Whether a weight is kept rather than another one: it is larger, or as large in a smaller column.
 __device__ __forceinline__ bool before(double value, int column, double other, int others) {

@@ -7,25 +7,25 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.amg.independent import SALT
+from dsolver.kernels.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/independent.cu", "float64"
+FILE, DTYPE = "amg/pmis.cu", "float64"
 THREADS: Final = 256
 BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
 ROUNDS: Final = 12
 """Rounds between two looks at how many points are left: most levels need so many, and one without work takes 3 us."""
 SLOTS: Final = 4
-"""Rounds whose counts are kept, as in independent.cu."""
+"""Rounds whose counts are kept, as in pmis.cu."""
 
 
 def keys(counts: Array, origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.amg.independent.keys`: in one launch, where CuPy would need a dozen."""
+    """See `dsolver.kernels.amg.pmis.keys`: in one launch, where CuPy would need a dozen."""
     points = len(counts)
     made = cupy.empty(points, dtype=np.uint64)
     if points:
@@ -35,7 +35,7 @@ def keys(counts: Array, origin: Array, level: int) -> Array:
 
 
 def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> int:
-    """See `dsolver.kernels.amg.independent.settle`. It waits after every few rounds."""
+    """See `dsolver.kernels.amg.pmis.settle`. It waits after every few rounds."""
     if not a.size:
         return 0
     lanes = lanes_of(a)

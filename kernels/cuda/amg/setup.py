@@ -13,15 +13,15 @@ from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.amg.spectrum import STEPS
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cuda.amg import box_rows, couplings, independent, interpolation, mirrors, paths, points, products
+from dsolver.kernels.cuda.amg import box_rows, couplings, extended_interpolation, mirrors, paths, pmis, points, products
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
-FILE, DTYPE = "amg/sparse.cu", "float64"
+FILE, DTYPE = "amg/setup.cu", "float64"
 THREADS = 256
 WARPS = 8
-"""Warps of a block that multiplies, as in sparse.cu."""
+"""Warps of a block that multiplies, as in setup.cu."""
 
 
 @final
@@ -55,10 +55,10 @@ class CudaAlgebra(AlgebraicSetup):
         return couplings.couplings(a, below, largest, theta)
 
     def keys(self, counts: Any, origin: Any, level: int) -> Any:
-        return independent.keys(counts, origin, level)
+        return pmis.keys(counts, origin, level)
 
     def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
-        return independent.settle(a, below, bits, key, origin, state)
+        return pmis.settle(a, below, bits, key, origin, state)
 
     def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
         return paths.paths(a, below, bits, coarse, seen, columns, least)
@@ -91,10 +91,10 @@ class CudaAlgebra(AlgebraicSetup):
     def interpolation(
         self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
     ) -> Csr:
-        return interpolation.interpolation(a, points, bits, state, below, seen, coarse, columns, most)
+        return extended_interpolation.interpolation(a, points, bits, state, below, seen, coarse, columns, most)
 
     def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
-        return interpolation.kept_product(a, b, columns, most)
+        return extended_interpolation.kept_product(a, b, columns, most)
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Interpolation from coarse points at a distance of up to two, on a GPU: the bits of kernels/amg/extended.py."""
+"""Interpolation "extended+i" on a GPU: the bits of `dsolver.kernels.amg.extended_interpolation`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
-FILE: Final = "amg/interpolation.cu"
+FILE: Final = "amg/extended_interpolation.cu"
 THREADS: Final = 256
 
 
 def interpolation(
     a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int
 ) -> Csr:
-    """`dsolver.kernels.amg.extended.interpolation` of arrays on this device: its arguments but the team, and its bits.
+    """The host's `interpolation` of arrays on this device: its arguments but the team, and its bits.
 
     Columns of a row of `seen` are distinct.
     """
@@ -31,7 +31,7 @@ def interpolation(
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
-    """`dsolver.kernels.amg.extended.kept_product` of arrays on this device: its arguments but the team, and its bits.
+    """The host's `kept_product` of arrays on this device: its arguments but the team, and its bits.
 
     Columns of a row of B are distinct.
     """

@@ -1,4 +1,4 @@
-// Coarse points by keys (dsolver/kernels/cuda/amg/independent.py).
+// Coarse points by keys (dsolver/kernels/cuda/amg/pmis.py).
 
 #include "amg/table.cuh"
 
