@@ -13,9 +13,9 @@ To add a format for the levels of a grid, touch no backend:
    and `ASSEMBLY`, by which `Backend.format(name)` finds it;
 3. in `tests/kernels/backends`, the format on all backends against the text-book.
 
-To add one for any sparse matrix, write its dataclass here and its kernels in the backends that shall have it, make it
-in `product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.general`, `kernels.cuda.csr.general`), and
-say in `choice` which matrices get it. `tests/kernels/test_any_matrix.py` compares it with SciPy.
+To add one for any sparse matrix, write its dataclass here and its kernels in the backends that are to have it. Make it
+in `product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.general`, `kernels.cuda.csr.general`),
+and say in `choice` which matrices get it. `tests/kernels/test_any_matrix.py` compares it with SciPy.
 
 Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
 take all columns at once or returns something faster from `batched`.
