@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,16 @@ def test_the_page_on_structure_names_every_package() -> None:
     ]
     assert len(packages) > 15
     assert [package for package in packages if f"`{package}`" not in text] == []
+
+
+def test_plots_show_the_numbers_of_their_tables() -> None:
+    """After a table has changed: python docs/plots.py."""
+    plots = runpy.run_path(str(ROOT / "docs" / "plots.py"))
+    text = plots["PAGE"].read_text(encoding="utf-8")
+    sums = {plot.name: plot.checksum(plots["Page"](text)) for plot in plots["PLOTS"]}
+    pictures = {name: (plots["PICTURES"] / f"{name}.svg").read_text(encoding="utf-8") for name in sums}
+    assert [name for name in sums if f"](pictures/{name}.svg)" not in text] == []
+    assert [name for name in sums if f"figures {sums[name]}" not in pictures[name]] == []
 
 
 def test_sources_refer_to_pages_that_exist() -> None:
