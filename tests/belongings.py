@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -16,14 +15,13 @@ import psutil
 import pytest
 
 from tests.clusters import fork_server
+from tests.patience import gone
 
 SHARED = Path("/dev/shm")  # noqa: S108  to look at, not to use
 OURS = ("nccl", "psm_", "dsolver", "cuda")
 """How names of shared memory begin that this package's own dependencies make. Other tests' browsers make others."""
 DASKS_OWN = ("global.lock", "purge.lock", "scheduler-")
 """How names of files begin that Dask leaves in a folder for temporary files, to use again or to clean up next time."""
-SECONDS = 20.0
-"""How long what was closed may take to be gone."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +78,7 @@ def nothing_left() -> Iterator[None]:
         patch.setattr(tempfile, "tempdir", str(folder))
         before = Belongings.now(folder)
         yield
-        until = time.monotonic() + SECONDS
-        while left := Belongings.now(folder).beyond(before):
-            assert time.monotonic() < until, left
-            time.sleep(0.2)
+        assert gone(lambda: Belongings.now(folder).beyond(before), pause=0.2)
 
 
 def _open(connection: Any) -> bool:

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -18,6 +18,8 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
+
+from tests.patience import PATIENCE
 
 
 @functools.cache
@@ -60,9 +62,9 @@ def _run(command: str, arguments: Sequence[str], environment: dict[str, str]) ->
     importlib.import_module(command).main(arguments)
 
 
-def ended(process: BaseProcess, seconds: float) -> bool:
-    """Whether it ends by itself within some seconds."""
-    process.join(seconds)
+def ended(process: BaseProcess) -> bool:
+    """Whether it ends by itself."""
+    process.join(PATIENCE)
     return process.exitcode is not None
 
 
@@ -101,3 +103,15 @@ def cluster(
 
 breakable = partial(cluster, processes=True, dashboard=True, quiet=True)
 """One whose workers may be killed: a nanny brings another."""
+
+
+@contextmanager
+def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
+    """A client of workers, each a process, that nobody replaces, and these processes."""
+    with ExitStack() as stack:
+        made = stack.enter_context(LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0"))
+        command = ["distributed.cli.dask_worker", made.scheduler_address, "--no-nanny", "--nthreads", "1"]
+        started = [stack.enter_context(process_of(*command, "--no-dashboard")) for _ in range(count)]
+        client = stack.enter_context(Client(made))
+        client.wait_for_workers(count, timeout=PATIENCE)
+        yield client, started

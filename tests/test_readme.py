@@ -34,7 +34,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-SECONDS = 240  # for one block, and for one session
+SECONDS = 540  # for one block, and for one session; they only end what hangs
 PICTURES = {"text", "mermaid"}
 SHELLS = {"console", "bash", "sh"}
 #: What the README may refer to by relative path while it runs.
@@ -309,7 +309,6 @@ def test_the_readme_has_commands_and_python() -> None:
     assert languages & SHELLS
 
 
-@pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.parametrize("block", readme_blocks(), ids=lambda block: block.name)
 def test_block(block: Block, tmp_path: Path, gpu_count: int) -> None:
     if block.language in PICTURES:
@@ -322,7 +321,6 @@ def test_block(block: Block, tmp_path: Path, gpu_count: int) -> None:
     execute(block, tmp_path, read_project(ROOT))
 
 
-@pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.parametrize(
     "block", [pytest.param(block, id=f"{page.stem}-{block.name}") for page, block in docs_blocks()]
 )

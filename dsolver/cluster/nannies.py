@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+NAME: Final = "distributed.deploy.lost-worker-timeout"
 LOST_WORKER_TIMEOUT: Final = "10 minutes"
 """Time from the loss of a worker until its nanny is given up, unless the user has set another."""
 
@@ -29,7 +30,10 @@ def bear_with_nannies(cluster: Any) -> None:
 
 
 def set_timeout() -> None:
-    """Set the time as a default of Dask's configuration."""
+    """Set the time in Dask's configuration, unless it has a value that was no default of Dask's or ours."""
     import dask
 
+    defaults = [dask.config.get(NAME, None, config=dict(offered)) for offered in dask.config.defaults]
     dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": LOST_WORKER_TIMEOUT}}})
+    if dask.config.get(NAME, None) in defaults:  # an older one comes back where a `with dask.config.set(...)` ends
+        dask.config.set({NAME: LOST_WORKER_TIMEOUT})

@@ -167,22 +167,23 @@ def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
     if client is None or client.status != "running" or unanswered:  # whoever waited long for a scheduler asks no more
         raise error
     wanted, until = len(runtime.workers), time.monotonic() + RETURN
+    heard: set[str] = set()  # also of those that are late for once
     while True:
         try:
             there = devices.present(client)
-            answers, silent = ask_each(client, ping, there, ANSWER)
+            heard.update(ask_each(client, ping, there, ANSWER)[0])
         except Exception as problem:  # the scheduler, too, is gone: the first error tells more
             raise error from problem
-        lost = [worker for worker in runtime.workers if worker not in answers]
-        if not lost:
+        alive, silent = ([w for w in there if (w in heard) == answered] for answered in (True, False))
+        if set(runtime.workers) <= set(alive):
             raise error
-        if len(answers) >= wanted or time.monotonic() > until:
+        if len(alive) >= wanted or time.monotonic() > until:
             break
         time.sleep(POLL)
-    if not answers:
+    if not alive:
         raise error
     try:
-        order, device = devices.of_cluster(client, runtime.device, workers=tuple(answers))
+        order, device = devices.of_cluster(client, runtime.device, workers=alive)
     except (ClusterError, DeviceError) as problem:
         raise problem from error
     logger.warning("%s; %s%s", error, crew(len(order), wanted), f", without {', '.join(silent)}" if silent else "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -15,15 +16,14 @@ import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
-from distributed import Client
 
 import dsolver
 from dsolver.cli import main
 from dsolver.cluster import local, nannies
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.errors import ClusterError, InputError
+from tests.patience import PATIENCE
 
-START = 60.0
 PORTS = ("--port", "0", "--dashboard", ":0")
 
 
@@ -33,27 +33,24 @@ def refused(*arguments: str, status: int = 2) -> str:
     return result.stderr
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A cluster of two workers started from the command line, and its scheduler file."""
-    folder = tmp_path_factory.mktemp("cluster")
     where = folder / "scheduler.json"
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "dsolver", "cluster", "local", "--workers", "2", *PORTS, "--scheduler-file", str(where)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-    )
-    limit = time.monotonic() + START
-    while not where.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.1)
-    yield process, where
-    if process.poll() is None:
-        process.kill()
-        process.wait()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            while "2 CPU workers. Ctrl-C ends" not in (line := process.stdout.readline()):  # the file is there by then
+                assert line, process.communicate()
+            yield process, where
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(("own", "found"), [(None, nannies.LOST_WORKER_TIMEOUT), ("1 minute", "1 minute")])
@@ -67,38 +64,28 @@ def test_a_worker_may_take_its_time_to_come_back(own: str | None, found: str) ->
         assert dask.config.get(name) == found
 
 
-def test_a_command_waits_for_workers_and_runs_there(running: tuple[subprocess.Popen[str], Path]) -> None:
-    options = ClusterOptions(scheduler=str(running[1]), wait=2)
-    with open_client(options) as client:
-        assert client is not None
-        assert len(client.nthreads()) == 2
-        assert set(client.nthreads().values()) == {1}
-
-
-def test_workers_that_do_not_come_are_counted(
-    running: tuple[subprocess.Popen[str], Path], monkeypatch: pytest.MonkeyPatch
+def test_commands_wait_for_the_workers_of_a_cluster_that_a_signal_ends_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "WAIT_SECONDS", 1)
-    with (
-        pytest.raises(ClusterError, match="2 of 3 workers came"),
-        open_client(ClusterOptions(scheduler=str(running[1]), wait=3)),
-    ):
-        pass
-
-
-def test_a_signal_ends_the_cluster_and_its_file(running: tuple[subprocess.Popen[str], Path]) -> None:
-    process, where = running
-    with Client(scheduler_file=str(where), set_as_default=False) as client:
-        workers = [int(port.rpartition(":")[2]) for port in client.nthreads()]
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    with running(tmp_path) as (process, where):
+        with open_client(ClusterOptions(scheduler=str(where), wait=2)) as client:
+            assert client is not None
+            assert set(client.nthreads().values()) == {1}
+            workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+            assert len(workers) == 2
+        monkeypatch.setattr(local, "WAIT_SECONDS", 1)
+        with (
+            pytest.raises(ClusterError, match="2 of 3 workers came"),
+            open_client(ClusterOptions(scheduler=str(where), wait=3)),
+        ):
+            pass
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
-    assert "2 CPU workers" in out
     assert "Traceback" not in err
     assert not where.exists()
-    for port in workers:
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    _, left = psutil.wait_procs(workers, timeout=PATIENCE)
+    assert not left
 
 
 def listening() -> set[tuple[str, int]]:

@@ -10,18 +10,16 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future as LocalFuture
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, Event, LocalCluster, wait
+from distributed import Client, Event, wait
 
 import dsolver
 from dsolver import problems
@@ -37,13 +35,11 @@ from dsolver.engines.spmd.rank import RankSpec
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.clusters import cluster, ended, process_of
+from tests.clusters import cluster, ended, workers_without_nanny
+from tests.patience import PATIENCE, eventually, gone
 from tests.programs import advance, blocks_of, start, true_residual
 
 Triple = tuple[int, int, int]
-SOON = 30.0
-"""Seconds within which a failure has to reach the client and its ranks to be gone, also where four suites share two
-cores. Without what is tested here they would wait for `gang.TIMEOUT`, two minutes, or for ever."""
 
 
 # -- programs; workers in processes of their own import them from this module -----------------------------------------
@@ -56,6 +52,7 @@ class Fickle:
         solve, bad = spec
         if bad in engine.owned:
             raise LookupError("nothing can be made here")
+        self.iterations = 0
         self._engine = engine
         self._solve = Solve(engine, solve)
         self._solve.fill("b", 1.0)
@@ -63,7 +60,11 @@ class Fickle:
 
     def spin(self, steps: int = 10**9) -> None:
         """Iterate for as long as nobody says stop."""
-        self._engine.repeat(self._solve.method.step, steps, ())
+        self._engine.repeat(self.step, steps, ())
+
+    def step(self) -> None:
+        self._solve.method.step()
+        self.iterations += 1
 
     def fail(self, chunk: int, how: str) -> None:
         """Some iterations, then one rank fails while the others exchange."""
@@ -113,21 +114,16 @@ def _explode(message: str) -> None:
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def no_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure has to reach the client, and its ranks have to end, by what is tested here alone, or never do."""
+    monkeypatch.setattr(gang, "TIMEOUT", 1e6)
+
+
 @pytest.fixture(scope="module")
 def two() -> Iterator[Client]:
     with cluster(2) as client:
         yield client
-
-
-@contextmanager
-def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
-    with ExitStack() as stack:
-        made = stack.enter_context(LocalCluster(n_workers=0, protocol="tcp://", dashboard_address=":0"))
-        command = ["distributed.cli.dask_worker", made.scheduler_address, "--no-nanny", "--nthreads", "1"]
-        started = [stack.enter_context(process_of(*command, "--no-dashboard")) for _ in range(count)]
-        client = stack.enter_context(Client(made))
-        client.wait_for_workers(count, timeout=60)
-        yield client, started
 
 
 def address_of(client: Client) -> str:
@@ -140,12 +136,19 @@ def remains() -> tuple[int, list[str]]:
     return len(worker._RANKS), names
 
 
+def iterations() -> list[int]:
+    """Of the programs on the ranks of this process."""
+    return [getattr(rank._program, "iterations", 0) for rank in list(worker._RANKS.values())]
+
+
+def wait_for_iterations(client: Client) -> None:
+    """Wait until each rank is in the middle of a superstep."""
+    eventually(lambda: all(made and min(made) > 2 for made in client.run(iterations).values()))
+
+
 def assert_nothing_remains(client: Client) -> None:
     """No rank, no thread of one, on any worker; and no traceback in their logs, except of the users' own tasks."""
-    until = time.monotonic() + SOON
-    while any(left != (0, []) for left in client.run(remains).values()):
-        assert time.monotonic() < until, client.run(remains)
-        time.sleep(0.1)
+    gone(lambda: [left for left in client.run(remains).values() if left != (0, [])])
     logs = [text for lines in client.get_worker_logs().values() for _, text in lines if "Compute Failed" not in text]
     assert not [text for text in logs if "Traceback" in text or "Run Failed" in text]
 
@@ -241,13 +244,11 @@ def test_two_solves_at_the_same_time_on_the_same_workers(two: Client) -> None:
 @pytest.mark.parametrize("how", ["value", "odd", "exit"])
 def test_a_rank_that_raises_between_exchanges(two: Client, chunk: int, how: str) -> None:
     cause = {"value": r"ValueError\('bad luck'\)", "odd": "odd 1 2", "exit": r"SystemExit\(3\)"}[how]
-    began = time.monotonic()
     with (
         launch(two) as job,
         pytest.raises(RankError, match=rf"rank {chunk // 4} on worker .* failed: .*{cause}") as info,
     ):
         job.call(Fickle.fail, chunk, how)
-    assert time.monotonic() - began < SOON
     assert worker_of(two, chunk) in str(info.value)
     assert "in _fail" in "".join(info.value.__notes__)  # the worker's traceback
     with pytest.raises(RankError, match="this program has ended"):
@@ -279,20 +280,18 @@ def test_a_worker_without_nanny_that_is_killed() -> None:
         assert len(client.nthreads()) == 2
         for process in processes:
             process.terminate()  # a worker that ends on its own must not hang in a rank's thread
-            assert ended(process, 20)
+            assert ended(process)
 
 
 def kill_during_a_superstep(client: Client, chunk: int) -> None:
     address = worker_of(client, chunk)
     pid = client.run(os.getpid)[address]
     with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
-        time.sleep(1.0)
+        wait_for_iterations(client)
         assert not call.done()
-        began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(RankError, match=address):
-            call.result(2 * SOON)
-        assert time.monotonic() - began < SOON
+            call.result(PATIENCE)
     assert_nothing_remains(client)
 
 
@@ -301,13 +300,11 @@ def test_a_worker_that_hangs_ends_the_job_and_is_named_until_it_answers_again() 
         address = worker_of(client, 7)
         pid = client.run(os.getpid)[address]
         with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
-            time.sleep(1.0)
-            began = time.monotonic()
+            wait_for_iterations(client)
             os.kill(pid, signal.SIGSTOP)
             try:
                 with pytest.raises(WorkerLostError, match=f"{address} has not answered"):
-                    call.result(60)
-                assert time.monotonic() - began < SOON
+                    call.result(PATIENCE)
                 with pytest.raises(ClusterError, match=f"worker {address} does not answer"):
                     connect(client, device="cpu")
             finally:
@@ -320,12 +317,10 @@ def test_a_worker_that_is_closed_during_a_superstep() -> None:
     with cluster(3) as client:
         address = worker_of(client, 7)
         with launch(client) as job, in_background(lambda: job.call(Fickle.spin)) as call:
-            time.sleep(0.5)
-            began = time.monotonic()
+            wait_for_iterations(client)
             client.retire_workers([address])
             with pytest.raises(RankError, match=address):
-                call.result(2 * SOON)
-            assert time.monotonic() - began < SOON
+                call.result(PATIENCE)
         assert_nothing_remains(client)
         assert_solves(client)
 
@@ -340,17 +335,13 @@ def test_data_for_a_worker_that_has_left_do_not_wait_for_it() -> None:
             with pytest.raises(WorkerLostError, match=f"{address} left the cluster before it got its data"):
                 job.load("b", blocks, Fickle.load)
         assert_solves(client)
-        until = time.monotonic() + SOON
-        while any(place == address for _, place in worker._RANKS):  # a thread here, whose worker cannot be asked
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        # A thread here, whose worker cannot be asked.
+        assert gone(lambda: [program for program, place in list(worker._RANKS) if place == address])
 
 
 def test_a_program_that_cannot_be_made_on_one_rank(two: Client) -> None:
-    began = time.monotonic()
     with pytest.raises(RankError, match=r"rank 1 on worker .*nothing can be made here"):
         launch(two, bad=7)
-    assert time.monotonic() - began < SOON
     assert_nothing_remains(two)
     assert_solves(two)
 
@@ -360,6 +351,7 @@ def raw_program(client: Client, program: Callable[[Engine, Any], Any], spec: Any
 
 
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(two: Client) -> None:
+    assert_nothing_remains(two)
     with pytest.raises(InputError, match=r"the program cannot be sent to the workers: .*lock"):
         raw_program(two, Solve, threading.Lock())
     assert two.run(remains) == dict.fromkeys(two.run(remains), (0, []))
@@ -391,9 +383,7 @@ def test_busy_workers_hold_up_nothing(two: Client) -> None:
     wait(persisted)
     finish = Event("finish", client=two)
     busy = [two.submit(hold, i, workers=[w], pure=False) for w in worker_addresses(two) for i in range(2)]
-    began = time.monotonic()
     found, dask_found = (dsolver.solve(problem, b_, client=two) for b_ in (b, persisted))
-    assert time.monotonic() - began < SOON
     assert not any(future.done() for future in busy)
     finish.set()
     np.testing.assert_array_equal(found.x, expected.x)
@@ -403,7 +393,7 @@ def test_busy_workers_hold_up_nothing(two: Client) -> None:
 
 
 def hold(number: int) -> int:
-    Event("finish").wait(60)
+    assert Event("finish").wait(PATIENCE)
     return number
 
 
@@ -421,10 +411,7 @@ def test_blocks_may_lie_anywhere_and_stay_no_longer_than_wanted(two: Client) -> 
     found = two.gather(dict(futures))
     assert all(np.array_equal(found[n], blocks[n]) for n in blocks)
     del futures
-    until = time.monotonic() + SOON
-    while any(keys for keys in two.has_what().values()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    assert gone(lambda: [keys for keys in two.has_what().values() if keys])
 
 
 def test_blocks_that_fail_or_are_gone(two: Client) -> None:
@@ -454,15 +441,24 @@ def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() ->
 def test_jobs_on_gpus_take_turns(
     two: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    asked: list[object] = []
+    each = SpmdProgram._each
+
+    def counted(program: SpmdProgram[Any], function: Any, *args: Any) -> Any:
+        asked.append(function)
+        return each(program, function, *args)
+
     monkeypatch.setattr(RankSpec, "exclusive", True)
+    monkeypatch.setattr(gang, "POLL", 0.05)
+    monkeypatch.setattr(SpmdProgram, "_each", counted)
     with caplog.at_level(logging.WARNING, "dsolver"), ExitStack() as stack:
         first = launch(two)
         second = stack.enter_context(in_background(lambda: launch(two)))
-        time.sleep(1.5)
+        eventually(lambda: asked.count(worker.open_rank) > 5)
         assert not second.done()
         first.call(Fickle.spin, 2)
         first.close()
-        with second.result(SOON) as job:
+        with second.result(PATIENCE) as job:
             job.call(Fickle.spin, 2)
     messages = [record.message for record in caplog.records if "waiting for the GPU" in record.message]
     assert len(messages) == 1
@@ -496,12 +492,13 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.parametrize("chunks", [(2, 2, 2), (1, 1, 1)])
 def test_an_interrupt_ends_the_superstep(two: Client, chunks: Triple) -> None:
     """(1, 1, 1): a rank alone, which no closing connection can wake."""
-    with launch(two, chunks=chunks) as job:
-        threading.Timer(0.7, os.kill, [os.getpid(), signal.SIGINT]).start()
-        began = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            job.call(Fickle.spin)
-        assert time.monotonic() - began < SOON
+
+    def press() -> None:
+        wait_for_iterations(two)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with launch(two, chunks=chunks) as job, in_background(press), pytest.raises(KeyboardInterrupt):
+        job.call(Fickle.spin)
     assert_nothing_remains(two)
     assert_solves(two)
 
@@ -541,10 +538,13 @@ def test_ranks_outlive_their_client_by_seconds_only(apart: Client, tmp_path: Any
     command = [sys.executable, str(script), address_of(apart), doing]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(0.5)
-        assert all(count == 1 for count, _ in apart.run(remains).values())
-        process.kill()
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            if doing == "spin":
+                wait_for_iterations(apart)
+            assert all(count == 1 for count, _ in apart.run(remains).values())
+        finally:
+            process.kill()
     assert_nothing_remains(apart)
     assert_solves(apart)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -15,6 +15,29 @@ POLL: Final = 0.5
 """Seconds between looks at the connection."""
 
 T = TypeVar("T")
+
+
+@final
+class Awake:
+    """Clock of the seconds in which this process has run.
+
+    Whoever was stopped, as by Ctrl-Z or on a host that gave its CPUs to others, finds answers only afterwards that came
+    meanwhile. That time says nothing of those who were asked.
+
+    Args:
+        step: seconds that count of those between two readings, at most. More than it takes to come back and read.
+    """
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self._read_at = time.monotonic()
+        self._seconds = 0.0
+
+    def read(self) -> float:
+        """Seconds since it was made."""
+        before, self._read_at = self._read_at, time.monotonic()
+        self._seconds += min(self._read_at - before, self._step)
+        return self._seconds
 
 
 async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
@@ -26,19 +49,19 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
     Args:
         client: of the cluster.
         request: what is waited for; canceled when this raises.
-        seconds: the longest wait; may be infinite.
+        seconds: the longest wait, in which this process runs; may be infinite.
 
     Raises:
         ConnectionError: the connection to the scheduler is broken.
         TimeoutError: there is no answer in time.
     """
-    until = time.monotonic() + seconds
+    waited = Awake(2 * POLL)
     asked = asyncio.ensure_future(request)
     try:
         while not (await asyncio.wait([asked], timeout=POLL))[0]:
             if client.status != "running":
                 raise ConnectionError("the connection to the scheduler broke")
-            if time.monotonic() > until:
+            if waited.read() > seconds:
                 raise TimeoutError(f"no answer within {seconds:g} s")
         return asked.result()
     finally:

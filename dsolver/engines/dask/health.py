@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, final
+
+from dsolver.engines.dask.connection import POLL, Awake
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -16,6 +17,8 @@ PING_TIMEOUT: Final = 10.0
 """Seconds without an answer after which a worker counts as hung. Its event loop answers whatever its ranks compute."""
 AT_ONCE: Final = 64
 """Workers that are pinged at a look, in turns: each costs the client and the scheduler 0.7 ms."""
+BETWEEN: Final = 3.0
+"""Seconds between two looks that count as waiting: callers look every two seconds or more often."""
 TIMEOUT: Final = 15.0
 """Seconds that a worker may take to answer a question, by default."""
 
@@ -31,7 +34,7 @@ class Heartbeat:
     Args:
         ask: a coroutine that ends when the worker has answered, or raises.
         workers: their addresses.
-        timeout: seconds that an answer may take.
+        timeout: seconds that an answer may take, in which this process runs.
     """
 
     def __init__(self, ask: Callable[[str], Awaitable[object]], workers: Sequence[str], timeout: float) -> None:
@@ -40,14 +43,16 @@ class Heartbeat:
         self._turns = cycle(self._workers)
         self._timeout = timeout
         self._open: dict[str, tuple[float, asyncio.Future[object]]] = {}
+        self._awake = Awake(BETWEEN)
 
     def silent(self) -> list[str]:
         """Workers whose answer is overdue. Those that have answered are pinged anew."""
-        now = time.monotonic()
+        now = self._awake.read()
         for worker in islice(self._turns, min(AT_ONCE, len(self._workers))):
             if worker not in self._open or self._open[worker][1].done():
                 self._open[worker] = now, asyncio.ensure_future(self._quietly(worker))
-        return [worker for worker, (asked, _) in self._open.items() if now - asked > self._timeout]
+        overdue = [worker for worker, (asked, _) in self._open.items() if now - asked > self._timeout]
+        return [worker for worker in overdue if not self._open[worker][1].done()]
 
     def stop(self) -> None:
         """Cancel the pings."""
@@ -66,6 +71,12 @@ def ask_each(
 ) -> tuple[dict[str, Any], list[str]]:
     """The answer of each worker, by address, and the workers that did not answer in time or were lost meanwhile.
 
+    Args:
+        client: of the cluster.
+        question: a function, which runs on each.
+        workers: their addresses.
+        seconds: that answers may take, in which this process runs.
+
     Raises:
         Exception: what the question raised on a worker, or what the connection to the scheduler did.
     """
@@ -80,7 +91,9 @@ async def ask_each_async(
     calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
     if not calls:
         return {}, []
-    await asyncio.wait(calls.values(), timeout=seconds)
+    pending, waited = set(calls.values()), Awake(2 * POLL)
+    while pending and (left := seconds - waited.read()) > 0.0:
+        _, pending = await asyncio.wait(pending, timeout=min(POLL, left))
     for call in calls.values():
         call.cancel()  # does nothing to those that are done
     answers = {worker: call.result() for worker, call in calls.items() if call.done() and not call.cancelled()}

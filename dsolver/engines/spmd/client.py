@@ -256,6 +256,9 @@ class SpmdProgram(RunningProgram[P_co]):
                 until = min(until, time.monotonic() + GRACE)
             if loss:
                 break
+        cause, failed = failures_of(replies)
+        if failed and not cause and loss is None:  # the scheduler may know by now whom the others have lost
+            loss = await self._loss(heartbeat)
         return loss
 
     async def _loss(self, heartbeat: Heartbeat) -> str | None:
