@@ -17,8 +17,8 @@ import numpy as np
 
 import dsolver
 from dsolver.kernels import load
-from dsolver.problems.checked import ASYMMETRY, checked, csr_of
-from dsolver.problems.matrix import ROWS
+from dsolver.matrices.checked import ASYMMETRY, checked, csr_of
+from dsolver.matrices.matrix import ROWS
 
 FILL = cupy.RawKernel(
     r"""

@@ -26,9 +26,11 @@ import numpy as np
 from matrices import MATRICES, all_made
 from scipy import sparse
 
-from dsolver.kernels.cpu import block_slices, compressed, octets
+from dsolver.kernels.cpu import octets
+from dsolver.kernels.cpu.block_slices import products as block_slices
+from dsolver.kernels.cpu.csr import products as compressed
+from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cpu.statistics import statistics
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.choice import cpu_choice
 from dsolver.kernels.formats.csr import Csr

@@ -24,10 +24,10 @@ from dsolver.errors import (
 )
 from dsolver.errors import installing as _installing
 from dsolver.linalg import bicgstab, cg, fcg, fgmres, gmres, minres
+from dsolver.matrices.matrix import matrix
+from dsolver.matrices.null_vectors import rigid_body_modes
 from dsolver.monitor.notebook import Live
 from dsolver.problems import Problem
-from dsolver.problems.matrix import matrix
-from dsolver.problems.null_vectors import rigid_body_modes
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from dsolver.solution import Solution, Solutions

@@ -14,8 +14,8 @@ from dsolver.autodiff.planes import in_space
 from dsolver.autodiff.solves import SETUPS, Solve
 from dsolver.autodiff.systems import Entries, System, cells_of, check_unused, entries_of
 from dsolver.errors import InputError
+from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
-from dsolver.problems.matrix import is_matrix
 from dsolver.session.options import Setup, SetupArguments, spelled_out
 
 __all__ = ["release", "solve"]

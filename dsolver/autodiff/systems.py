@@ -15,12 +15,12 @@ import numpy as np
 
 from dsolver.errors import InputError
 from dsolver.kernels.formats.layout import Array
+from dsolver.matrices.checked import matrix_of
+from dsolver.matrices.matrix import MatrixProblem, matrix
 from dsolver.problems import Problem
 from dsolver.problems.cells import changed
-from dsolver.problems.checked import matrix_of
 from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion
 from dsolver.problems.flux_form import FluxForm, kappa_of
-from dsolver.problems.matrix import MatrixProblem, matrix
 from dsolver.problems.problem import check_problem
 
 

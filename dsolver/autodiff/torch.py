@@ -12,8 +12,8 @@ from dsolver.autodiff.solves import SETUPS, Solve
 from dsolver.autodiff.systems import Entries, System, cells_of, check_unused, entries_of
 from dsolver.engines.foreign_arrays import opened
 from dsolver.errors import InputError
+from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
-from dsolver.problems.matrix import is_matrix
 from dsolver.session.options import Setup, SetupArguments, spelled_out
 
 __all__ = ["release", "solve"]

@@ -16,9 +16,9 @@ import numpy as np
 
 from dsolver.cli import labeled
 from dsolver.errors import InputError, OutputExistsError, installing
+from dsolver.matrices.io import read_vectors
 from dsolver.monitor.spans import Span, to_jsonl
 from dsolver.monitor.trace import to_trace
-from dsolver.problems.io import read_vectors
 
 if TYPE_CHECKING:
     from distributed import Client

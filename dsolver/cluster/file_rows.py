@@ -15,7 +15,7 @@ from dsolver.cluster.devices import present
 from dsolver.cluster.row_blocks import matrix_from_blocks
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.row_partition import RowPartition
-from dsolver.problems.file_parts import (
+from dsolver.matrices.file_parts import (
     Entries,
     MarketHeader,
     all_entries,
@@ -25,9 +25,9 @@ from dsolver.problems.file_parts import (
     row_pointers,
     rows_of,
 )
-from dsolver.problems.io import compressed
-from dsolver.problems.io import read_matrix as read_here
-from dsolver.problems.matrix import MatrixProblem
+from dsolver.matrices.io import compressed
+from dsolver.matrices.io import read_matrix as read_here
+from dsolver.matrices.matrix import MatrixProblem
 
 if TYPE_CHECKING:
     from distributed import Client, Future

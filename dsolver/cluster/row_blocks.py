@@ -14,9 +14,9 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels.general.look import CANCELED
-from dsolver.problems.checked import ASYMMETRY
-from dsolver.problems.io import compressed
-from dsolver.problems.matrix import (
+from dsolver.matrices.checked import ASYMMETRY
+from dsolver.matrices.io import compressed
+from dsolver.matrices.matrix import (
     ROWS,
     ChunkCounts,
     ChunkRows,

@@ -25,11 +25,11 @@ from dsolver.grid.coloring import Order
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Triple
 from dsolver.krylov.gmres import RESTART
+from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
-from dsolver.problems.matrix import is_matrix, matrix
 from dsolver.problems.problem import check_problem
 from dsolver.program.columns import AT_ONCE, most_columns
 from dsolver.program.spec import SolveSpec

@@ -17,9 +17,9 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
+from dsolver.matrices.matrix import ROWS, MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
-from dsolver.problems.matrix import ROWS, MatrixProblem
 
 
 @final

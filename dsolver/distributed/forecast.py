@@ -17,8 +17,8 @@ from dsolver.kernels.formats.compressed import NEAR_REACH
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.general.storage import Storage, storage
+from dsolver.matrices.matrix import ChunkCounts, MatrixProblem
 from dsolver.problems import Problem
-from dsolver.problems.matrix import ChunkCounts, MatrixProblem
 
 F64: Final = 8
 I32: Final = 4

@@ -17,6 +17,7 @@ from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES, Backend
+from dsolver.matrices.matrix import MatrixProblem
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.parallel_setup import (
@@ -36,7 +37,6 @@ from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
-from dsolver.problems.matrix import MatrixProblem
 
 COARSENINGS: Final = ("pmis", "aggregation")
 SMOOTHERS: Final = ("jacobi", "chebyshev")

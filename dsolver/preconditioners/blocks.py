@@ -17,12 +17,12 @@ from dsolver.kernels import Backend
 from dsolver.kernels.contract import RESTRICT_FULL
 from dsolver.kernels.formats.ell import Ell
 from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.matrix import MatrixProblem, RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.jacobi import DiagonalInverse
 from dsolver.preconditioners.sweeps import require_rows
 from dsolver.problems import Problem
-from dsolver.problems.matrix import MatrixProblem, RowBlock
 
 SIZE: Final = 8
 """Rows of a block where nobody says."""

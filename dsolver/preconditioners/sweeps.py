@@ -21,15 +21,15 @@ from dsolver.kernels import Backend
 from dsolver.kernels.colorings import COLORINGS
 from dsolver.kernels.colorings.graph import graph_of
 from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
-from dsolver.kernels.cpu.incomplete import BreakdownError, Factors, incomplete_factors, sweep_factors
+from dsolver.kernels.cpu.csr.incomplete import BreakdownError, Factors, incomplete_factors, sweep_factors
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout, Route
 from dsolver.kernels.formats.sell import WIDEST
 from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.matrix import MatrixProblem, RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
-from dsolver.problems.matrix import MatrixProblem, RowBlock
 
 PADDED: Final = 8
 """Places of a vector in the order of the colors for each row, at most: every color is padded to whole slices."""

@@ -11,10 +11,10 @@ from typing import Any, Final, Literal
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
+from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
-from dsolver.problems.matrix import is_matrix, matrix
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.arrays import Container, check_agreement, check_order, container_of, stacked

@@ -18,12 +18,12 @@ from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running import Blocks, RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
+from dsolver.matrices.matrix import ChunkRows
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to
 from dsolver.preconditioners.registry import AUTO
 from dsolver.problems import Problem
-from dsolver.problems.matrix import ChunkRows
 from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Begun, Guess, Solve
 from dsolver.program.spec import SolveSpec, method_for

@@ -18,7 +18,7 @@ from dsolver.kernels.amg.classical_interpolation import interpolation
 from dsolver.kernels.amg.ruge_stueben import split, strong_couplings
 from dsolver.kernels.amg.spectrum import largest_eigenvalue
 from dsolver.kernels.amg.spgemm import galerkin, transposed
-from dsolver.kernels.cpu.csr import ALONE, of_stencil
+from dsolver.kernels.cpu.csr.rows import ALONE, of_stencil
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 

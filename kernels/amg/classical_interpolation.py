@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.amg.ruge_stueben import Strong
-from dsolver.kernels.cpu.csr import filled
+from dsolver.kernels.cpu.csr.rows import filled
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr

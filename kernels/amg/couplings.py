@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, uint64
 
 from dsolver.kernels.amg.ascending import ascend
-from dsolver.kernels.cpu.csr import joined
+from dsolver.kernels.cpu.csr.rows import joined
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr

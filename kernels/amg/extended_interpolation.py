@@ -20,7 +20,7 @@ from numba import njit, uint64
 
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS
 from dsolver.kernels.amg.pmis import COARSE, FINE
-from dsolver.kernels.cpu.csr import filled
+from dsolver.kernels.cpu.csr.rows import filled
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr

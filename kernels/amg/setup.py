@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spectrum, spgemm
-from dsolver.kernels.cpu.csr import tabulated
+from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell

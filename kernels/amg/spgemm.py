@@ -8,7 +8,7 @@ import numpy as np
 from numba import uint64
 
 from dsolver.kernels.amg.ascending import ascend, longer
-from dsolver.kernels.cpu.csr import filled, joined
+from dsolver.kernels.cpu.csr.rows import filled, joined
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr

@@ -8,8 +8,8 @@ import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
+from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse
-from dsolver.kernels.cpu.general import CpuGeneral
 from dsolver.kernels.cpu.lattice import CpuLattice
 from dsolver.kernels.cpu.layouts import CpuLayouts
 from dsolver.kernels.cpu.stencil import CpuStencil, CpuTransfer
@@ -31,7 +31,7 @@ class CpuBackend(Backend):
     name = "cpu"
     guard = SLICE
     xp = np
-    formats = "dsolver.kernels.cpu.{}"
+    formats = "dsolver.kernels.cpu.{}.setup"
 
     def __init__(self, threads: int = 1, dtype: str = "float64") -> None:
         self.threads = threads

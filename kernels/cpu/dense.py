@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.sell import column, count
+from dsolver.kernels.cpu.sell.loops import column, count
 from dsolver.kernels.formats.dense import DenseInverse
 
 Real = npt.NDArray[Any]

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cpu.loops import sell_assembly
+from dsolver.kernels.cpu.sell import assembly
 from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.kernels.layouts import Layouts
 
@@ -22,7 +22,7 @@ class CpuLayouts(Layouts):
         size = int(color_slices[-1] + 1) * SLICE
         position = np.empty(len(color), dtype=np.int32)
         row = np.full(size, -1, dtype=np.int32)
-        sell_assembly.storage_order(color, color_slices[:-1] * SLICE, position, row)
+        assembly.storage_order(color, color_slices[:-1] * SLICE, position, row)
         return Layout(
             rows=len(color), size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
         )

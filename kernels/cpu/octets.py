@@ -1,4 +1,8 @@
-"""Octets on a CPU with their kernels, and how they are made from compressed rows."""
+"""Octets on a CPU with their kernels, and how they are made from compressed rows.
+
+Each row has one sum, formed in the value type in the order of its columns, and octets are independent: bits follow from
+the rows alone.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,14 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit, uint64
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cpu.loops import octets as loops
+from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.octets import LANES, NO_BASE, WINDOW, Octets, count_of
+from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, Octets, count_of
 
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
@@ -22,7 +27,10 @@ F64 = npt.NDArray[np.float64]
 WORTH_A_THREAD = 128
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
-"""Octets that one vector after the other is multiplied with, as of `compressed.AT_ONCE`."""
+"""Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
+EIGHT, ONE, FOUR = uint64(LANES), uint64(1), uint64(4)
+WITHIN = uint64(WINDOW - 1)
+WIDE = uint64(NO_BASE)
 
 
 @final
@@ -40,7 +48,7 @@ class CpuOctets(Octets):
         return OctetsColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(loops.spmv, 0, self.count, *self.head, x, y, worth=WORTH_A_THREAD)
+        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=WORTH_A_THREAD)
 
     def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
         self.spmv(x, y)
@@ -59,7 +67,7 @@ class OctetsColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
-        multiply: Any = loops.spmv
+        multiply: Any = _spmv
 
         def loop(first: int, last: int) -> None:
             for begin in range(first, last, AT_ONCE):
@@ -81,7 +89,7 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     count, windows = count_of(rows), -(-rows // WINDOW)
     lanes, found = np.empty(count * LANES, dtype=np.uint8), np.empty((count, 2), dtype=np.int64)
     lines = (matrix.start, matrix.columns)
-    team.run(loops.measure, 0, windows, *lines, lanes, found, worth=WINDOWS_WORTH_A_THREAD)
+    team.run(_measure, 0, windows, *lines, lanes, found, worth=WINDOWS_WORTH_A_THREAD)
     width, base = found.T
     octets = np.zeros((count + 1, 3), dtype=np.uint32)
     np.cumsum(width, out=octets[1:, 0])
@@ -90,5 +98,123 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     values = np.empty(int(octets[-1, 0]) * LANES, dtype=matrix.values.dtype)
     indices = np.empty(int(octets[-1, 1]) * LANES, dtype=np.uint16)
     arrays = (octets, lanes, indices, indices.view(np.int32), values)
-    team.run(loops.fill, 0, count, *matrix, *arrays, worth=WORTH_A_THREAD)
+    team.run(_fill, 0, count, *matrix, *arrays, worth=WORTH_A_THREAD)
     return CpuOctets(shape=(rows, columns), octets=octets, lanes=lanes, indices=indices, values=values, vectors=vectors)
+
+
+# -- loops -------------------------------------------------------------------------------------------------------------
+
+# Places in arrays are unsigned where time counts: numba then needs no test for negative ones. The eight sums have
+# names: an array of them would be written and read with each entry. They are no vector: to gather x by a vector
+# instruction takes longer than eight loads where x is in a cache. Both loops are in one function: a call would count
+# references.
+
+
+@compiled(fastmath={"contract"})
+def _spmv(
+    first: Any, last: Any, rows: Any, octets: Any, lanes: Any, words: Any, wide: Any, values: Any, x: Any, y: Any
+) -> None:
+    """y = A x on octets [first, last). `wide` are the same words as int32."""
+    for s in range(uint64(first), uint64(last)):
+        i, end = uint64(octets[s, 0]) * EIGHT, uint64(octets[s + ONE, 0]) * EIGHT
+        base, p = uint64(octets[s, 2]), s * EIGHT
+        a = b = c = d = e = f = g = h = values.dtype.type(0)
+        if base == WIDE:
+            k = uint64(octets[s, 1]) * FOUR
+            while i < end:
+                a += values[i] * x[uint64(wide[k])]
+                b += values[i + uint64(1)] * x[uint64(wide[k + uint64(1)])]
+                c += values[i + uint64(2)] * x[uint64(wide[k + uint64(2)])]
+                d += values[i + uint64(3)] * x[uint64(wide[k + uint64(3)])]
+                e += values[i + uint64(4)] * x[uint64(wide[k + uint64(4)])]
+                f += values[i + uint64(5)] * x[uint64(wide[k + uint64(5)])]
+                g += values[i + uint64(6)] * x[uint64(wide[k + uint64(6)])]
+                h += values[i + uint64(7)] * x[uint64(wide[k + uint64(7)])]
+                i += EIGHT
+                k += EIGHT
+        else:
+            k = uint64(octets[s, 1]) * EIGHT
+            while i < end:
+                a += values[i] * x[base + uint64(words[k])]
+                b += values[i + uint64(1)] * x[base + uint64(words[k + uint64(1)])]
+                c += values[i + uint64(2)] * x[base + uint64(words[k + uint64(2)])]
+                d += values[i + uint64(3)] * x[base + uint64(words[k + uint64(3)])]
+                e += values[i + uint64(4)] * x[base + uint64(words[k + uint64(4)])]
+                f += values[i + uint64(5)] * x[base + uint64(words[k + uint64(5)])]
+                g += values[i + uint64(6)] * x[base + uint64(words[k + uint64(6)])]
+                h += values[i + uint64(7)] * x[base + uint64(words[k + uint64(7)])]
+                i += EIGHT
+                k += EIGHT
+        begin, sums = p - (p & WITHIN), (a, b, c, d, e, f, g, h)
+        for lane in range(LANES):
+            row = begin + uint64(lanes[p + uint64(lane)])
+            if row < uint64(rows):
+                y[row] = sums[lane]
+
+
+@compiled()
+def _measure(first: Any, last: Any, start: Any, columns: Any, lanes: Any, found: Any) -> None:
+    """Rows of the lanes of windows [first, last); entry columns and bases of their octets into found (octets, 2)."""
+    rows, key, order = len(start) - 1, np.empty(WINDOW, np.int64), np.empty(WINDOW, np.int64)
+    for w in range(first, last):
+        begin = w * WINDOW
+        count = min(WINDOW, rows - begin)
+        for k in range(WINDOW):  # longest first; of equally long ones the first one first
+            length = start[begin + k + 1] - start[begin + k] if k < count else -1
+            key[k] = length * WINDOW - k
+        _sort(key, order)
+        for s in range(begin // LANES, -(-(begin + count) // LANES)):
+            low, high, width = np.int64(NO_BASE), np.int64(-1), np.int64(0)
+            for p in range(s * LANES, (s + 1) * LANES):
+                lanes[p] = order[p - begin]
+                row = begin + order[p - begin]
+                if row < rows and start[row + 1] > start[row]:
+                    width = max(width, start[row + 1] - start[row])
+                    low, high = min(low, columns[start[row]]), max(high, columns[start[row + 1] - 1])
+            found[s, 0], found[s, 1] = width, low if 0 <= high - low <= NEAR_REACH else NO_BASE
+
+
+@njit
+def _sort(key: Any, order: Any) -> None:
+    """Places of different keys, the largest first. To count larger ones takes vector instructions and no branch."""
+    for k in range(WINDOW):
+        place = 0
+        for j in range(WINDOW):
+            place += key[j] > key[k]
+        order[place] = k
+
+
+@compiled()
+def _fill(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    entries: Any,
+    octets: Any,
+    lanes: Any,
+    words: Any,
+    wide: Any,
+    values: Any,
+) -> None:
+    """Columns and values of octets [first, last), all of them."""
+    rows, none = len(start) - 1, values.dtype.type(0)
+    at, past, held = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    for s in range(first, last):
+        v, width = np.int64(octets[s, 0]) * LANES, np.int64(octets[s + 1, 0]) - np.int64(octets[s, 0])
+        place, base = np.int64(octets[s, 1]) * LANES, np.int64(octets[s, 2])
+        begin = s * LANES // WINDOW * WINDOW
+        some = start[begin + lanes[s * LANES]]  # an entry of the longest row
+        for lane in range(LANES):
+            row = begin + lanes[s * LANES + lane]
+            at[lane] = past[lane] = held[lane] = some
+            if row < rows and start[row + 1] > start[row]:
+                at[lane], past[lane], held[lane] = start[row], start[row + 1], start[row + 1] - 1
+        for k in range(width):
+            for lane in range(LANES):
+                j = min(at[lane] + k, held[lane])
+                values[v + k * LANES + lane] = entries[j] if at[lane] + k < past[lane] else none
+                if base == NO_BASE:
+                    wide[place // 2 + k * LANES + lane] = columns[j]
+                else:
+                    words[place + k * LANES + lane] = columns[j] - base

@@ -8,14 +8,15 @@ and `dense` (inverses) are formats: objects that hold the entries of a chunk's p
 To add a format for the levels of a grid, touch no backend:
 
 1. here, a module of its name: a dataclass that derives from `base.Format`, with its arrays and its `nbytes`;
-2. in `kernels/reference`, `kernels/cpu` and `kernels/cuda` (there a folder with a module `setup`), a module of its
-   name: a class with the kernels of `kernels.contract` as methods, a `FormatBuilder` that makes such objects from rows,
-   and `ASSEMBLY`, by which `Backend.format(name)` finds it;
+2. in `kernels/reference` a module of its name, in `kernels/cpu` and `kernels/cuda` a folder with a module `setup`: a
+   class with the kernels of `kernels.contract` as methods, a `FormatBuilder` that makes such objects from rows, and
+   `ASSEMBLY`, by which `Backend.format(name)` finds it;
 3. in `tests/kernels/backends`, the format on all backends against the text-book.
 
 To add one for any sparse matrix, write its dataclass here and its kernels in the backends that are to have it. Make it
-in `product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.general`, `kernels.cuda.csr.general`),
-and say in `choice` which matrices get it. `tests/kernels/test_any_matrix.py` compares it with SciPy.
+in `product` of their `GeneralSetup` (`kernels.reference.general`, `kernels.cpu.csr.general` and
+`kernels.cuda.csr.general`), and say in `choice` which matrices get it. `tests/kernels/test_any_matrix.py` compares it
+with SciPy.
 
 Several right-hand sides go through a format's kernels one after the other, unless it names kernels in `together` that
 take all columns at once or returns something faster from `batched`.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from dsolver.kernels.cpu.look import look
+from dsolver.kernels.cpu.csr.look import look
+from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cpu.statistics import statistics
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
@@ -17,7 +17,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.parts import GhostRows
 from dsolver.kernels.general.setup import GeneralSetup
 from dsolver.kernels.reference import block_slices, octets
-from dsolver.kernels.reference.compressed import TextbookRows, TextbookTransfer, chunks
+from dsolver.kernels.reference.csr import TextbookRows, TextbookTransfer, chunks
 
 
 @final

@@ -18,8 +18,8 @@ import dsolver
 from dsolver.cluster import file_rows
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.errors import InputError
-from dsolver.problems.file_parts import market_entries, market_header
-from dsolver.problems.io import write_petsc
+from dsolver.matrices.file_parts import market_entries, market_header
+from dsolver.matrices.io import write_petsc
 from tests.clusters import cluster
 
 HEAD = "%%MatrixMarket matrix coordinate"

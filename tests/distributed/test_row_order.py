@@ -12,8 +12,8 @@ import dsolver
 from dsolver import kernels
 from dsolver.distributed.row_order import in_order, own_part
 from dsolver.errors import InputError
-from dsolver.problems.matrix import RowBlock
-from tests.problems.test_matrix import graph_laplacian, lattice
+from dsolver.matrices.matrix import RowBlock
+from tests.matrices.test_matrix import graph_laplacian, lattice
 
 BACKEND = kernels.load("numpy")
 

@@ -16,14 +16,14 @@ from dsolver.cost import memory
 from dsolver.distributed.rows import chunk_matrix
 from dsolver.errors import InputError
 from dsolver.grid.coloring import Order
-from dsolver.kernels.cpu.loops.compressed import find_chunks
+from dsolver.kernels.cpu.csr.loops import find_chunks
 from dsolver.kernels.formats.compressed import count_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import split
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
-from tests.problems.test_matrix import lattice
+from tests.matrices.test_matrix import lattice
 
 CHUNKS = 6
 NAMES = ("elements", "power law", "arrow", "lattice", "blocks")

@@ -11,7 +11,7 @@ from dsolver.grid.numbering import chunk_numbering
 from dsolver.grid.partition import Partition
 from dsolver.kernels import amg
 from dsolver.kernels.amg import ruge_stueben, spectrum
-from dsolver.kernels.cpu.csr import tabulated
+from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS

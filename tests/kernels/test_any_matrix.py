@@ -10,15 +10,15 @@ import pytest
 from scipy import sparse
 
 from dsolver import kernels
-from dsolver.kernels.cpu import block_slices as cpu_slices
-from dsolver.kernels.cpu import compressed as cpu_rows
 from dsolver.kernels.cpu import octets as cpu_octets
+from dsolver.kernels.cpu.block_slices import products as cpu_slices
+from dsolver.kernels.cpu.csr import products as cpu_rows
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import NO_BASE
 from dsolver.kernels.reference import block_slices as numpy_slices
-from dsolver.kernels.reference import compressed as numpy_rows
+from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.kernels.reference import octets as numpy_octets
 
 DTYPES = ("float64", "float32")

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from dsolver.kernels.cpu import octets
-from dsolver.kernels.cpu.statistics import statistics
+from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.choice import cpu_choice, gpu_choice
 from dsolver.kernels.formats.csr import Csr

@@ -13,7 +13,7 @@ from scipy import sparse
 from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
-from dsolver.kernels.reference import compressed as numpy_rows
+from dsolver.kernels.reference import csr as numpy_rows
 from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
@@ -215,7 +215,7 @@ class OnHost:
 def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
     import cupy
 
-    from dsolver.kernels.cpu.statistics import statistics as on_cpu
+    from dsolver.kernels.cpu.csr.statistics import statistics as on_cpu
     from dsolver.kernels.cuda.csr.statistics import statistics as on_gpu
 
     for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6))))):

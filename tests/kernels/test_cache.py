@@ -12,7 +12,7 @@ import pytest
 from dsolver.kernels.cpu.loops.compiled import compiled, digest
 
 PROGRAM = """
-from dsolver.kernels.cpu.loops import sell
+from dsolver.kernels.cpu.sell import loops as sell
 print(sell.spmv._cache.cache_path)
 """
 

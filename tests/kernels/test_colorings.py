@@ -13,7 +13,7 @@ from dsolver.kernels.colorings import COLORINGS
 from dsolver.kernels.colorings.blocks import BLOCK
 from dsolver.kernels.colorings.graph import Graph, graph_of
 from dsolver.kernels.colorings.independent_sets import by_arrays, by_loops, keys_of
-from dsolver.kernels.cpu.incomplete import BreakdownError, incomplete_factors, sweep_factors
+from dsolver.kernels.cpu.csr.incomplete import BreakdownError, incomplete_factors, sweep_factors
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]

@@ -14,7 +14,13 @@ import pytest
 import dsolver
 from dsolver.kernels.cpu import lattice, vectors
 from dsolver.kernels.cpu.loops import ahead
-from dsolver.kernels.cpu.loops.first_use import FirstUse
+from dsolver.kernels.cpu.loops.first_use import SET_UP, FirstUse
+from dsolver.kernels.cpu.sell import assembly
+
+
+def test_loops_of_a_set_up_are_known_by_their_modules() -> None:
+    set_up: tuple[Any, ...] = (lattice.take_own, assembly.storage_order)
+    assert {loop.py_func.__module__ for loop in set_up} == set(SET_UP)
 
 
 def compiling(dispatcher: Any) -> Any:

@@ -13,7 +13,7 @@ from dsolver import problems
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import Box, Cut, Partition, Triple
 from dsolver.kernels import load
-from dsolver.kernels.cpu.sell import CpuSell
+from dsolver.kernels.cpu.sell.setup import CpuSell
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, StencilSetup
 from dsolver.kernels.lattice.coarsening import Coarsening
 from dsolver.kernels.lattice.galerkin import galerkin, interpolation

@@ -22,7 +22,7 @@ from dsolver.preconditioners import IC0, ILU0, BlockJacobi, Preconditioner, SymG
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
 from tests.kernels.test_colorings import csr
-from tests.problems.test_matrix import arrow, graph_laplacian, lattice
+from tests.matrices.test_matrix import arrow, graph_laplacian, lattice
 
 F64 = npt.NDArray[np.float64]
 DEVICES = ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -21,7 +21,7 @@ from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.backend import CpuBackend
 from dsolver.kernels.cpu.layouts import CpuLayouts
-from dsolver.kernels.cpu.sell import CpuSell
+from dsolver.kernels.cpu.sell.setup import CpuSell
 
 
 def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:

@@ -23,6 +23,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
+from dsolver.matrices.matrix import RowBlock
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.level_rows import (
     Bounds,
@@ -49,7 +50,6 @@ from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.smoothers import Chebyshev, Jacobi
 from dsolver.multigrid.summary import LevelSummary
-from dsolver.problems.matrix import RowBlock
 
 
 @final

@@ -11,8 +11,8 @@ from typing import Any, Final
 from numba import types
 
 from dsolver.kernels.cpu import dense, stencil, vectors
-from dsolver.kernels.cpu.loops import sell
 from dsolver.kernels.cpu.loops.compiled import FIRST_USE
+from dsolver.kernels.cpu.sell import loops as sell
 
 INT: Final = types.int64
 REAL: Final = types.float64

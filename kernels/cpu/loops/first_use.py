@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 SILENCE: Final = 1.0
 """Seconds without a word that nobody takes for a fault."""
 OURS: Final = "dsolver."
-SET_UP: Final = ("dsolver.kernels.cpu.lattice", "dsolver.kernels.cpu.loops.sell_assembly")
+SET_UP: Final = ("dsolver.kernels.cpu.lattice", "dsolver.kernels.cpu.sell.assembly")
 """Modules of which the first loop that has to be compiled tells that multigrid on lattices is going to iterate."""
 
 

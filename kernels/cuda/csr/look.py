@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cpu.look import columns_cancel
+from dsolver.kernels.cpu.csr.look import columns_cancel
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Faults, Look

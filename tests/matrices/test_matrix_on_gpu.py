@@ -13,9 +13,9 @@ import scipy.sparse as sp
 import dsolver
 from dsolver.errors import InputError
 from dsolver.kernels import load
-from dsolver.problems.checked import RowsOnGpu
-from dsolver.problems.matrix import ROWS, CutMatrix, MatrixProblem
-from tests.problems.test_matrix import graph_laplacian, lattice
+from dsolver.matrices.checked import RowsOnGpu
+from dsolver.matrices.matrix import ROWS, CutMatrix, MatrixProblem
+from tests.matrices.test_matrix import graph_laplacian, lattice
 
 pytestmark = pytest.mark.gpu
 

@@ -24,10 +24,10 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.rows import split, whole
 from dsolver.kernels.general.selection import MEASURE, chosen
+from dsolver.matrices.checked import EntriesOnGpu, backend_of, checked, csr_of, entry, on_host
+from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
+from dsolver.matrices.null_vectors import near_null, orthonormal
 from dsolver.monitor.notebook import facts, view
-from dsolver.problems.checked import EntriesOnGpu, backend_of, checked, csr_of, entry, on_host
-from dsolver.problems.lattice_matrix import LatticeMatrix, on_lattice
-from dsolver.problems.null_vectors import near_null, orthonormal
 from dsolver.problems.problem import Problem, no_matrix
 
 Order = Literal["rcm"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cpu.loops import block_slices as loops
+from dsolver.kernels.cpu.block_slices import loops
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.block_slices import NEAR, RUN, UNIT, BlockSlices, require, sorted_rows
@@ -20,7 +20,7 @@ from dsolver.kernels.formats.layout import SLICE
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 AT_ONCE = 128
-"""Slices that one vector after the other is multiplied with, as of `compressed.AT_ONCE`."""
+"""Slices that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
 F64 = npt.NDArray[np.float64]
 
 

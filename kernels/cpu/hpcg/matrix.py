@@ -1,25 +1,21 @@
-"""HPCG's levels on a CPU: half sweeps that keep what the next one needs. Loops are as in `cpu.loops.sell`."""
+"""HPCG's levels on a CPU: half sweeps that keep what the next one needs. Loops are as in `cpu.sell.loops`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from numba import uint64
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cpu import vectors as loops
-from dsolver.kernels.cpu.loops import sell_assembly
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.loops.sell import BLOCK, ONE, SLICE, add_products, column, count, width_of
-from dsolver.kernels.cpu.sell import CpuHaloMatrix, CpuMatrix, CpuSell, MatrixColumns
-from dsolver.kernels.cpu.vectors import CpuVectors
-from dsolver.kernels.formats.hpcg import HpcgBuilder, HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
+from dsolver.kernels.cpu.sell.data import CpuHaloMatrix, CpuMatrix, MatrixColumns
+from dsolver.kernels.cpu.sell.loops import BLOCK, ONE, SLICE, add_products, column, count, width_of
+from dsolver.kernels.cpu.vectors import gather, mapped_subtract, scatter, scatter_add
+from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE as _SLICE
-from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 Real = npt.NDArray[Any]
 """Array of the backend's value type."""
@@ -63,12 +59,12 @@ class CpuHpcgHalo(CpuHaloMatrix):
     """Entries that multiply a halo, with HPCG's operations at the boundary."""
 
     def residual_halo(self, t: Injection, q: Real, r: Real, rc: Real, kept: Real) -> None:
-        loops.gather(self.boundary, r, kept)
-        loops.scatter_add(self.boundary, -1.0, q, r)
-        loops.mapped_subtract(self.boundary, t.coarse_of, q, rc)
+        gather(self.boundary, r, kept)
+        scatter_add(self.boundary, -1.0, q, r)
+        mapped_subtract(self.boundary, t.coarse_of, q, rc)
 
     def restore(self, kept: Real, r: Real) -> None:
-        loops.scatter(self.boundary, kept, r)
+        scatter(self.boundary, kept, r)
 
 
 @final
@@ -79,37 +75,6 @@ class CpuInjection(Injection):
     def prolong(self, xc: Real, c: Real) -> None:
         _prolong(self.fine_of, xc, c)
 
-
-@final
-class CpuHpcg(HpcgBuilder):
-    """Set-up of levels.
-
-    Args:
-        vectors: the vector kernels, and the threads.
-    """
-
-    def __init__(self, vectors: CpuVectors) -> None:
-        self._vectors = vectors
-
-    def matrix(self, layout: Layout, rows: CandidateRows, coarse: npt.NDArray[np.bool_]) -> CpuHpcgMatrix:
-        diagonal = sell_assembly.diagonal(self._vectors.dtype, layout, rows)
-        local, widths = sell_assembly.square(self._vectors, layout, rows, coarse)
-        start = widths[:, :2].sum(axis=1).astype(np.int32)
-        return CpuHpcgMatrix(layout=layout, diagonal=diagonal, local=local, coarse=start, vectors=self._vectors)
-
-    def halo_matrix(self, layout: Layout, rows: CandidateRows) -> CpuHpcgHalo:
-        return CpuHpcgHalo(**vars(CpuSell(self._vectors).halo_matrix(layout, rows)))
-
-    def injection(self, fine: Layout, coarse: Layout, fine_row: npt.NDArray[np.int32]) -> CpuInjection:
-        fine_of = np.full(coarse.size, -1, dtype=np.int32)
-        fine_of[coarse.position] = fine.position[fine_row]
-        coarse_of = np.full(fine.size, -1, dtype=np.int32)
-        coarse_of[fine_of[coarse.position]] = coarse.position
-        touched = fine_of[coarse.position] // _SLICE
-        return CpuInjection(coarse_of=coarse_of, fine_of=fine_of, slices=(int(touched.min()), int(touched.max()) + 1))
-
-
-ASSEMBLY: Final = CpuHpcg
 
 # -- loops -------------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cpu.loops import compressed as loops
+from dsolver.kernels.cpu.csr import loops
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, TransferRows, count_of

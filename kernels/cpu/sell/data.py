@@ -1,21 +1,19 @@
-"""Sliced ELL on a CPU: matrices with their kernels, and their set-up."""
+"""Sliced ELL on a CPU: matrices with their kernels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cpu import vectors as loops
-from dsolver.kernels.cpu.loops import sell, sell_assembly
-from dsolver.kernels.cpu.vectors import CpuVectors
-from dsolver.kernels.formats.base import FormatBuilder, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
-from dsolver.kernels.formats.layout import SLICE, Layout
-from dsolver.kernels.formats.rows import CandidateRows
+from dsolver.kernels.cpu.sell import loops
+from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
+from dsolver.kernels.formats.base import SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
+from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import in_range, lossless
 
@@ -61,19 +59,19 @@ class CpuMatrix(SeparateDot, SeparateSweeps, Matrix):
         return replace(self, local=replace(self.local, values=lossless(self.local.values)))
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(sell.spmv, *self._ends, self._slices, self.diagonal, x, y)
+        self.vectors.team.run(loops.spmv, *self._ends, self._slices, self.diagonal, x, y)
 
     def forward(self, r: Real, x: Real) -> None:
-        self._by_color(sell.forward_from_zero, *self._half, r, x)
+        self._by_color(loops.forward_from_zero, *self._half, r, x)
 
     def upper_residual(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(sell.upper_residual, *self._ends, self._slices, self.local.upper, x, y)
+        self.vectors.team.run(loops.upper_residual, *self._ends, self._slices, self.local.upper, x, y)
 
     def lower_residual(self, r: Real, x: Real, w: Real) -> None:
-        self.vectors.team.run(sell.lower_residual, *self._ends, self._slices, self.local.upper, r, x, w)
+        self.vectors.team.run(loops.lower_residual, *self._ends, self._slices, self.local.upper, r, x, w)
 
     def backward(self, w: Real, x: Real) -> None:
-        self._by_color(sell.backward_solve, *self._half, w, x, backward=True)
+        self._by_color(loops.backward_solve, *self._half, w, x, backward=True)
 
     def jacobi(self, r: Real, scale: float, z: Real) -> None:
         self.vectors.jacobi(self.diagonal, r, scale, z)
@@ -128,21 +126,21 @@ class CpuHaloMatrix(HaloMatrix):
     vectors: CpuVectors
 
     def spmv_halo(self, h: Real, y: Real) -> None:
-        loops.scatter_add(self.boundary, 1.0, self._products(h), y)
+        scatter_add(self.boundary, 1.0, self._products(h), y)
 
     def times_halo(self, h: Real, q: Real) -> None:
         q[:] = self._products(h)[: len(q)]
 
     def times_halo_dot(self, h: Real, x: Real, q: Real, dot: F64) -> None:
         self.times_halo(h, q)
-        dot[0] = loops.gathered_dot(self.boundary, x, q)
+        dot[0] = gathered_dot(self.boundary, x, q)
 
     def add_halo_dot(self, q: Real, part: F64, y: Real, dot: F64) -> None:
-        loops.scatter_add(self.boundary, 1.0, q, y)
+        scatter_add(self.boundary, 1.0, q, y)
         dot += part
 
     def subtract_halo(self, h: Real, r: Real) -> None:
-        loops.scatter_add(self.boundary, -1.0, self._products(h), r)
+        scatter_add(self.boundary, -1.0, self._products(h), r)
 
     @cached_property
     def _slices(self) -> tuple[Any, Any, Any, Any]:
@@ -152,7 +150,7 @@ class CpuHaloMatrix(HaloMatrix):
         """H h, one item for each boundary row."""
         count = len(self.slices.start) - 1
         out = np.empty(count * SLICE, self.slices.values.dtype)
-        self.vectors.team.run(sell.halo_products, 0, count, self._slices, h, out)
+        self.vectors.team.run(loops.halo_products, 0, count, self._slices, h, out)
         return out[: len(self.boundary)]
 
 
@@ -180,40 +178,9 @@ class CpuProduct(SeparateSum, Product):
         return _arrays(self.slices)
 
     def _add(self, x: Real, keep: float, y: Real) -> None:
-        self.vectors.team.run(sell.product, 0, len(self.slices.upper), self._slices, self.target, x, keep, y)
+        self.vectors.team.run(loops.product, 0, len(self.slices.upper), self._slices, self.target, x, keep, y)
 
 
 def _arrays(s: Slices) -> tuple[Any, Any, Any, Any]:
     """The arrays as loops take them."""
     return s.start, s.column_start, s.values, s.columns
-
-
-# -- set-up ------------------------------------------------------------------------------------------------------------
-
-
-@final
-class CpuSell(FormatBuilder):
-    """Set-up of sliced ELL.
-
-    Args:
-        vectors: the vector kernels, and the threads.
-    """
-
-    def __init__(self, vectors: CpuVectors) -> None:
-        self._vectors = vectors
-
-    def matrix(self, layout: Layout, rows: CandidateRows) -> CpuMatrix:
-        diagonal = sell_assembly.diagonal(self._vectors.dtype, layout, rows)
-        local, _ = sell_assembly.square(self._vectors, layout, rows)
-        return CpuMatrix(layout=layout, diagonal=diagonal, local=local, vectors=self._vectors)
-
-    def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CpuProduct:
-        slices, target = sell_assembly.rectangle(self._vectors, rows, columns, entries, in_order=in_order)
-        return CpuProduct(slices=slices, target=target, vectors=self._vectors)
-
-    def halo_product(self, rows: Layout, columns: Layout, entries: CandidateRows) -> CpuHaloMatrix:
-        boundary, slices = sell_assembly.halo(self._vectors, rows, columns, entries)
-        return CpuHaloMatrix(boundary=boundary, slices=slices, vectors=self._vectors)
-
-
-ASSEMBLY: Final = CpuSell

@@ -7,10 +7,12 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.kernels.cpu import block_slices, compressed, octets
-from dsolver.kernels.cpu.look import look
-from dsolver.kernels.cpu.loops.compressed import find_diagonal
-from dsolver.kernels.cpu.statistics import statistics
+from dsolver.kernels.cpu import octets
+from dsolver.kernels.cpu.block_slices import products as block_slices
+from dsolver.kernels.cpu.csr import products
+from dsolver.kernels.cpu.csr.look import look
+from dsolver.kernels.cpu.csr.loops import find_diagonal
+from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, cpu_choice
 from dsolver.kernels.formats.csr import Csr
@@ -40,28 +42,28 @@ class CpuGeneral(GeneralSetup):
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
         if choice.name == "chunks":
-            return compressed.chunks(rows, columns, self._vectors)
+            return products.chunks(rows, columns, self._vectors)
         if choice.name == "octets":
             return octets.made(rows, columns, self._vectors)
         if choice.name == "slices":
             return block_slices.made(rows, columns, self._vectors, block=choice.block, window=choice.window)
-        return compressed.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
+        return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
     def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
         """See `GeneralSetup.transfer`; short rows become equally long."""
-        short = 0 < rows.width <= compressed.SHORT
-        return super().transfer(compressed.equally_long(rows, self._vectors) if short else rows, written, read)
+        short = 0 < rows.width <= products.SHORT
+        return super().transfer(products.equally_long(rows, self._vectors) if short else rows, written, read)
 
     def diagonal(self, rows: Csr) -> Array:
         out = np.empty(rows.size, dtype=rows.values.dtype)
-        self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=compressed.ROWS_WORTH_A_THREAD)
+        self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=products.ROWS_WORTH_A_THREAD)
         return out
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> compressed.CpuTransfer:
-        return compressed.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
+    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> products.CpuTransfer:
+        return products.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

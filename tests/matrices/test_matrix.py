@@ -13,8 +13,8 @@ from scipy.sparse.linalg import aslinearoperator, spsolve
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.matrices.matrix import MatrixProblem
 from dsolver.preconditioners import Algebraic
-from dsolver.problems.matrix import MatrixProblem
 from tests.clusters import cluster
 
 AMG = Algebraic(coarse_rows=20, gathered_rows=40)

@@ -15,7 +15,7 @@ import scipy.io
 import scipy.sparse
 
 from dsolver.errors import InputError
-from dsolver.problems.io import canonical, read_matrix, read_vectors, write_petsc
+from dsolver.matrices.io import canonical, read_matrix, read_vectors, write_petsc
 
 HEAD = "%%MatrixMarket matrix coordinate"
 

@@ -16,8 +16,8 @@ import dsolver
 from dsolver import problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.errors import InputError
-from dsolver.problems.lattice_matrix import LatticeMatrix
-from dsolver.problems.matrix import MatrixProblem
+from dsolver.matrices.lattice_matrix import LatticeMatrix
+from dsolver.matrices.matrix import MatrixProblem
 from tests.clusters import cluster
 
 
@@ -210,7 +210,7 @@ def test_a_matrix_that_does_not_fit_its_grid(grid: tuple[int, int, int], reason:
 
 
 def test_an_entry_far_away_is_found_in_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.problems.lattice_matrix.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("dsolver.matrices.lattice_matrix.ROWS_AT_ONCE", 100)
     a = lattice(12, 8, 10).tolil()
     assert dsolver.matrix(a.tocsr(), grid=(12, 8, 10)).constant
     a[700, 103] = a[103, 700] = -0.5

@@ -1,0 +1,1 @@
+"""Slices of rows of blocks of any sparse matrix on a CPU."""

@@ -1,0 +1,1 @@
+"""HPCG's levels on a CPU."""

@@ -1,0 +1,40 @@
+"""Set-up of sliced ELL on a CPU."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from dsolver.kernels.cpu.sell import assembly
+from dsolver.kernels.cpu.sell.data import CpuHaloMatrix, CpuMatrix, CpuProduct
+from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.formats.base import FormatBuilder
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.rows import CandidateRows
+
+
+@final
+class CpuSell(FormatBuilder):
+    """Set-up of sliced ELL.
+
+    Args:
+        vectors: the vector kernels, and the threads.
+    """
+
+    def __init__(self, vectors: CpuVectors) -> None:
+        self._vectors = vectors
+
+    def matrix(self, layout: Layout, rows: CandidateRows) -> CpuMatrix:
+        diagonal = assembly.diagonal(self._vectors.dtype, layout, rows)
+        local, _ = assembly.square(self._vectors, layout, rows)
+        return CpuMatrix(layout=layout, diagonal=diagonal, local=local, vectors=self._vectors)
+
+    def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CpuProduct:
+        slices, target = assembly.rectangle(self._vectors, rows, columns, entries, in_order=in_order)
+        return CpuProduct(slices=slices, target=target, vectors=self._vectors)
+
+    def halo_product(self, rows: Layout, columns: Layout, entries: CandidateRows) -> CpuHaloMatrix:
+        boundary, slices = assembly.halo(self._vectors, rows, columns, entries)
+        return CpuHaloMatrix(boundary=boundary, slices=slices, vectors=self._vectors)
+
+
+ASSEMBLY: Final = CpuSell
