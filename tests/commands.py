@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
+import pytest
 from click.testing import CliRunner, Result
 
-from dsolver.cli import main
+from dsolver.cli import main, progress
 
 
-def call(*arguments: str) -> Result:
-    """What a command has printed and returned; what it raised beside its exit is raised here."""
-    result = CliRunner().invoke(main, arguments)
+def call(*arguments: str, silence: float = math.inf) -> Result:
+    """What a command has printed and returned; what it raised beside its exit is raised here.
+
+    Args:
+        arguments: of the command.
+        silence: seconds after which it says what it waits for, which it does at any place on a busy machine.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "SILENCE", min(silence, threading.TIMEOUT_MAX))
+        result = CliRunner().invoke(main, arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

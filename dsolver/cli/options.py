@@ -212,7 +212,10 @@ class Where:
 
     @contextmanager
     def client(self) -> Iterator[Client | None]:
-        """The client, while the cluster is open."""
+        """The client, while the cluster is open; None, where none is asked for."""
+        if self.workers is None and self.scheduler is None:
+            yield None
+            return
         with ExitStack() as open_, progress.announced(self._awaited):
             client = open_.enter_context(open_client(self.cluster()))
             closing = open_.pop_all()

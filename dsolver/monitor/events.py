@@ -104,7 +104,7 @@ class SolveEvents:
         self._client = client
         self._in_order = asyncio.Lock()
         self._last: Future[None] | None = None
-        self._began = time.time()
+        self._began = time.monotonic()  # a clock that is set meanwhile changes no duration
         self._state_at: tuple[int, float] | None = None
         self._phase = ""
         self._job = JobProgress.of_process()
@@ -117,7 +117,7 @@ class SolveEvents:
 
     def state(self, iteration: int, residual: float, limit: float | None, most: int, phase: str = "CG") -> None:
         """Publish the state after more iterations."""
-        now = time.time()
+        now = time.monotonic()
         rate = None
         if self._state_at is not None and phase == self._phase and iteration > self._state_at[0]:
             rate = (iteration - self._state_at[0]) / max(now - self._state_at[1], 1e-9)
@@ -138,7 +138,7 @@ class SolveEvents:
 
     def end(self, status: str, iteration: int, residual: float | None, error: str | None = None) -> None:
         """Publish the end of the solve."""
-        seconds = time.time() - self._began
+        seconds = time.monotonic() - self._began
         self._publish("end", status=status, iteration=iteration, residual=residual, error=error, seconds=seconds)
 
     def flush(self) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -30,7 +31,7 @@ def state(iteration: int, residual: float, limit: float | None = 1e-8, rate: flo
 
 def test_the_outlook_tells_rate_time_left_and_exposed_communication(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 10.0, 20.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     outlook = ProgressText()
     outlook.take({"event": "start"})
     assert outlook.text == ""
@@ -46,7 +47,7 @@ def test_the_outlook_tells_rate_time_left_and_exposed_communication(monkeypatch:
 
 def test_without_a_pace_the_most_iterations_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 10.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     outlook = ProgressText()
     outlook.take(state(0, 1.0))
     outlook.take(state(10, 2.0))

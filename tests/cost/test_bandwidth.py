@@ -1,24 +1,25 @@
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 
-import numpy as np
+import pytest
 from distributed import Client, LocalCluster
 
 from dsolver.cost import bandwidth
 
 
-def test_a_copy_is_as_fast_as_numpy_makes_it() -> None:
+def test_the_fastest_copy_counts_with_what_it_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of the test's: three copies take 4, 2 and 3 s."""
+    clock = iter([0.0, 4.0, 10.0, 12.0, 20.0, 23.0])
+    monkeypatch.setattr(bandwidth, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert bandwidth.measured(2, 1 << 10, 3) == 2 * (1 << 10) / 2.0
+    assert not list(clock)
+
+
+def test_a_cpu_is_measured_once() -> None:
     found = bandwidth.of_cpu(1)
-    source = np.ones(bandwidth.COPIED // 8)
-    target = np.zeros_like(source)
-    best = 0.0
-    for _ in range(5):
-        began = time.perf_counter()
-        target[:] = source
-        best = max(best, 2 * source.nbytes / (time.perf_counter() - began))
-    assert best / 5 < found < best * 5
-    assert bandwidth.of_cpu(1) == found, "measured once"
+    assert found > 0.0
+    assert bandwidth.of_cpu(1) == found
 
 
 def test_workers_are_asked_once_for_all_of_them() -> None:

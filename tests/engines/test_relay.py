@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,6 +20,7 @@ from dsolver.engines.spmd.relay import Call, branches
 from dsolver.engines.transport.connections import Connections, tree
 from dsolver.errors import InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
+from tests.patience import PATIENCE, eventually
 
 RANKS = 7
 
@@ -62,7 +62,7 @@ def client() -> Iterator[Client]:
 @pytest.fixture
 def program(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[SpmdProgram[Numbers]]:
     monkeypatch.setattr(relay, "FAN", 2)
-    owners = list(client.scheduler_info(n_workers=-1)["workers"])
+    owners = list(client.nthreads())
     running = SpmdProgram(client, Partition((RANKS, 1, 1), (RANKS, 1, 1)), owners, "numpy", Numbers, None)
     yield running
     running.close()
@@ -94,7 +94,7 @@ def test_gpus_that_another_program_has_are_waited_for_in_rank_order(
     monkeypatch.setattr(RankSpec, "exclusive", True)
     monkeypatch.setattr("dsolver.engines.spmd.worker.tell_gpu_memory", lambda _: None)
     monkeypatch.setattr("dsolver.engines.spmd.client.POLL", 0.05)
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    workers = list(client.nthreads())
 
     def started(owners: list[str]) -> SpmdProgram[Numbers]:
         partition = Partition((len(owners), 1, 1), (len(owners), 1, 1))
@@ -103,9 +103,7 @@ def test_gpus_that_another_program_has_are_waited_for_in_rank_order(
     first = started(workers[3:5])
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(started, workers)
-        until = time.monotonic() + 20.0
-        while "waiting for the GPU" not in caplog.text and time.monotonic() < until:
-            time.sleep(0.05)
+        eventually(lambda: "waiting for the GPU" in caplog.text)
         assert f"waiting for the GPU of worker {workers[3]}" in caplog.text
         started(workers[5:]).close()  # what comes later in rank order is not held
         assert not second.done()
@@ -149,7 +147,7 @@ def test_a_tree_joins_all_ranks_in_few_steps(size: int) -> None:
 
 
 def test_ranks_in_a_tree_are_connected_with_their_neighbors_alone() -> None:
-    made, token = [Connections(rank, "127.0.0.1", 20.0) for rank in range(5)], bytes(32)
+    made, token = [Connections(rank, "127.0.0.1", PATIENCE) for rank in range(5)], bytes(32)
     addresses = [connections.address for connections in made]
     with ThreadPoolExecutor(len(made)) as threads:
         list(threads.map(lambda one: one.connect(addresses, token, tree(one.rank, len(made))), made))

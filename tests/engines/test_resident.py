@@ -24,6 +24,7 @@ from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.kernels import load
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
+from tests.patience import PATIENCE
 from tests.programs import advance, blocks_of, start
 
 SIDE = 64
@@ -77,7 +78,7 @@ def test_ranks_that_exchange_allocate_nothing_of_a_fields_size_either() -> None:
 
 
 def two_ranks(spec: SolveSpec) -> list[ResidentEngine]:
-    connections_of = [Connections(rank, "127.0.0.1", 20.0) for rank in range(2)]
+    connections_of = [Connections(rank, "127.0.0.1", PATIENCE) for rank in range(2)]
     token = secrets.token_bytes(TOKEN_BYTES)
     with ThreadPoolExecutor(2) as threads:
         list(

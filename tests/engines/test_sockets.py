@@ -7,7 +7,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,6 +22,7 @@ from dsolver.engines.transport.connections import REASON_BYTES, Connections, sen
 from dsolver.engines.transport.handshake import TOKEN_BYTES, Encryption
 from dsolver.errors import RankError
 from tests.authority import certificates
+from tests.patience import PATIENCE, eventually
 
 TOKEN = secrets.token_bytes(TOKEN_BYTES)
 ConnectionsOf = Callable[..., Any]
@@ -38,6 +38,12 @@ def encryption_of(folder: Path) -> Encryption:
     return Encryption(client=calling["ssl_context"], server=answering["ssl_context"])
 
 
+@pytest.fixture(autouse=True)
+def long_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that tell a reason are not cut off because the machine is busy."""
+    monkeypatch.setattr("dsolver.engines.transport.connections._FAREWELL", PATIENCE)
+
+
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Encryption:
     return encryption_of(tmp_path_factory.mktemp("authority"))
@@ -50,11 +56,11 @@ def spoken(request: pytest.FixtureRequest, tls: Encryption) -> Encryption | None
 
 @pytest.fixture
 def connections_of(spoken: Encryption | None) -> ConnectionsOf:
-    """Connected connections_of, which speak TLS or not: a context manager for so many ranks, and a timeout."""
+    """Connected connections_of, which speak TLS or not: a context manager for so many ranks."""
 
     @contextmanager
-    def connected(count: int, timeout: float = 20.0) -> Iterator[list[Connections]]:
-        made = [Connections(rank, "127.0.0.1", timeout, spoken) for rank in range(count)]
+    def connected(count: int) -> Iterator[list[Connections]]:
+        made = [Connections(rank, "127.0.0.1", PATIENCE, spoken) for rank in range(count)]
         try:
             on_each(made, lambda connections: connections.connect([other.address for other in made], TOKEN))
             yield made
@@ -86,10 +92,10 @@ def greeting(rank: int, *, sends: bool = True, token: bytes = TOKEN) -> bytes:
 @pytest.fixture
 def pair() -> Iterator[tuple[Connections, socket.socket, socket.socket]]:
     """Rank 0 of 2, and the connections of a rank 1 that can misbehave: on which it sends and on which it receives."""
-    connections = Connections(0, "127.0.0.1", 2.0)
+    connections = Connections(0, "127.0.0.1", PATIENCE)
     with (
-        socket.create_connection(connections.address, 5) as out,
-        socket.create_connection(connections.address, 5) as into,
+        socket.create_connection(connections.address, PATIENCE) as out,
+        socket.create_connection(connections.address, PATIENCE) as into,
     ):
         out.sendall(greeting(1, sends=True))
         into.sendall(greeting(1, sends=False))
@@ -126,17 +132,15 @@ def test_frames_larger_than_all_buffers_cross_between_all_pairs(connections_of: 
 
 
 def test_a_silent_stranger_and_a_wrong_token_hold_up_nobody(spoken: Encryption | None) -> None:
-    connections, other = (Connections(rank, "127.0.0.1", 20.0, spoken) for rank in range(2))
+    connections, other = (Connections(rank, "127.0.0.1", PATIENCE, spoken) for rank in range(2))
     strangers = [socket.create_connection(connections.address) for _ in range(4)]
     strangers[1].sendall(greeting(1, token=secrets.token_bytes(TOKEN_BYTES)))
     strangers[2].sendall(TOKEN[:5])  # and not a byte more
     strangers[3].close()
-    began = time.monotonic()
     on_each([connections, other], lambda m: m.connect([connections.address, other.address], TOKEN))
-    assert time.monotonic() - began < 10
     assert connections.peers == (1,)
     for stranger in strangers[:3]:
-        stranger.settimeout(2)
+        stranger.settimeout(PATIENCE)
         while not gone(stranger):  # TLS may have complained first
             pass
         stranger.close()
@@ -202,7 +206,7 @@ class Relay:
 
 
 def test_whoever_listens_on_the_wire_reads_neither_token_nor_data(spoken: Encryption | None) -> None:
-    first, second = made = [Connections(rank, "127.0.0.1", 20.0, spoken) for rank in range(2)]
+    first, second = made = [Connections(rank, "127.0.0.1", PATIENCE, spoken) for rank in range(2)]
     relay = Relay(first.address)
     on_each(made, lambda connections: connections.connect([relay.address, second.address], TOKEN))
     secret, into = np.frombuffer(secrets.token_bytes(800)).copy(), np.empty(100)
@@ -256,7 +260,7 @@ def test_the_token_is_not_shown_to_who_has_no_certificate(tls: Encryption, tmp_p
         except ssl.SSLError as error:
             heard.append(error)
 
-    connections = Connections(1, "127.0.0.1", 5.0, tls)
+    connections = Connections(1, "127.0.0.1", PATIENCE, tls)
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
         impostor = thread.submit(pretend, listener)
         with pytest.raises(RankError, match=r"could not connect to the other ranks: .*certificate"):
@@ -267,13 +271,11 @@ def test_the_token_is_not_shown_to_who_has_no_certificate(tls: Encryption, tmp_p
 
 
 def test_a_rank_that_does_not_answer_a_handshake_does_not_hold_up_an_abort(tls: Encryption) -> None:
-    connections = Connections(1, "127.0.0.1", 60.0, tls)
+    connections = Connections(1, "127.0.0.1", PATIENCE, tls)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         threading.Timer(0.3, connections.abort, ["the user left"]).start()
-        began = time.monotonic()
         with pytest.raises(PeerError, match="the user left"):
             connections.connect([silent.getsockname()[:2], connections.address], TOKEN)
-    assert time.monotonic() - began < 10
     connections.close()
 
 
@@ -308,43 +310,40 @@ def test_the_reason_of_an_abort_reaches_who_waits(connections_of: ConnectionsOf)
         on_each(made, waits)
 
 
-def test_an_abort_behind_a_frame_that_nobody_takes_does_not_hang(connections_of: ConnectionsOf) -> None:
+def test_an_abort_behind_a_frame_that_nobody_takes_does_not_hang(
+    connections_of: ConnectionsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsolver.engines.transport.connections._FAREWELL", 0.1)
     with connections_of(2) as (a, b):
         sending = a.send(1, [view(np.empty(4_000_000))])
-        began = time.monotonic()
         a.abort("no more")
         with pytest.raises(PeerError, match="no more"):
             sent([sending])
-        assert time.monotonic() - began < 10
         with pytest.raises(PeerError, match="lost rank 0"):
             b.receive(0, [view(np.empty(4_000_000))])
 
 
 def test_an_abort_ends_the_waiting_for_connections() -> None:
-    connections = Connections(0, "127.0.0.1", 60.0)
+    connections = Connections(0, "127.0.0.1", PATIENCE)
     threading.Timer(0.2, connections.abort, ["the user left"]).start()
-    began = time.monotonic()
     with pytest.raises(PeerError, match="the user left"):
         connections.connect([connections.address, ("", 0)], TOKEN)
-    assert time.monotonic() - began < 10
     connections.close()
 
 
 def test_a_peer_that_closes_is_noticed_at_once(connections_of: ConnectionsOf) -> None:
     with connections_of(2) as (a, b):
         threading.Timer(0.2, a.close).start()
-        began = time.monotonic()
         with pytest.raises(PeerError, match="rank 1 lost rank 0"):
             b.receive(0, [view(np.empty(1))])
-        assert time.monotonic() - began < 10
 
 
 def test_silence_beyond_the_timeout_raises(connections_of: ConnectionsOf) -> None:
-    with (
-        connections_of(2, timeout=0.3) as (a, _),
-        pytest.raises(PeerError, match=r"heard nothing of rank 1 for 0\.3 s"),
-    ):
-        a.receive(1, [view(np.empty(1))])
+    with connections_of(2) as (a, _):
+        a._timeout = 0.3
+        a.check()  # which sets it
+        with pytest.raises(PeerError, match=r"heard nothing of rank 1 for 0\.3 s"):
+            a.receive(1, [view(np.empty(1))])
 
 
 def test_check_is_quiet_while_all_is_well_and_tells_the_reason_after(connections_of: ConnectionsOf) -> None:
@@ -352,13 +351,23 @@ def test_check_is_quiet_while_all_is_well_and_tells_the_reason_after(connections
         a.check()
         data = np.ones(1)
         sent([b.send(0, [view(data)])])
-        time.sleep(0.1)
-        a.check()
+
+        def seen() -> bool:
+            a.check()
+            return 1 in a._first_bytes
+
+        assert eventually(seen)
         a.receive(1, [view(data)])
         c.abort("out of memory")
-        time.sleep(0.1)
-        with pytest.raises(PeerError, match="out of memory"):
-            a.check()
+
+        def raises() -> str:
+            try:
+                a.check()
+            except PeerError as error:
+                return str(error)
+            return ""
+
+        assert "out of memory" in eventually(raises)
 
 
 def test_a_frame_of_another_length_is_refused(pair: tuple[Connections, socket.socket, socket.socket]) -> None:
@@ -388,7 +397,7 @@ def test_a_reason_that_is_no_text_is_still_a_reason(pair: tuple[Connections, soc
 def test_a_long_reason_is_cut(pair: tuple[Connections, socket.socket, socket.socket]) -> None:
     connections, _, link = pair
     connections.abort("ä" * 100_000)
-    link.settimeout(2)
+    link.settimeout(PATIENCE)
     received = b"".join(iter(lambda: link.recv(65536), b""))
     assert len(received) == struct.calcsize("<cQ") + REASON_BYTES
 

@@ -13,7 +13,7 @@ import pytest
 
 import dsolver
 from dsolver.kernels.cpu import lattice, vectors
-from dsolver.kernels.cpu.loops import ahead
+from dsolver.kernels.cpu.loops import ahead, first_use
 from dsolver.kernels.cpu.loops.first_use import SET_UP, FirstUse
 from dsolver.kernels.cpu.sell import assembly
 
@@ -38,7 +38,7 @@ def test_what_is_compiled_ahead_is_what_a_solve_calls() -> None:
 
 def test_each_second_there_is_a_word(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     seconds = iter([0.0, 0.9, 1.0, 1.1, 1.2, 2.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     heard, event = FirstUse(""), compiling(vectors.in_order)
     for _ in range(3):  # from 0 to 0.9 s, 1 to 1.1 s, 1.2 to 2 s
         heard.on_start(event)
@@ -52,7 +52,7 @@ def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch, ca
     def mine() -> None: ...
 
     seconds = iter(range(100))
-    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     heard, event = FirstUse(""), compiling(SimpleNamespace(py_func=mine))
     for _ in range(3):
         heard.on_start(event)

@@ -7,6 +7,7 @@ import multiprocessing
 import pytest
 
 from dsolver.kernels.cpu.loops.team import Team
+from tests.patience import PATIENCE
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # from Python 3.12 on
@@ -19,7 +20,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert summed() == 4950
     child = multiprocessing.get_context("fork").Process(target=lambda: exit(summed() - 4950))
     child.start()
-    child.join(20)
+    child.join(PATIENCE)
     try:
         assert child.exitcode == 0
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +23,18 @@ from dsolver.status import Status
 T = TypeVar("T")
 LIMIT = 1e-3
 LOOSE = Options(rtol=0.0, atol=LIMIT)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iterations take a microsecond here, or what a test says, however busy the machine is: so long are supersteps."""
+    run_by(monkeypatch, 1e-6)
+
+
+def run_by(monkeypatch: pytest.MonkeyPatch, tick: float) -> None:
+    """Have the clock tell another time whenever it is read, so many seconds later."""
+    clock = itertools.count(0.0, tick)
+    monkeypatch.setattr("dsolver.program.loop.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
 
 class Script:
@@ -495,8 +508,7 @@ def test_supersteps_end_where_the_pace_tells_that_the_solve_will() -> None:
 
 
 def test_slow_iterations_make_short_supersteps(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(0.0, 0.4)
-    monkeypatch.setattr("dsolver.program.loop.time.perf_counter", lambda: next(clock))
+    run_by(monkeypatch, 0.4)
     _, _, job = solve([0.5], [1.0, 0.5], maxiter=10)
     assert set(job.steps) == {1}
 
@@ -527,8 +539,7 @@ def test_a_short_solve_is_one_call_and_has_the_history_of_many() -> None:
 
 def test_a_slice_ends_with_the_superstep_that_fills_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A superstep takes a second here, whatever it does."""
-    clock = itertools.count(0.0, 1.0)
-    monkeypatch.setattr("dsolver.program.loop.time.perf_counter", lambda: next(clock))
+    run_by(monkeypatch, 1.0)
     _, job, heard = slices([0.5**k for k in range(1, 60)], stride=3.0)
     assert heard == [3, 6, 9, 10]
     assert job.calls == ["solve", "go_on", "go_on", "go_on"]
