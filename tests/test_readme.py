@@ -335,6 +335,15 @@ def test_links_into_the_repository_exist(page: Path) -> None:
     assert not absent
 
 
+@pytest.mark.parametrize("page", [README, *DOCS], ids=lambda page: page.name)
+def test_no_command_writes_a_file_that_one_above_it_wrote(page: Path) -> None:
+    """A reader types all of a page in one folder, where the command refuses to replace a file."""
+    shell = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language in SHELLS]
+    lines = [line for block in shell for line in commands(block) if "--force" not in line]
+    written = re.findall(r"(?:-o|--(?:out|json|spans|trace)) (?!- )(\S+)", "\n".join(lines))
+    assert sorted(written) == sorted(set(written))
+
+
 # --- does this test notice a broken README? -----------------------------------------------------------------
 
 PROJECT = Project(extras=frozenset({"test", "zarr"}), test_commands=frozenset({"python -m pytest"}))

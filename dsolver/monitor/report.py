@@ -61,13 +61,14 @@ def read(paths: Sequence[Path]) -> Material:
             content = json.loads(text)
         except ValueError as error:
             raise InputError(f"cannot read {path}: it is no JSON ({error})") from error
-        if isinstance(content, dict) and "residuals" in content:
+        if isinstance(content, dict) and {"residuals", "gflops"} <= content.keys():
             found.runs[path.name] = content
         elif isinstance(content, dict) and "kernels" in content and "copy_gbs" in content:
             found.kernels[path.name] = content
         else:
             raise InputError(
-                f"{path} is none of: JSON of dsolver hpcg --json, JSON of bench/gpu.py --json, spans of --spans"
+                f"{path} is none of: JSON of dsolver hpcg --json (not of solve: use its --spans), JSON of bench/gpu.py "
+                "--json, spans of --spans"
             )
     return found
 

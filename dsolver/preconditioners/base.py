@@ -64,7 +64,7 @@ class Site:
         chunks: A in float64, the `ChunkMatrix` of every chunk.
         levels: of the preconditioner, as it has built them.
         matrix: A on the engine of float64.
-        method: whose fields may be used as work space until the first solve; they must then be zero again.
+        method: whose fields may be used as work space; b and x must then be what they were.
         single: where the engine is for several vectors, what was made of the same for one; else None.
     """
 

@@ -96,10 +96,13 @@ def largest_eigenvalue(site: Site) -> float:
     """An estimate from below of the largest eigenvalue of D⁻¹A.
 
     By conjugate gradients with D for M on a rough right-hand side: their coefficients are those of Lanczos' method
-    (Saad, 6.7.3). Leaves the fields of `site.cg` zero. Where A or D is not positive definite it is 1: the first
-    iteration of the solve finds that out and ends.
+    (Saad, 6.7.3). b and x of `site.cg` stay what they were: a solve may go on with them. Where A or D is not positive
+    definite it is 1: the first iteration of the solve finds that out and ends.
     """
     engine, cg = site.engine, site.cg
+    kept = [(used, engine.field(site.matrix.layout)) for used in (cg.b, cg.x)]
+    for used, copy in kept:
+        engine.copy(used, copy)
     engine.run(LOAD, site.matrix.layout, engine.per_chunk(partial(noise, engine.partition)), cg.b)
     engine.fill(site.matrix.layout, 0.0, cg.x)
     cg.preconditioner = DiagonalInverse(engine, site.matrix.local)
@@ -116,8 +119,8 @@ def largest_eigenvalue(site: Site) -> float:
             break
         pairs.append((rz, pap))
     cg.preconditioner = None
-    for used in (cg.b, cg.x):
-        engine.fill(site.matrix.layout, 0.0, used)
+    for used, copy in kept:
+        engine.copy(copy, used)
     return ritz_values(pairs)[-1] if pairs else 1.0
 
 

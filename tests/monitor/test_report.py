@@ -76,7 +76,13 @@ def test_one_panel_for_one_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{}", "is none of"), ("nonsense", "it is no JSON"), ('{"a": 1}\n{"b": 2}', "no spans")]
+    ("content", "message"),
+    [
+        ("{}", "is none of"),
+        ('{"problem": "poisson7", "shape": [8, 8, 8], "residuals": [1.0, 0.1]}', "not of solve"),
+        ("nonsense", "it is no JSON"),
+        ('{"a": 1}\n{"b": 2}', "no spans"),
+    ],
 )
 def test_files_of_others_are_refused(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(content)

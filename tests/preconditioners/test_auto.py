@@ -122,9 +122,13 @@ def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
 
 @pytest.mark.usefixtures("_misled")
 def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
-    solution = dsolver.solve(laplacian(40), RNG.standard_normal(1600), device="cpu")
-    assert "took 'chebyshev'" in solution.notes[0]
-    assert solution.converged
+    a, b = laplacian(40), RNG.standard_normal(1600)
+    for name in ("chebyshev", "amg"):
+        solution = dsolver.solve(a, b, device="cpu")
+        assert f"took '{name}'" in solution.notes[0]
+        assert solution.converged
+        assert np.linalg.norm(b - a @ solution.x) <= 1e-8 * np.linalg.norm(b)  # b and x stay
+        monkeypatch.setattr(auto, "MANY", 1000)
     monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: True)
     solution = dsolver.solve(dsolver.problems.poisson7(GRID), RIGHT, device="cpu", rtol=1e-12)
     assert "took 'mg'" in solution.notes[0]  # a constant stencil is not looked at
