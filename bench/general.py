@@ -30,7 +30,7 @@ from dsolver.grid.coloring import Order
 from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.kernels.formats.csr import Csr
 from dsolver.krylov.cg import ConjugateGradient
-from dsolver.matrices.matrix import RowBlock
+from dsolver.matrices.row_block import RowBlock
 from dsolver.preconditioners.base import Site
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.preconditioners.registry import preconditioner_of

@@ -1,9 +1,13 @@
-"""Who may import what. The layers inside dsolver are contracts of import-linter, in pyproject.toml."""
+"""Who may import what, and how many modules a folder holds.
+
+The layers inside dsolver are a contract of import-linter, in pyproject.toml.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +52,18 @@ ALLOWED = {
         ),
     ),
 }
+
+
+#: Modules of a folder that a reader can still look through, beside its `__init__.py`.
+MOST_MODULES = 14
+#: The modules of dsolver that lie in no package: all are public, but `__main__`.
+FLAT = {"__main__", "api", "errors", "linalg", "solution", "solver", "status", "units"}
+
+
+def crowded(paths: Iterable[Path]) -> list[str]:
+    """Folders with more modules than a reader can look through."""
+    counts = Counter(path.parent for path in paths if path.name != "__init__.py")
+    return [f"{folder}: {count} modules" for folder, count in counts.items() if count > MOST_MODULES]
 
 
 def lies_in(module: str, package: str) -> bool:
@@ -182,3 +198,15 @@ def test_the_rules_catch(module: str, source: str) -> None:
 )
 def test_the_rules_allow(module: str, source: str) -> None:
     assert not violations(module, source, package=module.rpartition(".")[0])
+
+
+def test_folders_can_be_looked_through(repository: Path) -> None:
+    found = modules(repository)
+    assert {path.stem for path in found.values() if path.parent == repository / "dsolver"} - {"__init__"} == FLAT
+    assert not crowded(found.values())
+
+
+def test_a_crowded_folder_is_found() -> None:
+    some = [Path("rooms", f"{number}.py") for number in range(MOST_MODULES)]
+    assert not crowded([*some, Path("rooms/__init__.py"), Path("rooms/inner/one.py")])
+    assert crowded([*some, Path("rooms/more.py")]) == [f"rooms: {MOST_MODULES + 1} modules"]

@@ -16,7 +16,8 @@ import numpy as np
 from dsolver.errors import InputError
 from dsolver.kernels.formats.layout import Array
 from dsolver.matrices.checked import matrix_of
-from dsolver.matrices.matrix import MatrixProblem, matrix
+from dsolver.matrices.matrix import matrix
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.problems import Problem
 from dsolver.problems.cells import changed
 from dsolver.problems.finite_volumes import KAPPA, SIGMA, Diffusion

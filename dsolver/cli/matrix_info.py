@@ -15,7 +15,7 @@ from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import DENSE
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.selection import chosen
-from dsolver.matrices.matrix import MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.auto import usual_preconditioner
 from dsolver.program.spec import method_for
 from dsolver.units import amount

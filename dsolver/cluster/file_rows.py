@@ -15,6 +15,7 @@ from dsolver.cluster.devices import present
 from dsolver.cluster.row_blocks import matrix_from_blocks
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.row_partition import RowPartition
+from dsolver.matrices.canonical import compressed
 from dsolver.matrices.file_parts import (
     Entries,
     MarketHeader,
@@ -25,9 +26,8 @@ from dsolver.matrices.file_parts import (
     row_pointers,
     rows_of,
 )
-from dsolver.matrices.io import compressed
 from dsolver.matrices.io import read_matrix as read_here
-from dsolver.matrices.matrix import MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
 
 if TYPE_CHECKING:
     from distributed import Client, Future

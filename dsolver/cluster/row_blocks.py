@@ -14,18 +14,11 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels.general.look import CANCELED
+from dsolver.matrices.canonical import compressed
 from dsolver.matrices.checked import ASYMMETRY
-from dsolver.matrices.io import compressed
-from dsolver.matrices.matrix import (
-    ROWS,
-    ChunkCounts,
-    ChunkRows,
-    MatrixProblem,
-    RowBlock,
-    counts_of,
-    is_matrix,
-    row_block,
-)
+from dsolver.matrices.matrix import is_matrix
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of, row_block
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -17,7 +17,8 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
-from dsolver.matrices.matrix import ROWS, MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import ROWS
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 

@@ -17,7 +17,8 @@ from dsolver.kernels.formats.compressed import NEAR_REACH
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.general.storage import Storage, storage
-from dsolver.matrices.matrix import ChunkCounts, MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import ChunkCounts
 from dsolver.problems import Problem
 
 F64: Final = 8

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import split
-from dsolver.matrices.matrix import RowBlock
+from dsolver.matrices.row_block import RowBlock
 
 
 def own_part(block: RowBlock) -> Csr:

@@ -16,7 +16,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.rows import split, whole
-from dsolver.matrices.matrix import RowBlock
+from dsolver.matrices.row_block import RowBlock
 
 
 @final

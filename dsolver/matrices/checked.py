@@ -10,7 +10,7 @@ import numpy as np
 from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
-from dsolver.matrices.io import canonical, check_form, check_pointers, imported
+from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
 
 ASYMMETRY: Final = 1e-12
 """How far two entries may be from each other, as a part of the largest one of the matrix: rounding of assembly."""

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.matrices.io import as_stored, imported, petsc_lengths, petsc_part, reading
+from dsolver.matrices.canonical import imported
+from dsolver.matrices.io import as_stored, petsc_lengths, petsc_part, reading
 
 FIELDS: Final = ("real", "double", "integer", "unsigned-integer", "pattern")
 AT_ONCE: Final = 1 << 24

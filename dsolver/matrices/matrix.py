@@ -1,391 +1,20 @@
-"""Systems with any sparse matrix, whose rows are cut into chunks."""
+"""Systems from sparse matrices of SciPy and CuPy: `dsolver.matrix` with its options."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from operator import index
-from typing import Any, Final, Literal, Self, final, get_args
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, get_args
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.grid.graph_partition import graph_parts, grouped_rows
-from dsolver.grid.partition import HaloPlan, Partition
-from dsolver.grid.row_partition import RowPartition, ghost_columns, local_numbers
-from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.rows import split, whole
-from dsolver.kernels.general.selection import MEASURE, chosen
-from dsolver.matrices.checked import EntriesOnGpu, backend_of, checked, csr_of, entry, on_host
+from dsolver.matrices.checked import EntriesOnGpu, checked, on_host
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal
-from dsolver.monitor.notebook import facts, view
-from dsolver.problems.problem import Problem, no_matrix
-
-Order = Literal["rcm"]
-"""Order of the rows in each chunk, by name: reverse Cuthill-McKee."""
-PartitionName = Literal["rows", "graph"]
-Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
-"""Formats by name, and "measure" for the fastest one."""
-BLOCKED: Final = ("blocks", MEASURE)
-"""Formats for which blocks are looked for on CPUs, too."""
-ROWS: Final = "rows"
-"""Name under which a matrix is brought to the owners of its chunks."""
-POSITIVE: Final = 0.2
-"""Part of the couplings that may be positive where rows count as elliptic: with finite elements of second order it is
-0.23, with elastic bodies 0.27, and algebraic multigrid gains little there."""
-DOMINANT: Final = 0.1
-"""Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RowBlock:
-    """One chunk's rows of a matrix, in memory of the host or, of a chunk's owner in this process, on its GPU.
-
-    Attributes:
-        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
-        columns: int32, own columns from 0 in the order of the rows, then halo slots.
-        values: float64.
-        plan: what the chunk exchanges when the matrix is multiplied.
-        order: int32 (rows,), which of the chunk's rows of A each one is; None where they are in A's order.
-        formats: as of `matrix`.
-        near: float64 (rows, k), the near-null space that was given, in A's order; None where none was.
-        known: statistics of the entries in own columns; None where they have yet to be found.
-    """
-
-    start: Any
-    columns: Any
-    values: Any
-    plan: HaloPlan
-    order: npt.NDArray[np.int32] | None = None
-    formats: str | None = None
-    near: npt.NDArray[np.float64] | None = None
-    known: Statistics | None = None
-
-    def copy(self) -> Self:
-        """The rows with memory of their own."""
-        return replace(self, start=self.start.copy(), columns=self.columns.copy(), values=self.values.copy())
-
-    @property
-    def csr(self) -> Csr:
-        """The rows as they lie."""
-        return Csr(self.start, self.columns, self.values)
-
-    @property
-    def here(self) -> Self:
-        """The rows in memory of the host."""
-        if isinstance(self.start, np.ndarray):
-            return self
-        return replace(self, start=self.start.get(), columns=self.columns.get(), values=self.values.get())
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class ChunkCounts:
-    """Counts of one chunk's rows, for forecasts.
-
-    Attributes:
-        rows: number of rows.
-        boundary: rows that read other chunks' columns.
-        ghosts: number of these columns.
-        ghost_entries: entries in these columns.
-        local: statistics of the entries in own columns.
-    """
-
-    rows: int
-    boundary: int
-    ghosts: int
-    ghost_entries: int
-    local: Statistics
-
-
-class ChunkRows(ABC):
-    """Rows of a matrix by chunk, here or on a cluster."""
-
-    @abstractmethod
-    def blocks(self, partition: Partition, *, host: bool) -> Mapping[int, Any]:
-        """The `RowBlock` of every chunk of this partition, or its future, by number.
-
-        Args:
-            partition: the chunks.
-            host: whether they must lie in memory of the host.
-        """
-
-
-def row_block(
-    start: npt.NDArray[np.int64],
-    columns: npt.NDArray[np.int64],
-    values: npt.NDArray[np.float64],
-    span: tuple[int, int],
-    ghosts: npt.NDArray[np.int64],
-    plan: HaloPlan,
-    formats: str | None = None,
-) -> RowBlock:
-    """One chunk's rows.
-
-    Args:
-        start: int64 (rows + 1,), where rows begin, from 0.
-        columns: global numbers.
-        values: of the entries.
-        span: the chunk's first row, and behind its last one.
-        ghosts: of `ghost_columns`.
-        plan: its halo exchange.
-        formats: as of `matrix`.
-    """
-    numbers = local_numbers(np, columns, *span, ghosts)
-    return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
-
-
-def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS) -> ChunkCounts:
-    """Counts of one chunk's rows, with statistics for some sizes of blocks."""
-    backend = backend_of(block.values)
-    parts = (split if block.plan.slots else whole)(backend.xp, block.csr)
-    return ChunkCounts(
-        rows=parts.local.size,
-        boundary=len(parts.boundary),
-        ghosts=block.plan.slots,
-        ghost_entries=len(parts.ghost.columns),
-        local=block.known or backend.general.statistics(parts.local, parts.local.size, blocks),
-    )
-
-
-@final
-class CutMatrix(ChunkRows):
-    """A matrix in this process, cut into row blocks.
-
-    Args:
-        matrix: of `checked`; on a GPU if there is one chunk.
-        partition: rows of each chunk.
-        formats: as of `matrix`.
-        near: float64 (rows, k), the near-null space of all rows, or None.
-        blocks: sizes of blocks of which statistics are wanted.
-    """
-
-    def __init__(
-        self,
-        matrix: Any,
-        partition: RowPartition,
-        formats: str | None = None,
-        near: Any = None,
-        blocks: Sequence[int] = BLOCKS,
-    ) -> None:
-        self._matrix, self._partition, self._formats, self._near = matrix, partition, formats, near
-        self._blocks = blocks
-
-    @cached_property
-    def _ghosts(self) -> list[npt.NDArray[np.int64]]:
-        if self._partition.chunks == 1:
-            return [np.zeros(0, dtype=np.int64)]
-        return [ghost_columns(np, self._columns(a, b), a, b) for a, b in pairwise(self._partition.bounds)]
-
-    @cached_property
-    def plans(self) -> tuple[HaloPlan, ...]:
-        """Halo exchange of each chunk."""
-        return self._partition.halo_plans(self._ghosts)
-
-    @property
-    def senders(self) -> tuple[tuple[int, ...], ...]:
-        """The chunks whose columns each chunk reads, ascending."""
-        return tuple(tuple(source for source, _ in plan.receives) for plan in self.plans)
-
-    def blocks(self, partition: Partition, *, host: bool) -> dict[int, RowBlock]:
-        """The rows of every chunk of this partition, by number."""
-        assert partition.sizes == self._partition.as_grid.sizes
-        found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}
-        return {number: block.here for number, block in found.items()} if host else found
-
-    @cached_property
-    def counts(self) -> tuple[ChunkCounts, ...]:
-        """Counts of each chunk."""
-        return tuple(counts_of(self._block(number), self._blocks) for number in range(self._partition.chunks))
-
-    def _columns(self, first: int, last: int) -> npt.NDArray[np.int64]:
-        pointers = self._matrix.indptr
-        columns: npt.NDArray[np.int64] = self._matrix.indices[pointers[first] : pointers[last]].astype(np.int64)
-        return columns
-
-    def _block(self, number: int) -> RowBlock:
-        block = self._whole() if self._partition.chunks == 1 else self._part(number)
-        if self._near is None:
-            return block
-        first, last = self._partition.bounds[number : number + 2]
-        return replace(block, near=np.ascontiguousarray(self._near[first:last]))
-
-    def _whole(self) -> RowBlock:
-        """The only chunk, which has all columns: its rows are the matrix's, and share its memory."""
-        start, columns, values = csr_of(self._matrix)
-        return RowBlock(start=start, columns=columns, values=values, plan=self.plans[0], formats=self._formats)
-
-    def _part(self, number: int) -> RowBlock:
-        first, last = self._partition.bounds[number : number + 2]
-        pointers = self._matrix.indptr[first : last + 1].astype(np.int64)
-        return row_block(
-            pointers - pointers[0],
-            self._columns(first, last),
-            self._matrix.data[pointers[0] : pointers[-1]],
-            (first, last),
-            self._ghosts[number],
-            self.plans[number],
-            self._formats,
-        )
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MatrixProblem(Problem):
-    """A linear system with any sparse matrix. Make it with `dsolver.matrix`.
-
-    To engines its rows are a grid (rows, 1, 1). Its right-hand sides and solutions have the shape (rows,).
-
-    Attributes:
-        matrix: the whole matrix, a CSR array of SciPy or `RowsOnGpu`; None on the owners of chunks, and where it lies
-            on a cluster.
-        order: of the rows in each chunk: "rcm", or None for A's.
-        block: unknowns of a node: rows that belong together, and to one chunk; 1 where each stands for itself.
-        formats: of its rows: see `matrix`.
-        counts: of each chunk, once it is cut.
-        partition: how rows go to chunks that are not chosen yet.
-        numbers: int64 (rows,), the user's number of each row of `matrix`; None where that is its own.
-        nullspace: float64 (rows, null_vectors), orthonormal vectors in the user's order; None where there are none.
-        near: float64 (rows, near_vectors), the near-null space in the user's order; None where none was given.
-        near_vectors: how many vectors that has.
-        mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
-        negative: rows of which it is known that their diagonal is not positive.
-    """
-
-    matrix: Any = field(repr=False, compare=False, default=None)
-    order: Order | None = None
-    block: int = 1
-    formats: Formats | None = None
-    counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
-    partition: PartitionName = "rows"
-    numbers: npt.NDArray[np.int64] | None = field(repr=False, compare=False, default=None)
-    nullspace: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
-    near: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
-    near_vectors: int = 0
-    mirrored: bool = field(repr=False, default=True)
-    negative: int = field(repr=False, default=0)
-
-    def __repr__(self) -> str:
-        return f"<MatrixProblem {self.name}: {self.grid[0]} rows>"
-
-    def _repr_html_(self) -> str:
-        about = {
-            "entries": None if self.matrix is None else f"{self.matrix.nnz:,}",
-            "chunks": self._counted,
-            "partition": self.partition,
-            "order in each chunk": self.order,
-            "formats": self.formats,
-            "symmetric": f"no: {self.asymmetry}" if self.asymmetry else "yes",
-            "diagonal": self.hollow,
-            "null vectors": self.null_vectors or None,
-        }
-        return view(f"Matrix problem, {self.grid[0]:,} rows", facts(about))
-
-    @property
-    def lattice(self) -> bool:
-        """False: its unknowns are rows."""
-        return False
-
-    @property
-    def loaded(self) -> tuple[str, ...]:
-        """The matrix."""
-        return (ROWS,)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(rows,)."""
-        return self.grid[:1]
-
-    @property
-    def reordered(self) -> bool:
-        """Whether rows were grouped by parts."""
-        return self.numbers is not None
-
-    def to_grid(self, values: Any) -> Any:
-        """A vector (rows,) in the order of `matrix`, of the grid's shape."""
-        flat = values.reshape(self.shape)
-        return (flat if self.numbers is None else _taken(flat, self.numbers)).reshape(self.grid)
-
-    def from_grid(self, values: Any) -> Any:
-        """The inverse of `to_grid`."""
-        flat = values.reshape(self.shape)
-        return flat if self.numbers is None else _taken(flat, np.argsort(self.numbers))
-
-    @property
-    def graph(self) -> Any:
-        """A matrix with symmetric columns, for partitions: an entry couples both its rows."""
-        rows = on_host(self.matrix)
-        return (abs(rows) + abs(rows.T)).tocsr() if self.asymmetry else rows
-
-    def in_parts(self, chunks: int) -> MatrixProblem:
-        """The matrix with so many chunks of rows that METIS puts together; nodes stay whole."""
-        graph = self.graph if self.block == 1 else node_pattern(self.graph, self.block)
-        return self.grouped(np.repeat(graph_parts(graph, chunks), self.block))
-
-    def grouped(self, parts: Any) -> MatrixProblem:
-        """The matrix with its rows part after part, a chunk for each.
-
-        Args:
-            parts: the part of each row, integers (rows,).
-
-        Raises:
-            InputError: they are not so many integers from 0 on.
-        """
-        numbers, sizes = grouped_rows(parts, self.grid[0])
-        rows = on_host(self.matrix)[numbers][:, numbers].tocsr()
-        rows.sort_indices()
-        return replace(self, matrix=rows, numbers=numbers, chunks=(sizes, (1,), (1,)))
-
-    def planned(self, chunks: int, *, cuda: bool = True) -> MatrixProblem:
-        """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
-
-        Args:
-            chunks: how many.
-            cuda: whether chunks may lie on GPUs, whose formats follow from more statistics.
-        """
-        if self.matrix is None or ROWS in self.coefficients:  # it was cut before it came
-            return self
-        if self.chunks is None and self.partition == "graph":
-            return self.in_parts(min(chunks, self.grid[0] // self.block)).planned(chunks, cuda=cuda)
-        if self.chunks is None:
-            rows = _by_entries(self, min(chunks, self.grid[0] // self.block))
-        else:
-            along = Partition(self.grid, self.chunks).sizes[0]
-            rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
-        near = self.near if self.near is None or self.numbers is None else self.near[self.numbers]
-        blocks = BLOCKS if cuda or self.formats in BLOCKED else (1,)
-        cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
-        _check_formats(self.formats, cut.counts)
-        return replace(
-            self,
-            chunks=rows.as_grid.sizes,
-            coefficients={ROWS: cut, **self._null_coefficients()},
-            senders=cut.senders,
-            counts=cut.counts,
-        )
-
-    @property
-    def without_arrays(self) -> MatrixProblem:
-        """This problem without the matrix, small enough to send anywhere."""
-        return replace(self, coefficients={}, matrix=None, numbers=None, nullspace=None, near=None)
-
-    def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
-        """Null vectors as they are brought to the owners of the chunks."""
-        vectors = () if self.nullspace is None else self.nullspace.T
-        return {f"null vector {number}": self.to_grid(vector) for number, vector in enumerate(vectors)}
-
-    def _check_weights(self) -> None:
-        """There are none."""
+from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
+from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
+from dsolver.problems.problem import no_matrix
 
 
 def matrix(
@@ -451,13 +80,13 @@ def matrix(
     if not is_matrix(A):
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {no_matrix(A)}")
     rows, look = checked("A", A)
-    _check_rows(look)
+    check_rows(look)
     if grid is not None:
         _check_no_options(partition, order, formats, nullspace, near_nullspace, block_size)
-        _check_symmetric("grid=", _asymmetry(rows, look) or _zeros(look))
+        _check_symmetric("grid=", asymmetry(rows, look) or zeros(look))
         return on_lattice(on_host(rows), grid, chunks=_cut(chunks), name=name)
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
-    whole = replace(_whole(rows, look, name), order=order, formats=formats, block=block)
+    whole = replace(problem_of(rows, look, name), order=order, formats=formats, block=block)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 
@@ -471,6 +100,11 @@ def _check_no_options(partition: Any, order: Any, formats: Any, nullspace: Any, 
         raise InputError("nullspace= is of a matrix without grid=, where constants alone are looked for")
     if near is not None or block_size is not None:
         raise InputError("near_nullspace= and block_size= are of a matrix without grid=: leave them out")
+
+
+def _check_symmetric(name: str, found: str) -> None:
+    if found:
+        raise InputError(f"{name} is for symmetric matrices without zeros on the diagonal: {found}; leave it out")
 
 
 def _with_vectors(whole: MatrixProblem, nullspace: Any, near_nullspace: Any) -> MatrixProblem:
@@ -494,28 +128,6 @@ def _cut(chunks: Any) -> Any:
     return chunks
 
 
-def _whole(rows: Any, look: Look, name: str) -> MatrixProblem:
-    """The problem of a matrix in canonical form that is not cut yet."""
-    return MatrixProblem(
-        name=name,
-        grid=(rows.shape[0], 1, 1),
-        offsets=((0, 0, 0),),
-        singular=look.rows_cancel and look.columns_cancel,
-        matrix=rows,
-        asymmetry=_asymmetry(rows, look),
-        hollow=_zeros(look),
-        indefinite=look.negative > 0,
-        elliptic=_is_elliptic(rows.shape[0], look),
-        mirrored=look.mirrored,
-        negative=look.negative,
-    )
-
-
-def _is_elliptic(count: int, look: Look) -> bool:
-    """As `Problem.elliptic`. A row without couplings, or without a positive diagonal, counts as dominant."""
-    return look.mirrored and look.positive <= POSITIVE * count and look.dominance <= DOMINANT * count
-
-
 def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixProblem:
     """A problem with the chunks and the partition that were asked for.
 
@@ -531,34 +143,12 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
     if partition == "graph" and chunks is not None and not isinstance(chunks, Integral):
         raise InputError("partition='graph' chooses the rows of each chunk: give chunks= as a number, or leave it out")
     if isinstance(chunks, Integral):  # NumPy's, too
-        by_entries = _by_entries(problem, int(chunks))
+        by_entries = problem.by_entries(int(chunks))
         if partition == "graph":
             return problem.in_parts(int(chunks))
         chunks = by_entries.as_grid.sizes[0]
     sizes = None if chunks is None else (_extents(chunks, problem.grid[0]), (1,), (1,))
     return replace(problem, chunks=sizes, partition="graph" if partition == "graph" else "rows")
-
-
-def _by_entries(problem: MatrixProblem, chunks: int) -> RowPartition:
-    """Chunks of consecutive rows with about as many entries each; nodes stay whole."""
-    rows, most = problem.grid[0], problem.grid[0] // problem.block
-    if problem.block > 1 and not 1 <= chunks <= most:
-        raise InputError(
-            f"a matrix with {rows} rows in blocks of {problem.block} cannot be cut into {chunks} chunks: use 1 to "
-            f"{most}"
-        )
-    if chunks == 1:
-        return RowPartition(bounds=(0, rows))
-    pointers = on_host(problem.matrix).indptr.astype(np.int64)
-    nodes = RowPartition.by_entries(pointers[:: problem.block], chunks)
-    return RowPartition(bounds=tuple(problem.block * bound for bound in nodes.bounds))
-
-
-def node_pattern(rows: Any, size: int) -> Any:
-    """The couplings of nodes: a CSR array of SciPy with an entry where any of their unknowns are coupled."""
-    found = rows.tocoo()
-    nodes = rows.shape[0] // size
-    return type(rows)((found.data, (found.row // size, found.col // size)), shape=(nodes, nodes))
 
 
 def _extents(chunks: Any, rows: int) -> tuple[int, ...]:
@@ -579,21 +169,6 @@ def _extents(chunks: Any, rows: int) -> tuple[int, ...]:
     return extents
 
 
-def _taken(flat: Any, places: npt.NDArray[np.int64]) -> Any:
-    """flat[places] of NumPy, CuPy or Dask."""
-    on_device = type(flat).__module__.partition(".")[0] == "cupy"
-    return flat[np.asarray(places, like=flat) if on_device else places]
-
-
-def _check_formats(formats: str | None, counts: Sequence[ChunkCounts]) -> None:
-    """Refuse a format that does not fit a chunk's rows."""
-    for number, count in enumerate(counts if formats not in (None, MEASURE) else ()):
-        try:
-            chosen(formats, count.local, gpu=False)
-        except ValueError as error:
-            raise InputError(f"formats={formats!r} does not fit chunk {number}: {error}") from error
-
-
 def is_matrix(A: Any) -> bool:
     """Whether it is a sparse matrix of SciPy or CuPy, or `EntriesOnGpu`."""
     known = hasattr(A, "tocsr") and hasattr(A, "nnz") and len(getattr(A, "shape", ())) == 2
@@ -610,28 +185,3 @@ def _checked_block(size: Any, rows: int) -> int:
     if not isinstance(size, Integral) or size < 1 or rows % int(size):
         raise InputError(f"block_size must be an integer >= 1 that divides the {rows} rows of A, not {size!r}")
     return int(size)
-
-
-def _check_rows(look: Look) -> None:
-    count, first = look.empty
-    if count:
-        raise InputError(f"A has {count} empty rows, the first is row {first}: take such rows out")
-
-
-def _check_symmetric(name: str, found: str) -> None:
-    if found:
-        raise InputError(f"{name} is for symmetric matrices without zeros on the diagonal: {found}; leave it out")
-
-
-def _zeros(look: Look) -> str:
-    """Zeros on the diagonal, for messages; empty where there are none."""
-    count, first = look.hollow
-    return f"A has {count} zeros on its diagonal, the first in row {first}" if count else ""
-
-
-def _asymmetry(rows: Any, look: Look) -> str:
-    """The entries that differ most from those of the transpose, for messages; empty where none do."""
-    if look.place is None:
-        return ""
-    i, j = look.place
-    return f"A[{i}, {j}] = {entry(rows, i, j):.6g}, but A[{j}, {i}] = {entry(rows, j, i):.6g}"

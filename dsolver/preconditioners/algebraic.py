@@ -17,7 +17,7 @@ from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES, Backend
-from dsolver.matrices.matrix import MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.parallel_setup import (

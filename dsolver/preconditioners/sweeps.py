@@ -26,7 +26,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout, Route
 from dsolver.kernels.formats.sell import WIDEST
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.matrices.matrix import MatrixProblem, RowBlock
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem

@@ -18,7 +18,7 @@ from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running import Blocks, RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
-from dsolver.matrices.matrix import ChunkRows
+from dsolver.matrices.row_block import ChunkRows
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to

@@ -15,7 +15,8 @@ import scipy.io
 import scipy.sparse
 
 from dsolver.errors import InputError
-from dsolver.matrices.io import canonical, read_matrix, read_vectors, write_petsc
+from dsolver.matrices.canonical import canonical
+from dsolver.matrices.io import read_matrix, read_vectors, write_petsc
 
 HEAD = "%%MatrixMarket matrix coordinate"
 

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import aslinearoperator, spsolve
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.matrices.matrix import MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners import Algebraic
 from tests.clusters import cluster
 

@@ -14,7 +14,9 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.kernels import load
 from dsolver.matrices.checked import RowsOnGpu
-from dsolver.matrices.matrix import ROWS, CutMatrix, MatrixProblem
+from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import ROWS
 from tests.matrices.test_matrix import graph_laplacian, lattice
 
 pytestmark = pytest.mark.gpu

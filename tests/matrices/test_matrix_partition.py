@@ -17,7 +17,7 @@ from dsolver import problems
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.errors import InputError
 from dsolver.matrices.lattice_matrix import LatticeMatrix
-from dsolver.matrices.matrix import MatrixProblem
+from dsolver.matrices.problem import MatrixProblem
 from tests.clusters import cluster
 
 

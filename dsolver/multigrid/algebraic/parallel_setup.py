@@ -23,7 +23,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
-from dsolver.matrices.matrix import RowBlock
+from dsolver.matrices.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.level_rows import (
     Bounds,

@@ -1,0 +1,99 @@
+"""A matrix in this process, cut into row blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.row_partition import RowPartition, ghost_columns
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.matrices.checked import csr_of
+from dsolver.matrices.row_block import ChunkCounts, ChunkRows, RowBlock, counts_of, row_block
+
+
+@final
+class CutMatrix(ChunkRows):
+    """A matrix in this process, cut into row blocks.
+
+    Args:
+        matrix: of `checked`; on a GPU if there is one chunk.
+        partition: rows of each chunk.
+        formats: as of `matrix`.
+        near: float64 (rows, k), the near-null space of all rows, or None.
+        blocks: sizes of blocks of which statistics are wanted.
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        partition: RowPartition,
+        formats: str | None = None,
+        near: Any = None,
+        blocks: Sequence[int] = BLOCKS,
+    ) -> None:
+        self._matrix, self._partition, self._formats, self._near = matrix, partition, formats, near
+        self._blocks = blocks
+
+    @cached_property
+    def _ghosts(self) -> list[npt.NDArray[np.int64]]:
+        if self._partition.chunks == 1:
+            return [np.zeros(0, dtype=np.int64)]
+        return [ghost_columns(np, self._columns(a, b), a, b) for a, b in pairwise(self._partition.bounds)]
+
+    @cached_property
+    def plans(self) -> tuple[HaloPlan, ...]:
+        """Halo exchange of each chunk."""
+        return self._partition.halo_plans(self._ghosts)
+
+    @property
+    def senders(self) -> tuple[tuple[int, ...], ...]:
+        """The chunks whose columns each chunk reads, ascending."""
+        return tuple(tuple(source for source, _ in plan.receives) for plan in self.plans)
+
+    def blocks(self, partition: Partition, *, host: bool) -> dict[int, RowBlock]:
+        """The rows of every chunk of this partition, by number."""
+        assert partition.sizes == self._partition.as_grid.sizes
+        found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}
+        return {number: block.here for number, block in found.items()} if host else found
+
+    @cached_property
+    def counts(self) -> tuple[ChunkCounts, ...]:
+        """Counts of each chunk."""
+        return tuple(counts_of(self._block(number), self._blocks) for number in range(self._partition.chunks))
+
+    def _columns(self, first: int, last: int) -> npt.NDArray[np.int64]:
+        pointers = self._matrix.indptr
+        columns: npt.NDArray[np.int64] = self._matrix.indices[pointers[first] : pointers[last]].astype(np.int64)
+        return columns
+
+    def _block(self, number: int) -> RowBlock:
+        block = self._whole() if self._partition.chunks == 1 else self._part(number)
+        if self._near is None:
+            return block
+        first, last = self._partition.bounds[number : number + 2]
+        return replace(block, near=np.ascontiguousarray(self._near[first:last]))
+
+    def _whole(self) -> RowBlock:
+        """The only chunk, which has all columns: its rows are the matrix's, and share its memory."""
+        start, columns, values = csr_of(self._matrix)
+        return RowBlock(start=start, columns=columns, values=values, plan=self.plans[0], formats=self._formats)
+
+    def _part(self, number: int) -> RowBlock:
+        first, last = self._partition.bounds[number : number + 2]
+        pointers = self._matrix.indptr[first : last + 1].astype(np.int64)
+        return row_block(
+            pointers - pointers[0],
+            self._columns(first, last),
+            self._matrix.data[pointers[0] : pointers[-1]],
+            (first, last),
+            self._ghosts[number],
+            self.plans[number],
+            self._formats,
+        )

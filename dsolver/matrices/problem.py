@@ -1,0 +1,215 @@
+"""Systems with any sparse matrix, whose rows are cut into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.grid.graph_partition import graph_parts, grouped_rows
+from dsolver.grid.partition import Partition
+from dsolver.grid.row_partition import RowPartition
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.general.selection import MEASURE, chosen
+from dsolver.matrices.checked import on_host
+from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.row_block import ROWS, ChunkCounts
+from dsolver.monitor.notebook import facts, view
+from dsolver.problems.problem import Problem
+
+Order = Literal["rcm"]
+"""Order of the rows in each chunk, by name: reverse Cuthill-McKee."""
+PartitionName = Literal["rows", "graph"]
+Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
+"""Formats by name, and "measure" for the fastest one."""
+BLOCKED: Final = ("blocks", MEASURE)
+"""Formats for which blocks are looked for on CPUs, too."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MatrixProblem(Problem):
+    """A linear system with any sparse matrix. Make it with `dsolver.matrix`.
+
+    To engines its rows are a grid (rows, 1, 1). Its right-hand sides and solutions have the shape (rows,).
+
+    Attributes:
+        matrix: the whole matrix, a CSR array of SciPy or `RowsOnGpu`; None on the owners of chunks, and where it lies
+            on a cluster.
+        order: of the rows in each chunk: "rcm", or None for A's.
+        block: unknowns of a node: rows that belong together, and to one chunk; 1 where each stands for itself.
+        formats: of its rows: see `matrix`.
+        counts: of each chunk, once it is cut.
+        partition: how rows go to chunks that are not chosen yet.
+        numbers: int64 (rows,), the user's number of each row of `matrix`; None where that is its own.
+        nullspace: float64 (rows, null_vectors), orthonormal vectors in the user's order; None where there are none.
+        near: float64 (rows, near_vectors), the near-null space in the user's order; None where none was given.
+        near_vectors: how many vectors that has.
+        mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
+        negative: rows of which it is known that their diagonal is not positive.
+    """
+
+    matrix: Any = field(repr=False, compare=False, default=None)
+    order: Order | None = None
+    block: int = 1
+    formats: Formats | None = None
+    counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
+    partition: PartitionName = "rows"
+    numbers: npt.NDArray[np.int64] | None = field(repr=False, compare=False, default=None)
+    nullspace: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
+    near: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
+    near_vectors: int = 0
+    mirrored: bool = field(repr=False, default=True)
+    negative: int = field(repr=False, default=0)
+
+    def __repr__(self) -> str:
+        return f"<MatrixProblem {self.name}: {self.grid[0]} rows>"
+
+    def _repr_html_(self) -> str:
+        about = {
+            "entries": None if self.matrix is None else f"{self.matrix.nnz:,}",
+            "chunks": self._counted,
+            "partition": self.partition,
+            "order in each chunk": self.order,
+            "formats": self.formats,
+            "symmetric": f"no: {self.asymmetry}" if self.asymmetry else "yes",
+            "diagonal": self.hollow,
+            "null vectors": self.null_vectors or None,
+        }
+        return view(f"Matrix problem, {self.grid[0]:,} rows", facts(about))
+
+    @property
+    def lattice(self) -> bool:
+        """False: its unknowns are rows."""
+        return False
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The matrix."""
+        return (ROWS,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows,)."""
+        return self.grid[:1]
+
+    @property
+    def reordered(self) -> bool:
+        """Whether rows were grouped by parts."""
+        return self.numbers is not None
+
+    def to_grid(self, values: Any) -> Any:
+        """A vector (rows,) in the order of `matrix`, of the grid's shape."""
+        flat = values.reshape(self.shape)
+        return (flat if self.numbers is None else _taken(flat, self.numbers)).reshape(self.grid)
+
+    def from_grid(self, values: Any) -> Any:
+        """The inverse of `to_grid`."""
+        flat = values.reshape(self.shape)
+        return flat if self.numbers is None else _taken(flat, np.argsort(self.numbers))
+
+    @property
+    def graph(self) -> Any:
+        """A matrix with symmetric columns, for partitions: an entry couples both its rows."""
+        rows = on_host(self.matrix)
+        return (abs(rows) + abs(rows.T)).tocsr() if self.asymmetry else rows
+
+    def in_parts(self, chunks: int) -> MatrixProblem:
+        """The matrix with so many chunks of rows that METIS puts together; nodes stay whole."""
+        graph = self.graph if self.block == 1 else node_pattern(self.graph, self.block)
+        return self.grouped(np.repeat(graph_parts(graph, chunks), self.block))
+
+    def grouped(self, parts: Any) -> MatrixProblem:
+        """The matrix with its rows part after part, a chunk for each.
+
+        Args:
+            parts: the part of each row, integers (rows,).
+
+        Raises:
+            InputError: they are not so many integers from 0 on.
+        """
+        numbers, sizes = grouped_rows(parts, self.grid[0])
+        rows = on_host(self.matrix)[numbers][:, numbers].tocsr()
+        rows.sort_indices()
+        return replace(self, matrix=rows, numbers=numbers, chunks=(sizes, (1,), (1,)))
+
+    def planned(self, chunks: int, *, cuda: bool = True) -> MatrixProblem:
+        """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
+
+        Args:
+            chunks: how many.
+            cuda: whether chunks may lie on GPUs, whose formats follow from more statistics.
+        """
+        if self.matrix is None or ROWS in self.coefficients:  # it was cut before it came
+            return self
+        if self.chunks is None and self.partition == "graph":
+            return self.in_parts(min(chunks, self.grid[0] // self.block)).planned(chunks, cuda=cuda)
+        if self.chunks is None:
+            rows = self.by_entries(min(chunks, self.grid[0] // self.block))
+        else:
+            along = Partition(self.grid, self.chunks).sizes[0]
+            rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
+        near = self.near if self.near is None or self.numbers is None else self.near[self.numbers]
+        blocks = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
+        _check_formats(self.formats, cut.counts)
+        return replace(
+            self,
+            chunks=rows.as_grid.sizes,
+            coefficients={ROWS: cut, **self._null_coefficients()},
+            senders=cut.senders,
+            counts=cut.counts,
+        )
+
+    def by_entries(self, chunks: int) -> RowPartition:
+        """Chunks of consecutive rows with about as many entries each; nodes stay whole."""
+        rows, most = self.grid[0], self.grid[0] // self.block
+        if self.block > 1 and not 1 <= chunks <= most:
+            raise InputError(
+                f"a matrix with {rows} rows in blocks of {self.block} cannot be cut into {chunks} chunks: use 1 to "
+                f"{most}"
+            )
+        if chunks == 1:
+            return RowPartition(bounds=(0, rows))
+        pointers = on_host(self.matrix).indptr.astype(np.int64)
+        nodes = RowPartition.by_entries(pointers[:: self.block], chunks)
+        return RowPartition(bounds=tuple(self.block * bound for bound in nodes.bounds))
+
+    @property
+    def without_arrays(self) -> MatrixProblem:
+        """This problem without the matrix, small enough to send anywhere."""
+        return replace(self, coefficients={}, matrix=None, numbers=None, nullspace=None, near=None)
+
+    def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Null vectors as they are brought to the owners of the chunks."""
+        vectors = () if self.nullspace is None else self.nullspace.T
+        return {f"null vector {number}": self.to_grid(vector) for number, vector in enumerate(vectors)}
+
+    def _check_weights(self) -> None:
+        """There are none."""
+
+
+def node_pattern(rows: Any, size: int) -> Any:
+    """The couplings of nodes: a CSR array of SciPy with an entry where any of their unknowns are coupled."""
+    found = rows.tocoo()
+    nodes = rows.shape[0] // size
+    return type(rows)((found.data, (found.row // size, found.col // size)), shape=(nodes, nodes))
+
+
+def _taken(flat: Any, places: npt.NDArray[np.int64]) -> Any:
+    """flat[places] of NumPy, CuPy or Dask."""
+    on_device = type(flat).__module__.partition(".")[0] == "cupy"
+    return flat[np.asarray(places, like=flat) if on_device else places]
+
+
+def _check_formats(formats: str | None, counts: Sequence[ChunkCounts]) -> None:
+    """Refuse a format that does not fit a chunk's rows."""
+    for number, count in enumerate(counts if formats not in (None, MEASURE) else ()):
+        try:
+            chosen(formats, count.local, gpu=False)
+        except ValueError as error:
+            raise InputError(f"formats={formats!r} does not fit chunk {number}: {error}") from error

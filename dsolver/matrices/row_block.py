@@ -1,0 +1,134 @@
+"""Rows of a matrix by chunk: their entries, their halo exchange and their counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.row_partition import local_numbers
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.rows import split, whole
+from dsolver.matrices.checked import backend_of
+
+ROWS: Final = "rows"
+"""Name under which a matrix is brought to the owners of its chunks."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowBlock:
+    """One chunk's rows of a matrix, in memory of the host or, of a chunk's owner in this process, on its GPU.
+
+    Attributes:
+        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+        columns: int32, own columns from 0 in the order of the rows, then halo slots.
+        values: float64.
+        plan: what the chunk exchanges when the matrix is multiplied.
+        order: int32 (rows,), which of the chunk's rows of A each one is; None where they are in A's order.
+        formats: as of `matrix`.
+        near: float64 (rows, k), the near-null space that was given, in A's order; None where none was.
+        known: statistics of the entries in own columns; None where they have yet to be found.
+    """
+
+    start: Any
+    columns: Any
+    values: Any
+    plan: HaloPlan
+    order: npt.NDArray[np.int32] | None = None
+    formats: str | None = None
+    near: npt.NDArray[np.float64] | None = None
+    known: Statistics | None = None
+
+    def copy(self) -> Self:
+        """The rows with memory of their own."""
+        return replace(self, start=self.start.copy(), columns=self.columns.copy(), values=self.values.copy())
+
+    @property
+    def csr(self) -> Csr:
+        """The rows as they lie."""
+        return Csr(self.start, self.columns, self.values)
+
+    @property
+    def here(self) -> Self:
+        """The rows in memory of the host."""
+        if isinstance(self.start, np.ndarray):
+            return self
+        return replace(self, start=self.start.get(), columns=self.columns.get(), values=self.values.get())
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChunkCounts:
+    """Counts of one chunk's rows, for forecasts.
+
+    Attributes:
+        rows: number of rows.
+        boundary: rows that read other chunks' columns.
+        ghosts: number of these columns.
+        ghost_entries: entries in these columns.
+        local: statistics of the entries in own columns.
+    """
+
+    rows: int
+    boundary: int
+    ghosts: int
+    ghost_entries: int
+    local: Statistics
+
+
+class ChunkRows(ABC):
+    """Rows of a matrix by chunk, here or on a cluster."""
+
+    @abstractmethod
+    def blocks(self, partition: Partition, *, host: bool) -> Mapping[int, Any]:
+        """The `RowBlock` of every chunk of this partition, or its future, by number.
+
+        Args:
+            partition: the chunks.
+            host: whether they must lie in memory of the host.
+        """
+
+
+def row_block(
+    start: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.int64],
+    values: npt.NDArray[np.float64],
+    span: tuple[int, int],
+    ghosts: npt.NDArray[np.int64],
+    plan: HaloPlan,
+    formats: str | None = None,
+) -> RowBlock:
+    """One chunk's rows.
+
+    Args:
+        start: int64 (rows + 1,), where rows begin, from 0.
+        columns: global numbers.
+        values: of the entries.
+        span: the chunk's first row, and behind its last one.
+        ghosts: of `ghost_columns`.
+        plan: its halo exchange.
+        formats: as of `matrix`.
+    """
+    numbers = local_numbers(np, columns, *span, ghosts)
+    return RowBlock(start=start, columns=numbers, values=values, plan=plan, formats=formats)
+
+
+def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS) -> ChunkCounts:
+    """Counts of one chunk's rows, with statistics for some sizes of blocks."""
+    backend = backend_of(block.values)
+    parts = (split if block.plan.slots else whole)(backend.xp, block.csr)
+    return ChunkCounts(
+        rows=parts.local.size,
+        boundary=len(parts.boundary),
+        ghosts=block.plan.slots,
+        ghost_entries=len(parts.ghost.columns),
+        local=block.known or backend.general.statistics(parts.local, parts.local.size, blocks),
+    )
