@@ -35,7 +35,7 @@ class CompilationError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What ptxas says about one kernel."""
+    """Registers and memory of one kernel, as ptxas tells them."""
 
     kernel: str
     registers: int

@@ -46,7 +46,7 @@ def strict(schema: Any) -> Any:
 
 
 def check(path: Path, kinds: dict[str, Any]) -> list[str]:
-    """What is wrong with a file."""
+    """Faults of a file."""
     problems = []
     for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
         kind = document["kind"]
@@ -61,7 +61,7 @@ def check(path: Path, kinds: dict[str, Any]) -> list[str]:
 
 
 def _unlike_the_rest(path: Path, document: Any) -> list[str]:
-    """What no schema says: everything runs unprivileged, workers have a GPU, the service finds its scheduler."""
+    """Faults that no schema finds: a process with privileges, a worker without GPU, a service without its scheduler."""
     problems = []
     spec = document["spec"]
     cluster = spec["cluster"]["spec"] if document["kind"] == "DaskJob" else spec

@@ -56,7 +56,7 @@ class Timed(EagerEngine):
         return made_here
 
     def timed(self, name: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """What a call returns."""
+        """Result of a call, which is timed where seconds are wanted."""
         if self.seconds is None:
             return call(*arguments, **named)
         began = clock()

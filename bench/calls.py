@@ -1,4 +1,4 @@
-"""What a solve through Dask costs beside its iterations: milliseconds with and without, and those of each message.
+"""Costs of a solve through Dask beside its iterations: milliseconds with and without, and those of each message.
 
     python bench/calls.py --workers 2
     python bench/calls.py --device cpu --grid 16 16 16

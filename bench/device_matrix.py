@@ -1,4 +1,4 @@
-"""How long a matrix on a GPU takes from `dsolver.matrix` to a set-up, phase by phase, over the bytes that must be read.
+"""Time of a matrix on a GPU from `dsolver.matrix` to a set-up, phase by phase, over the bytes that must be read.
 
 python bench/device_matrix.py                      7 points, 128³ and 256³
 python bench/device_matrix.py --grid 192 --rounds 9

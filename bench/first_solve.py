@@ -34,7 +34,7 @@ def clock() -> float:
 
 
 def system_of(field: Field, a: sp.csr_array | None) -> tuple[Any, Any]:
-    """What is given to `Solver`, a function of nothing, and two right-hand sides on the GPU."""
+    """A function without arguments that makes the system for `Solver`, and two right-hand sides on the GPU."""
     rng = np.random.default_rng(1)
     if a is not None:
         there = device_sparse.csr_matrix(

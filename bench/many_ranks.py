@@ -1,4 +1,4 @@
-"""What the client, the scheduler and the workers pay for a program as its ranks grow: kernels that only wait.
+"""Costs of a program for the client, the scheduler and the workers as its ranks grow: kernels that only wait.
 
     python bench/many_ranks.py [--ranks 8 16 32 64 128 256 512] [--mesh]
 
@@ -40,7 +40,7 @@ QUIET = {
     "distributed.admin.tick.interval": "1s",
     "distributed.worker.memory.spill": False,
 }
-"""What every worker does all the time by itself, and what a hundred of them in a process could not afford."""
+"""Settings of Dask without the looks that each worker takes at itself: a hundred in a process could not afford them."""
 ABSENT = 30_000
 """Iterations of a millisecond in the call during which a worker is killed."""
 

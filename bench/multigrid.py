@@ -42,7 +42,7 @@ PARTS: dict[Any, tuple[str, ...]] = {
     CudaLattice: ("star", "framed", "numbers", "interpolation", "galerkin", "restriction", "prolongation"),
     CudaSell: ("matrix", "product", "halo_product"),
 }
-"""What set-up is timed by; these call one another nowhere."""
+"""Functions by which a set-up is timed; these call one another nowhere."""
 
 
 def main() -> None:
@@ -112,7 +112,7 @@ def whole(problem: Any, arguments: argparse.Namespace) -> None:
 
 
 def steps(problem: Any, arguments: argparse.Namespace) -> None:
-    """Where set-up goes. The device is awaited before and after each step, so that the sum is more than the whole."""
+    """Time of a set-up by its steps. The device is awaited around each step, so that the sum is more than the whole."""
     with timed() as took:
         dsolver.solve(problem, right_hand_side(problem.grid), maxiter=0, precond_dtype=arguments.precond_dtype)
     print("set-up, s:", {name: round(seconds, 4) for name, seconds in took.items()})

@@ -1,4 +1,4 @@
-"""How much communication an iteration leaves exposed, per level, and what measuring it costs.
+"""Communication that an iteration leaves exposed, per level, and the cost of measuring it.
 
     python bench/overlap.py [--workers N] [--local 256 256 256] [--samples 10] [--spans FILE] [--trace FILE]
 

@@ -64,13 +64,13 @@ KAPPAS = {"smooth": smooth_block, "jumps": jumps_block}
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where all runs: its devices' arrays and memory."""
+    """Devices on which all runs: their arrays and memory."""
 
     runtime: Runtime
 
     @property
     def module(self) -> str:
-        """Of its arrays."""
+        """Name of the module of its arrays."""
         return "cupy" if self.runtime.device == "cuda" else "numpy"
 
     def array(self, grid: Any, make: Callable[[Any, Chunk, Any], Any]) -> Any:
@@ -88,7 +88,7 @@ class Site:
         return self.there(whole)
 
     def there(self, values: Any) -> Any:
-        """The same array, computed and on its owners."""
+        """The values, computed and on their owners."""
         client = self.runtime.client
         if client is None:
             return values
@@ -99,7 +99,7 @@ class Site:
         return values
 
     def everywhere(self, question: Callable[[], Any]) -> list[Any]:
-        """What each device's process answers."""
+        """Answers of each device's process."""
         client = self.runtime.client
         return [question()] if client is None else [*client.run(question).values()]
 
@@ -201,7 +201,7 @@ def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
 
 
 def told(solution: dsolver.Solution) -> None:
-    """What a measured iteration left exposed."""
+    """Communication that a measured iteration left exposed, in words."""
     found = solution.exposure
     if found is None:
         return

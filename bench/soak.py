@@ -35,12 +35,12 @@ from dsolver.problems import diffusion, poisson7
 
 WORKERS = 2
 MIB_PER_THOUSAND = {"client": 8.0, "scheduler": 40.0, "worker": 40.0}
-"""How much memory a process may grow by in a thousand solves. What Dask keeps grows: task groups in the spans of
+"""Most MiB that a process may grow by in a thousand solves. What Dask keeps grows: task groups in the spans of
 the scheduler, and log records of workers until there are 10,000. docs/performance.md has what was measured."""
 HISTORY = {"DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__TASKS__TASK_STREAM_LENGTH": "1000"}
 """The scheduler's history of tasks is full after 1,000, not 100,000: it would grow for 1,800 solves, to 120 MiB."""
 MORE = 4
-"""How many more file handles, threads or sockets it may have: a reconnection may be under way."""
+"""Most additional file handles, threads or sockets of a process: a reconnection may be under way."""
 
 
 class Halt(Exception):  # noqa: N818  # a user's way out

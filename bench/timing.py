@@ -1,4 +1,4 @@
-"""How the benchmarks of one GPU measure: medians between events, and the copy bandwidth that all is compared with."""
+"""Measurements on one GPU: medians between events, and the copy bandwidth that all is compared with."""
 
 from __future__ import annotations
 

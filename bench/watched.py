@@ -1,4 +1,4 @@
-"""What the dashboard shows of a solve, on the GPUs (or CPU workers) of this machine, kept as files.
+"""The dashboard during a solve, on the GPUs (or CPU workers) of this machine, kept as files.
 
     python bench/watched.py --workers 2 --out FOLDER
     python bench/watched.py --workers 2 --device cpu --local 32 32 32 --out FOLDER
@@ -90,7 +90,7 @@ def solve_for(client: Client, local: tuple[int, int, int], device: Any, seconds:
 
 
 def found(solve: dict[str, Any], rows: set[str]) -> dict[str, tuple[bool, str]]:
-    """What the page promises: whether it is there, and the figures."""
+    """Promises of the page by name: whether each is kept, and its figures."""
     start, state, spans = solve["start"], solve["state"], solve["spans"]
     columns, exposure = spans["spans"], spans["exposure"]
     lanes = set(zip(columns["rank"], columns["lane"], strict=True))

@@ -1,4 +1,4 @@
-"""How a solve ended, and what to do about it."""
+"""Status of a solve at its end, and advice about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, final
 
 @final
 class Status(Enum):
-    """How a solve ended. The value is a short name; `advice` says what to do."""
+    """Status of a solve at its end. The value is a short name; `advice` says what to do."""
 
     CONVERGED = "converged"
     MAX_ITERATIONS = "max_iterations"

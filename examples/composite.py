@@ -29,7 +29,7 @@ def conductivity(n):
 
 
 def heat(kappa, u, h):
-    """What flows in through x = 0 and out through x = 1: half a cell lies between a face and a cell's center."""
+    """Heat that flows in through x = 0 and out through x = 1: half a cell lies between a face and a cell's center."""
     into = (h**2 * kappa[0] * (1.0 - u[0]) / (h / 2)).sum()
     out = (h**2 * kappa[-1] * u[-1] / (h / 2)).sum()
     return into, out

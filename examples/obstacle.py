@@ -34,7 +34,7 @@ def guess(solid):
 
 
 def divergence(velocity, solid, h):
-    """What leaves each cell, for each unit of volume."""
+    """Volume of fluid that leaves each cell, for each unit of its volume."""
     return np.where(solid, 0.0, sum(np.diff(along, axis=axis) for axis, along in enumerate(velocity)) / h)
 
 

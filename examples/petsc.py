@@ -22,7 +22,7 @@ except ImportError:
 
 
 class Preconditioner:
-    """What PETSc calls of a preconditioner that is written in Python."""
+    """Preconditioner for PETSc, which calls these methods of one that is written in Python."""
 
     def setUp(self, pc):
         _, p = pc.getOperators()

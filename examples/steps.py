@@ -28,7 +28,7 @@ def blob(n, h):
 
 
 def variance(u, axis, h):
-    """Of the blob along an axis, about the middle."""
+    """Variance of the blob along an axis, about the middle."""
     along = u.sum(axis=tuple({0, 1, 2} - {axis}))
     return float((along * (h * (np.arange(along.size) + 0.5) - 0.5) ** 2).sum() / along.sum())
 

@@ -16,7 +16,7 @@ import dsolver
 
 
 def laplacian(n, device):
-    """Of n x n pixels and their four neighbors, a sparse CSR tensor: each row sums to zero."""
+    """The Laplacian of n x n pixels with four neighbors each, a sparse CSR tensor: each row sums to zero."""
     pixel = torch.arange(n * n, device=device).reshape(n, n)
     down = torch.stack([pixel[1:].ravel(), pixel[:-1].ravel()])
     right = torch.stack([pixel[:, 1:].ravel(), pixel[:, :-1].ravel()])

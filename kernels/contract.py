@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FAN_IN = 8
-"""How many numbers one node of a reduction tree adds."""
+"""Numbers that one node of a reduction tree adds."""
 CARRIERS: Final = frozenset({"A", "H", "T", "R", "P", "S", "inverse"})
 """Arguments that bring the kernels of which they are the first."""
 

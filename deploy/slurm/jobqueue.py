@@ -1,4 +1,4 @@
-"""The same from Python with dask-jobqueue: SLURM starts the workers, this process keeps the scheduler.
+"""A cluster of SLURM's from Python with dask-jobqueue: SLURM starts the workers, this process keeps the scheduler.
 
     pip install dask-jobqueue
     python jobqueue.py --workers 4 --walltime 00:30:00                     CPU workers

@@ -99,7 +99,7 @@ SETUPS: Final = Setups()
 @final
 @dataclass(frozen=True, kw_only=True)
 class Solve:
-    """How x = A⁻¹ r is found.
+    """The solve x = A⁻¹ r and its tolerances.
 
     Attributes:
         system: A as a function of its parameters.

@@ -160,7 +160,7 @@ def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
 
 
 def _total(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """How many of all blocks, and the first one."""
+    """Number in all blocks, and the first one."""
     return sum(count for count, _ in counts), next((first for count, first in counts if count), 0)
 
 
@@ -209,7 +209,7 @@ def _findings(rows: Any, first: int, last: int) -> Findings:
 
 
 def _counted(of: npt.NDArray[np.bool_], first: int) -> tuple[int, int]:
-    """How many rows of a block, and the number of the first one in A."""
+    """Number of such rows of a block, and the first one's number in A."""
     found = np.flatnonzero(of)
     return len(found), first + int(found[0]) if len(found) else 0
 

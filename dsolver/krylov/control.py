@@ -20,8 +20,8 @@ OVERSHOOT: Final = 8
 """A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
 are needed: what is launched past the last one costs as much as what is needed."""
 ATTAINABLE: Final = 2.0**-53
-"""How far the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from: below what
-rounding leaves it tells nothing about the truth, and its squares would end at zero."""
+"""Limit down to which the recursion is followed, as a part of ‖b‖ or of the true residual that it begins anew from:
+below what rounding leaves it tells nothing about the truth, and its squares would end at zero."""
 STAGNATION: Final = 200
 """Iterations without a new smallest residual after which a solve is given up, unless more are asked for."""
 ONE_LEVEL: Final = 10
@@ -30,7 +30,7 @@ on 24³ cells plain conjugate gradients stay at 1e-2 ‖b‖ for 243 iterations 
 ONE_LEVEL_DOWN_TO: Final = 2.0**-26
 """Part of ‖b‖ down to which that holds: below √ε a residual that stays is taken for what rounding leaves."""
 LEAST_DECREASE: Final = 1e-9
-"""How much smaller, as a part of itself, the smallest residual must have become to count: where rounding alone is left
+"""Decrease, as a part of itself, that the smallest residual must have become to count: where rounding alone is left
 of a recursion, each iteration may take some units in the last place off, for ever."""
 DRIFT_INTERVAL: Final = 100
 """Iterations between looks at the drift between the recursion and the truth: the same for all engines, however fast, so

@@ -13,7 +13,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
 
 ASYMMETRY: Final = 1e-12
-"""How far two entries may be from each other, as a part of the largest one of the matrix: rounding of assembly."""
+"""Largest difference of two mirrored entries, as a part of the largest one of the matrix: rounding of assembly."""
 
 
 @final

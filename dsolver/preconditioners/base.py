@@ -136,7 +136,7 @@ class Preconditioner(ABC):
         """
 
     def asymmetry(self) -> float:
-        """How far it is from symmetric, as a part of its size: 0 for all that are ours."""
+        """Distance from symmetry, as a part of its size: 0 for all that are ours."""
         return 0.0
 
     def build(self, builder: Builder) -> Built:

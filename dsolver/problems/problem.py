@@ -138,7 +138,7 @@ class Problem:
 
     @property
     def _counted(self) -> str:
-        """How many chunks there are along each axis, in words."""
+        """Numbers of chunks along each axis, in words."""
         if self.chunks is None:
             return "one for each worker"
         return " × ".join(str(cut if isinstance(cut, int) else len(cut)) for cut in self.chunks[: len(self.shape)])

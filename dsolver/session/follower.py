@@ -61,7 +61,7 @@ class History:
 
     @property
     def ended(self) -> Status:
-        """How it has ended."""
+        """Status at its end."""
         assert self.status is not None
         return self.status
 

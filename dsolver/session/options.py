@@ -76,7 +76,7 @@ class Arguments(SetupArguments, SolveArguments, total=False):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """How a system is set up.
+    """Options of a set-up.
 
     Attributes:
         client: a Dask cluster's client; by default everything runs in this process, and Dask arrays are brought here,
@@ -140,7 +140,7 @@ class Setup:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How one solve goes.
+    """Options of one solve.
 
     Attributes:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).

@@ -269,7 +269,7 @@ def _warn_inconsistent(excess: Inconsistency) -> None:
 
 
 def _for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
-    """How a solve has ended for the b that was given, of which a part may be out of A's reach.
+    """Status of a solve for the b that was given, of which a part may be out of A's reach.
 
     Args:
         status: for the rest of b.

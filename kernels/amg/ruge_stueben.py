@@ -1,4 +1,4 @@
-"""Which points become coarse: the first pass of Ruge and Stüben, slab by slab."""
+"""Coarse points by the first pass of Ruge and Stüben, slab by slab."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def _half_sweep(
 
 @njit(inline="always")
 def _corner(corner: Any, axis: Any, along: Any) -> Any:
-    """How far a corner of a point between coarse ones along the axes other than `axis` is from coarse point i // 2."""
+    """Distance from coarse point i // 2 of a corner of a point between coarse ones along the axes other than `axis`."""
     if along == axis:
         return 0
     first = 1 if axis == 0 else 0

@@ -128,7 +128,7 @@ def vectors(threads: int, dtype: str) -> CpuVectors:
 
 
 def blocks(x: Real) -> int:
-    """How many blocks a vector has."""
+    """Number of blocks of a vector."""
     return -(-len(x) // BLOCK)
 
 

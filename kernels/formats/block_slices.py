@@ -60,12 +60,12 @@ class BlockSlices(Format):
 
 
 def units_of(width: int, kind: int) -> int:
-    """How many units the columns of so many entry columns take."""
+    """Number of units that the columns of so many entry columns take."""
     return -(-width // (UNIT // 2)) if kind == RUN else width * (1 if kind == NEAR else 2)
 
 
 def most_runs(width: int, kind: int, block_bytes: int) -> int:
-    """How many entry columns a run may have to take no more bytes than a slice of another kind.
+    """Most entry columns of a run that takes no more bytes than a slice of another kind.
 
     Args:
         width: entries of the longest row.

@@ -1,4 +1,4 @@
-"""Which format a matrix gets: a rule of its statistics, so the same matrix gets the same one everywhere.
+"""The choice of a matrix's format by its statistics, so the same matrix gets the same one everywhere.
 
 Figures are times on an H200 as parts of cuSPARSE's best (docs/performance.md has the table).
 """

@@ -98,7 +98,7 @@ def stored(
     width: npt.NDArray[np.int32],
     kind: npt.NDArray[np.int32],
 ) -> Stored:
-    """How samples would be stored.
+    """Storage that samples would take.
 
     Args:
         block: B.

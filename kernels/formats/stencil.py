@@ -35,10 +35,10 @@ STAR_COLORS: Final = ((7, 4, 2, 1), (6, 5, 3, 0))
 """The classes of the two colors of a star: odd i + j + k first."""
 
 ROUNDING: Final = 4 * float(np.finfo(np.float64).eps)
-"""How far a diagonal may be from the sum of its parts, as a part of itself: sums in another order."""
+"""Largest distance of a diagonal from the sum of its parts, as a part of itself: sums in another order."""
 CANCELED: Final = 4.0
-"""How many times a diagonal at a face the one inside may be: gains that take off nearly all of it take the digits of
-what is left, too. Of diffusion with constant coefficients a third is left at least."""
+"""Largest ratio of the diagonal inside to one at a face: gains that take off nearly all of it take the digits of what
+is left, too. Of diffusion with constant coefficients a third is left at least."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,5 +78,5 @@ class Look:
 
 
 def counted(found: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """How many in all ranges, and the first one, or -1, of the same in each range."""
+    """Number in all ranges, and the first one, or -1, of the same in each range."""
     return sum(count for count, _ in found), min((first for count, first in found if count), default=-1)

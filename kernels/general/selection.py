@@ -1,4 +1,4 @@
-"""Which format the rows of a chunk get: by their statistics, by name, or one of some that are measured."""
+"""Formats for the rows of a chunk: by their statistics, by name, or one of some that are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a chunk of a lattice is made coarser: what interpolation and Galerkin kernels know of the grid around them.
+"""Coarsening of a chunk of a lattice: what interpolation and Galerkin kernels know of the grid around them.
 
 Along a coarsened axis the coarse points are the odd ones of the whole grid, i = 2 I + 1, so n points become n // 2
 and an even point lies between two coarse ones. On a periodic axis of odd extent the points n - 1 and 0 would both be
@@ -119,7 +119,7 @@ class Coarsening:
         return all(factor == 2 and not (periodic and (n % 2 or n == 2)) for n, periodic, factor in whole)
 
     def _coarse(self, axis: int, end: int) -> int:
-        """How many coarse points lie before a point of the grid, or its end."""
+        """Number of coarse points before a point of the grid, or its end."""
         if self.factors[axis] == 1:
             return end
         n = self.grid[axis]
@@ -167,7 +167,7 @@ def lattice_weights(coarsening: Coarsening, offsets: tuple[Triple, ...], weights
 
 
 def couplings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """How strongly rows are coupled along x, y and z: float64 (3,).
+    """Strength of couplings along x, y and z: float64 (3,).
 
     For each axis the sum over all rows of -w_o / w_0, over all offsets o that step along it. An axis is worth
     coarsening when its sum is at least half of the largest: what a point smoother leaves is smooth along strong

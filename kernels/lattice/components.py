@@ -1,4 +1,4 @@
-"""Which cells of a box hang together: found on the host, in time that does not depend on how their paths wind.
+"""Connected cells of a box: found on the host, in time that does not depend on how their paths wind.
 
 Sets that are joined link by link (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
 """

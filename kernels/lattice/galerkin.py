@@ -136,7 +136,7 @@ def _neighbor(values: F64, offset: Triple) -> F64:
 
 
 def _corner_of(coarsening: Coarsening, own: Int, place: Iterable[Int]) -> tuple[Int, npt.NDArray[np.bool_]]:
-    """Which corner of a fine point an own coarse point is, and whether it is one."""
+    """The corner of a fine point that an own coarse point is, and whether it is one."""
     bits = [i - axis.base[at] for axis, i, at in zip(coarsening.axes, own, place, strict=True)]
     reads = np.all([(bit >= 0) & (bit <= 1) for bit in bits], axis=0)
     return np.where(reads, _number(bits), 0), reads

@@ -79,7 +79,7 @@ class LatticeSetup:
         return galerkin.galerkin(coarsening, offsets, weights, p)
 
     def couplings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """How strongly own rows are coupled along x, y and z, float64 (3,): see `coarsening.couplings`."""
+        """Strength of couplings of own rows along x, y and z, float64 (3,): see `coarsening.couplings`."""
         return statistics.couplings(self.xp, offsets, weights)
 
     def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:

@@ -110,7 +110,7 @@ def _slice(
     columns: int,
     in_order: bool,
 ) -> tuple[int, int, npt.NDArray[np.uint16], npt.NDArray[Any]]:
-    """How columns are stored, their base, they themselves as words, and values (width, B * B, SLICE)."""
+    """Storage of a slice: the kind of its columns, their base, they as words, and values (width, B * B, SLICE)."""
     first = np.where(own >= 0, starts[own], 0)
     length = np.where(own >= 0, starts[own + 1] - starts[own], 0)
     lane = np.repeat(np.arange(SLICE), length)

@@ -22,7 +22,7 @@ KINDS: Final[Mapping[str, Callable[..., Condition]]] = {
     "periodic": Periodic,
 }
 MOST: Final = {"dirichlet": 1, "neumann": 1, "robin": 2, "periodic": 0}
-"""How many values a condition has at most."""
+"""Most values of a condition."""
 HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, each VALUE a number or a .npy file"
 
 

@@ -137,7 +137,7 @@ class Inputs:
         return [source.key(chunk) for source in self.sources]
 
     def argument(self, operand: Operand | LoadedBlocks, *, written: bool = False, updated: bool = False) -> Argument:
-        """How tasks make a kernel's argument from an operand."""
+        """The kernel's argument that tasks make from an operand."""
         match operand:
             case LoadedBlocks():
                 return Argument(Make.BLOCK if operand.arrays else Make.PART, self.add(operand))

@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 
 
 class Make(Enum):
-    """How a task makes a kernel's argument."""
+    """Ways in which a task makes a kernel's argument."""
 
     PART = auto()
     """A part of an input, as it is."""

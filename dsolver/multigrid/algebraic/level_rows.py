@@ -306,7 +306,7 @@ def named(bounds: Bounds, number: int, numbers: I64) -> tuple[int, ...]:
 
 
 def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
-    """How many ghosts of a window each chunk owns."""
+    """Number of ghosts of a window that each chunk owns."""
     if not len(window.ghosts):
         return ()
     owners, counts = np.unique(owners_of(bounds, window.ghosts), return_counts=True)

@@ -403,5 +403,5 @@ def with_ghosts(
 
 
 def counted(items: I64) -> F64:
-    """How many there are: float64 (1,)."""
+    """Number of them: float64 (1,)."""
     return np.asarray([float(len(items))], like=items)

@@ -171,7 +171,7 @@ def count_blocks(first: Any, last: Any, start: Any, columns: Any, block: Any, le
 
 @njit
 def _distances(start: Any, columns: Any, block: Any, own: Any, at: Any, most: Any) -> Any:
-    """How many distances of columns from lanes there are, `most` + 1 if more; the smallest and the largest."""
+    """Number of distances of columns from lanes, `most` + 1 if more; the smallest and the largest."""
     low = high = count = 0
     while count <= most:
         smallest = NONE

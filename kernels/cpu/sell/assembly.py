@@ -25,7 +25,7 @@ I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 NONE, LOWER, UPPER, LATE = -1, 0, 1, 2
 SQUARE, HALO, RECTANGLE = 0, 1, 2
-"""Which entries are wanted: own columns sorted by color, halo columns, or own columns as they are."""
+"""Kinds of entries that are wanted: own columns sorted by color, halo columns, or own columns as they are."""
 RUN_BYTES = SLICE * 8 + 4
 EXPLICIT_BYTES = SLICE * 12
 BATCH = 8192
@@ -160,7 +160,7 @@ def _take(rows: Any, walk: Any, numbering: Any, steps: Any, weights: Any, column
 
 @njit(inline="always")
 def _section(row: Any, column: Any, color: Any, late: Any, own: Any, wanted: Any) -> Any:
-    """Which section of the slice an entry belongs to; `own` is the number of own columns."""
+    """The section of the slice that an entry belongs to; `own` is the number of own columns."""
     if column < 0 or row < 0:
         return NONE
     if column >= own:

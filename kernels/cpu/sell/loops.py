@@ -35,7 +35,7 @@ cache for the others, and each vector is read far enough on end for the processo
 
 @njit
 def count(x: Any) -> Any:
-    """How many vectors x is."""
+    """Number of vectors in x."""
     if x.ndim == 1:
         return 1
     return x.shape[0]

@@ -29,7 +29,7 @@ OF_WARP: Final = 8192
 
 
 class _Tables(NamedTuple):
-    """How a stage makes rows: with so many lanes, tables of 1 << bits slots, and rows of A of at most that length."""
+    """Tables of a stage: lanes of a row, 1 << bits slots of each table, and the longest row of A."""
 
     lanes: int
     bits: int

@@ -33,7 +33,7 @@ MIXED_SHARES = {8: 0.0, 4: 0.47}
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """How passes over a matrix are launched.
+    """Launch configuration of passes over a matrix.
 
     Attributes:
         warps: most warps of a block that multiplies, one slice each: 1, 2, 4 or, of float32, 8.

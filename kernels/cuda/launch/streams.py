@@ -1,4 +1,4 @@
-"""How launches follow one another: early starts on one stream, and a second stream beside the current one."""
+"""Order of launches: early starts on one stream, and a second stream beside the current one."""
 
 from __future__ import annotations
 

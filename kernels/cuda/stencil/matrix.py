@@ -37,7 +37,7 @@ def star_bytes(dtype: np.dtype[Any]) -> int:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Products:
-    """How a constant stencil is multiplied with a vector.
+    """The kernel that multiplies a constant stencil with a vector, and its launch.
 
     Attributes:
         name: the kernel.

@@ -163,7 +163,7 @@ class CudaStencils(StencilSetup):
 
 
 def _planes(tiles: int, nz: int, processors: int, frame: int = 2) -> int:
-    """How many planes a block walks, so that multiprocessors are busy for the shortest time.
+    """Number of planes that a block walks, so that multiprocessors are busy for the shortest time.
 
     A block reads `frame` planes more than it writes. Few long walks are better than many short ones: what neighbors
     read at the same time then lies close together.
