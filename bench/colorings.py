@@ -36,10 +36,11 @@ from dsolver.preconditioners import IC0, SymGS
 
 RTOL: Final = 1e-9
 REFERENCE: Final = 50
-"""Iterations in natural order whose residual ends HPCG's solves, with what its rules allow for rounding."""
+"""Iterations in natural order whose residual ends HPCG's solves."""
 ROUNDING: Final = 1.0 + 1e-6
+"""Factor of that residual by which HPCG's rules allow for rounding."""
 RESIDUALS: Final = {64: 1.135890251e-11, 128: 3.945305195e-07, 256: 8.219992869e-04}
-"""Of the reference benchmark after these iterations, by points along an edge."""
+"""Scaled residuals of the reference benchmark after these iterations, by points along an edge."""
 METHODS: Final = ("symgs", "ic0", "cycle", "hpcg")
 
 

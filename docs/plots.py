@@ -24,7 +24,7 @@ PAGE: Final = DOCS / "performance.md"
 PICTURES: Final = DOCS / "pictures"
 
 INK: Final = "#777777"
-"""Of text and axes: four times as bright, or as dark, as a dark or a light page."""
+"""Color of text and axes, with a contrast of four to a light and to a dark page."""
 BLUE, GREEN, RED, PURPLE, BROWN = "#3b8bd0", "#2f9e5b", "#d55e00", "#a873c8", "#a98532"
 
 Series = dict[str, list[tuple[Any, float]]]
@@ -329,7 +329,7 @@ class Plot:
     """A picture of figures that stand on the page.
 
     Attributes:
-        name: of its file.
+        name: its file, without the ending.
         data: takes what it shows from the page.
         draw: draws that with matplotlib.
     """
@@ -339,7 +339,7 @@ class Plot:
     draw: Callable[[Any, Any], Any]
 
     def checksum(self, page: Page) -> str:
-        """Of what the picture shows."""
+        """Checksum of what the picture shows."""
         return hashlib.sha256(json.dumps(self.data(page)).encode()).hexdigest()[:16]
 
     def write(self, page: Page, plt: Any) -> None:
