@@ -96,7 +96,7 @@ class Bench:
         return float(with_sweep[1] - without[1])
 
     def value(self, name: str, make: Callable[[], Any]) -> Any:
-        """What is known by this name, or else is made now."""
+        """A number that is known by this name, or else is made now."""
         key = f"{self.n} {self.device} {name}"
         if key not in self.known:
             self.known[key] = make()
