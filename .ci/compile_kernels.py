@@ -1,6 +1,6 @@
-"""Compile every CUDA kernel with NVRTC for each supported architecture and value type, without a GPU or a driver.
+"""Compile every CUDA kernel with NVRTC for each supported architecture, without a GPU or a driver.
 
-Sources that do not depend on the value type are compiled once for each architecture.
+Values are double for all architectures and float for one: what does not compile for float does so nowhere.
 
 No kernel may read early what the launch before it writes (early_loads.py).
 
@@ -20,8 +20,7 @@ from typing import Any
 from cuda.bindings import nvrtc
 from early_loads import moved
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
-VALUE_TYPES = ("double", "float")
+VALUE_TYPES = {"sm_80": ("double",), "sm_90": ("double", "float"), "sm_100": ("double",)}
 OPTIONS = ("--std=c++17", "--ptxas-options=-v")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"', re.MULTILINE)
@@ -57,12 +56,12 @@ def include_options(path: Path) -> Iterator[str]:
         yield from (f"--include-path={folder}" for folder in sorted(site.glob("nvidia/cu*/include")))
 
 
-def value_types_of(path: Path, folder: Path) -> tuple[str, ...]:
-    """The value types that a source is compiled for: one if neither it nor its headers name any."""
+def names_a_value_type(path: Path, folder: Path) -> bool:
+    """Whether a source, or a header of it, depends on the type of values."""
     texts = [path.read_text(encoding="utf-8")]
     for text in texts:
         texts += [(folder / name).read_text(encoding="utf-8") for name in INCLUDE.findall(text)]
-    return VALUE_TYPES if any("REAL" in text for text in texts) else VALUE_TYPES[:1]
+    return any("REAL" in text for text in texts)
 
 
 def log_of(program: Any) -> str:
@@ -131,8 +130,8 @@ def main(arguments: list[str]) -> int:
         return 1
     results = [
         report(path, architecture, value_type)
-        for path, architecture in product(paths, ARCHITECTURES)
-        for value_type in value_types_of(path, folder)
+        for path, (architecture, value_types) in product(paths, VALUE_TYPES.items())
+        for value_type in value_types[: None if names_a_value_type(path, folder) else 1]
     ]
     print(f"{results.count(True)} of {len(results)} compilations succeeded")
     return 0 if all(results) else 1
