@@ -13,13 +13,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import dask
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, eventually
 
 
 @functools.cache
@@ -115,3 +116,12 @@ def workers_without_nanny(count: int) -> Iterator[tuple[Client, list[BaseProcess
         client = stack.enter_context(Client(made))
         client.wait_for_workers(count, timeout=PATIENCE)
         yield client, started
+
+
+@contextmanager
+def scheduler_in_a_process(file: Path, *options: str) -> Iterator[BaseProcess]:
+    """A scheduler as a process of its own, which has written its address to a file."""
+    where = ["--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(file)]
+    with process_of("distributed.cli.dask_scheduler", *where, *options) as process:
+        eventually(lambda: file.exists() and file.stat().st_size)  # who finds it empty looks again, but not for long
+        yield process

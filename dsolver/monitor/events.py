@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TOPIC: Final = "dsolver"
-FLUSH_SECONDS: Final = 2.0
+FLUSH_SECONDS: Final = 5.0
 """Most seconds that the last message to a cluster may take."""
 
 Message = dict[str, Any]

@@ -31,9 +31,9 @@ from dsolver.cluster import local
 from dsolver.cluster.devices import Gpu
 from dsolver.errors import InputError
 from dsolver.monitor.spans import read_jsonl
-from tests.clusters import forked, process_of
+from tests.clusters import forked, process_of, scheduler_in_a_process
 from tests.commands import call, good, refused
-from tests.patience import PATIENCE, eventually
+from tests.patience import PATIENCE
 
 GRID = ("--grid", "16", "16", "16")
 SHAPE = (16, 16, 16)
@@ -383,13 +383,11 @@ def test_calls_that_a_lost_connection_cuts_off_are_not_told_of(error: Exception,
 def test_a_scheduler_that_dies_ends_the_command_with_one_line_and_exit_status_3(tmp_path: Path) -> None:
     """Dask's own tracebacks were before it, and the status said that the input was bad."""
     file = tmp_path / "scheduler.json"
-    where = ("--scheduler-file", str(file))
-    alone = ("--port", "0", "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
+    worker = ("--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard")
     with (
-        process_of("distributed.cli.dask_scheduler", *where, *alone) as scheduler,
-        process_of("distributed.cli.dask_worker", *where, "--nthreads", "1", "--no-nanny", "--no-dashboard"),
+        scheduler_in_a_process(file, "--dashboard-address", "127.0.0.1:0") as scheduler,
+        process_of("distributed.cli.dask_worker", *worker),
     ):
-        eventually(file.exists)
         command = ["hpcg", "--grid", "16", "16", "16", "--device", "cpu", "--time", "1000", "--wait-workers", "1"]
         with subprocess.Popen(
             [sys.executable, "-m", "dsolver", *command, "--scheduler", str(file)],

@@ -20,6 +20,7 @@ from dsolver.cost.estimate import check_memory
 from dsolver.errors import DeviceMemoryError
 from dsolver.preconditioners import Jacobi
 from dsolver.program.spec import SolveSpec
+from tests.clusters import forked
 from tests.commands import refused
 
 GIB = 1 << 30
@@ -155,6 +156,7 @@ def test_an_update_takes_what_the_old_system_has(monkeypatch: pytest.MonkeyPatch
 def test_dask_s_own_limit_counts() -> None:
     """A worker that goes beyond it is ended by its nanny, again and again."""
     with (
+        forked(),
         LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="600 MiB", dashboard_address=None) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -113,8 +113,8 @@ def test_the_graph_engine_tells_what_dask_recorded(client: Client) -> None:
 
 
 def test_a_clock_that_a_heartbeat_sets_back_makes_no_thread_do_two_things_at_once() -> None:
-    def record(chunk: int, start: float, stop: float) -> dict[str, Any]:
-        ran = {"action": "compute", "start": 2e9 + start, "stop": 2e9 + stop}
+    def record(chunk: int, start: float, stop: float, action: str = "compute") -> dict[str, Any]:
+        ran = {"action": action, "start": 2e9 + start, "stop": 2e9 + stop}
         return {"key": ("inner-spmv-L0-me", 5, chunk), "worker": "a", "thread": 1, "startstops": [ran]}
 
     # Each took 3 s, after the one before; the clock went back by 2 s in the second, and by 4 s before the fourth.
@@ -122,6 +122,8 @@ def test_a_clock_that_a_heartbeat_sets_back_makes_no_thread_do_two_things_at_onc
     spans = spans_of(records, "me", range(6), ["a"] * 4)
     check_lanes(spans)
     assert [(span.start - 2e9, span.stop - 2e9) for span in spans] == [(0, 3), (3, 4), (4, 6), (6, 7)]
+    (sent,) = spans_of([record(0, 3, 2, "transfer")], "me", range(6), ["a"])
+    assert (sent.beside, sent.seconds) == (True, 0.0)
 
 
 def test_a_preconditioner_in_float32_is_measured_too() -> None:  # it runs on a view of the engine

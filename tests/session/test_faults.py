@@ -38,7 +38,7 @@ from dsolver.session import recovery
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.belongings import nothing_left
-from tests.clusters import breakable, ended, process_of
+from tests.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
 from tests.patience import PATIENCE, eventually, gone
 
 GRID = (16, 16, 16)
@@ -64,14 +64,10 @@ def truth() -> Any:
 def scheduler_and_workers(folder: Path, count: int) -> Iterator[tuple[Client, list[BaseProcess]]]:
     """A scheduler in a process of its own, the first of those that are returned, and workers without nannies."""
     where = folder / "scheduler.json"
-    common = ["--no-dashboard", "--scheduler-file", str(where)]
-    commands = [
-        ["distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", *common],
-        *[["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", *common]] * count,
-    ]
+    worker = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--scheduler-file", str(where)]
     with ExitStack() as stack:
-        processes = [stack.enter_context(process_of(*command)) for command in commands]
-        eventually(where.exists)
+        processes = [stack.enter_context(scheduler_in_a_process(where, "--no-dashboard"))]
+        processes += [stack.enter_context(process_of("distributed.cli.dask_worker", *worker)) for _ in range(count)]
         client = stack.enter_context(Client(scheduler_file=str(where), timeout=PATIENCE))
         client.wait_for_workers(count, timeout=PATIENCE)
         yield client, processes
@@ -425,7 +421,7 @@ def test_to_resume_from_a_damaged_checkpoint_is_refused(engine: Any, tmp_path: P
     for path in store.path.iterdir():
         if path.is_dir():
             damage(store, path.name)
-    with breakable(2) as client:
+    with cluster(2) as client:
         with pytest.raises(InputError, match=r"is damaged: .*Begin without it"):
             solve(client, engine, resume=store)
         assert_usable(client, engine)

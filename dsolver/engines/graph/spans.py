@@ -77,15 +77,14 @@ def _in_turn(spans: Sequence[Span]) -> list[Span]:
     """The spans with no overlap on a thread's lane, by start.
 
     Workers report times on the scheduler's clock, and correct their offset from it with each heartbeat: a task may seem
-    to begin before the one that its thread ran before has ended.
+    to begin before the one that its thread ran before has ended, and anything to end before it began.
     """
     turns = []
     free: dict[str, float] = {}
     for span in sorted(spans, key=lambda span: span.start):
-        if not span.beside:
-            start = max(span.start, free.get(span.lane, span.start))
-            span = replace(span, start=start, stop=max(span.stop, start))
-            free[span.lane] = span.stop
+        start = span.start if span.beside else max(span.start, free.get(span.lane, span.start))
+        span = replace(span, start=start, stop=max(span.stop, start))
+        free[span.lane] = span.stop
         turns.append(span)
     return turns
 
