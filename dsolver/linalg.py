@@ -41,7 +41,7 @@ class LinalgArguments(TypedDict, total=False):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Linalg:
-    """Arguments that the methods share.
+    """Arguments that the methods share, and the errors that they raise.
 
     Attributes:
         rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol), whatever M is.
@@ -53,6 +53,11 @@ class Linalg:
         client: a Dask cluster's client; by default everything runs in this process.
         engine: as in `dsolver.solve`.
         device: as in `dsolver.solve`.
+
+    Raises:
+        InputError: an argument cannot be right. Nothing was started.
+        DeviceError: "cuda" was asked for where there is none.
+        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
 
     rtol: float = 1e-5
@@ -78,11 +83,6 @@ def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> 
         x, shaped like b, and info: 0 where the true residual is within the tolerance; > 0, the number of iterations
         made, where it is not; < 0 where the method broke down: -1 A or M is not positive definite, -2 the residual
         grew without bound, -3 NaN or infinity appeared, -4 it had to divide by zero.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("cg", A, b, x0, Linalg(**arguments))
 
@@ -98,11 +98,6 @@ def fcg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) ->
 
     Returns:
         x and info, as of `dsolver.cg`.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("fcg", A, b, x0, Linalg(**arguments))
 
@@ -118,11 +113,6 @@ def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments
 
     Returns:
         x and info, as of `dsolver.cg`.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("bicgstab", A, b, x0, Linalg(**arguments))
 
@@ -138,11 +128,6 @@ def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments])
 
     Returns:
         x and info, as of `dsolver.cg`. M must be positive definite, A need not be.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("minres", A, b, x0, Linalg(**arguments))
 
@@ -164,11 +149,6 @@ def gmres(
 
     Returns:
         x and info, as of `dsolver.cg`; info counts iterations.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("gmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
 
@@ -187,11 +167,6 @@ def fgmres(
 
     Returns:
         x and info, as of `dsolver.gmres`.
-
-    Raises:
-        InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
-        ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     return _solved("fgmres", A, b, x0, Linalg(**arguments), SCIPYS_RESTART if restart is None else restart)
 

@@ -10,7 +10,7 @@ import click
 
 import dsolver
 from dsolver.cli import files
-from dsolver.cli.options import Command, force_option, precond_dtype_option
+from dsolver.cli.options import Command, force_option, json_option, precond_dtype_option
 from dsolver.cli.system.choice import system_of, system_options
 from dsolver.cluster.runtime import DeviceName
 from dsolver.krylov.methods import METHODS
@@ -54,13 +54,7 @@ Examples:
     "--together", type=int, default=1, show_default=True, metavar="N", help="Right-hand sides that are given at once."
 )
 @precond_dtype_option
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write the forecast as JSON; with - to stdout, which then has nothing else.",
-)
+@json_option("the forecast", "forecast.json")
 @force_option
 def command(
     *,

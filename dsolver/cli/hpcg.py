@@ -15,6 +15,7 @@ from dsolver.cli.options import (
     Command,
     Where,
     force_option,
+    json_option,
     precond_dtype_option,
     set_volume,
     spans_option,
@@ -68,14 +69,7 @@ reached or has failed, 130 interrupted.
     metavar="K",
     help="Run exactly K iterations and report the residuals, without checks and rating. Default: the whole procedure.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write the results to this file, as JSON; with - to stdout, which then has nothing else.  "
-    "Example: --json out.json",
-)
+@json_option("the results", "out.json")
 @spans_option
 @trace_option
 @force_option

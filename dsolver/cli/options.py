@@ -126,6 +126,24 @@ precond_dtype_option = click.option(
     help="Value type of the multigrid preconditioner. float32 moves half the bytes; the system stays in float64.",
 )
 
+
+def json_option(what: str, example: str) -> Callable[[F], F]:
+    """The option --json, which writes something to a file or to stdout.
+
+    Args:
+        what: is written, in words.
+        example: a file.
+    """
+    return click.option(
+        "--json",
+        "json_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Also write {what} to this file, as JSON; with - to stdout, which then has nothing else.  "
+        f"Example: --json {example}",
+    )
+
+
 spans_option = click.option(
     "--spans",
     "spans_file",

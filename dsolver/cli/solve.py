@@ -19,6 +19,7 @@ from dsolver.cli.options import (
     Command,
     Where,
     force_option,
+    json_option,
     precond_dtype_option,
     set_volume,
     spans_option,
@@ -142,14 +143,7 @@ be reached or has failed, 130 interrupted.
 @click.option(
     "--resume", is_flag=True, help="Begin at the newest save of --checkpoint; at --x0 where nothing was saved."
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write status, iterations, residuals and times to this file, as JSON; with - to stdout, which then has "
-    "nothing else.  Example: --json -",
-)
+@json_option("status, iterations, residuals and times", "-")
 @spans_option
 @trace_option
 @force_option

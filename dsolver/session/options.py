@@ -36,6 +36,7 @@ T = TypeVar("T")
 MAXITER: Final = 1000
 DESCRIBED: Final = "Attributes:\n"
 ARGUMENTS: Final = "Args:\n"
+RAISED: Final = "Raises:\n"
 
 PrecondDtype = Literal["float64", "float32"]
 Store = Checkpoint | str | os.PathLike[str]
@@ -213,8 +214,9 @@ def split_arguments(**arguments: Unpack[Arguments]) -> tuple[Setup, Options]:
 def spelled_out(*by: type) -> Callable[[T], T]:
     """Show the fields of dataclasses as keyword arguments of a function, or of a class, that takes `**arguments`.
 
-    Its signature gets their names, types and defaults, and the section Args of its docstring their Attributes. An
-    argument that is none of them is refused with a `TypeError` in its name, which says which may have been meant.
+    Its signature gets their names, types and defaults, the section Args of its docstring their Attributes. Where it
+    has no section Raises, it gets theirs. An argument that is none of them is refused with a `TypeError` in its name,
+    which says which may have been meant.
 
     Args:
         by: the dataclasses, which say what the arguments mean.
@@ -279,13 +281,15 @@ def _type(annotation: Any, described: type) -> Any:
 
 
 def _docstring(text: str, by: tuple[type, ...]) -> str:
-    """A docstring with the attributes of classes after the arguments that it describes."""
+    """A docstring with the attributes of classes after its own arguments, and their errors if it names none."""
     before, _, rest = inspect.cleandoc(text).partition(ARGUMENTS)
     own, _, after = rest.partition("\n\n")
-    shared = [_attributes(described) for described in by]
-    return f"{before}{ARGUMENTS}" + "\n".join([own, *shared]) + f"\n\n{after}"
+    shared = [_section(described, DESCRIBED) for described in by]
+    errors = [] if RAISED in after else [RAISED + section for each in by if (section := _section(each, RAISED))]
+    return f"{before}{ARGUMENTS}" + "\n".join([own, *shared]) + "\n\n" + "\n\n".join([after, *errors])
 
 
-def _attributes(described: type) -> str:
+def _section(described: type, title: str) -> str:
+    """Lines of a section of a class's docstring; empty where it has none."""
     text = inspect.getdoc(described) or ""
-    return text.partition(DESCRIBED)[2].partition("\n\n")[0]
+    return text.partition(title)[2].partition("\n\n")[0]

@@ -35,7 +35,7 @@ WIDE = uint64(NO_BASE)
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuOctets(Octets):
+class CpuOctets(SeparateDot, Octets):
     """A matrix in octets with its kernels.
 
     Attributes:
@@ -50,10 +50,6 @@ class CpuOctets(Octets):
     def spmv(self, x: Real, y: Real) -> None:
         self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=WORTH_A_THREAD)
 
-    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
-        self.spmv(x, y)
-        self.vectors.dot(x, y, dot)
-
     @cached_property
     def head(self) -> tuple[Any, ...]:
         """The first arguments of the loop after a range of octets."""
@@ -67,14 +63,8 @@ class OctetsColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
-        multiply: Any = _spmv
-
-        def loop(first: int, last: int) -> None:
-            for begin in range(first, last, AT_ONCE):
-                for n in range(self.width):
-                    multiply(begin, min(begin + AT_ONCE, last), *a.head, x[n], y[n])
-
-        a.vectors.team.run(loop, 0, a.count, worth=WORTH_A_THREAD)
+        columns = zip(x, y, strict=True)
+        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=WORTH_A_THREAD)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:

@@ -22,7 +22,7 @@ from dsolver.kernels.formats.block_slices import (
 )
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.reference.vectors import product
+from dsolver.kernels.reference.vectors import Dotted
 
 Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]
 """Row and column of each block, in the order of both, and the blocks (count, B * B)."""
@@ -30,7 +30,7 @@ Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[Any]]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookBlockSlices(BlockSlices):
+class TextbookBlockSlices(Dotted, BlockSlices):
     """A matrix in slices of rows of blocks with its kernels."""
 
     def spmv(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
@@ -50,10 +50,6 @@ class TextbookBlockSlices(BlockSlices):
             own = lanes if self.row is None else self.row[lanes]
             kept = (own >= 0) & (own < size)
             y.reshape(-1, b)[own[kept]] = sums[kept]
-
-    def spmv_dot(self, x: npt.NDArray[Any], y: npt.NDArray[Any], dot: npt.NDArray[np.float64]) -> None:
-        self.spmv(x, y)
-        dot[0] = product(x, y)
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> TextbookBlockSlices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -20,26 +19,15 @@ from dsolver.kernels.formats.compressed import (
     count_of,
 )
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.reference.vectors import product
+from dsolver.kernels.reference.vectors import Dotted
 
 Real = npt.NDArray[Any]
 F64 = npt.NDArray[np.float64]
 
 
-class _Dotted(ABC):
-    """A format whose fused product is its parts."""
-
-    @abstractmethod
-    def spmv(self, x: Real, y: Real) -> None: ...
-
-    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
-        self.spmv(x, y)
-        dot[0] = product(x, y)
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookRows(_Dotted, CompressedRows):
+class TextbookRows(Dotted, CompressedRows):
     """Compressed rows with their kernels."""
 
     def spmv(self, x: Real, y: Real) -> None:
@@ -75,7 +63,7 @@ class TextbookTransfer(TransferRows):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookPadded(_Dotted, PaddedRows):
+class TextbookPadded(Dotted, PaddedRows):
     """Padded rows with their kernels."""
 
     def spmv(self, x: Real, y: Real) -> None:
@@ -86,7 +74,7 @@ class TextbookPadded(_Dotted, PaddedRows):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookChunks(_Dotted, Chunks):
+class TextbookChunks(Dotted, Chunks):
     """Compressed rows in chunks with their kernels."""
 
     def spmv(self, x: Real, y: Real) -> None:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, Octets, count_of
-from dsolver.kernels.reference.vectors import product
+from dsolver.kernels.reference.vectors import Dotted
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookOctets(Octets):
+class TextbookOctets(Dotted, Octets):
     """A matrix in octets with its kernels."""
 
     def spmv(self, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
@@ -28,10 +28,6 @@ class TextbookOctets(Octets):
             sums = products.reshape(-1, LANES).sum(axis=0)
             own = s * LANES // WINDOW * WINDOW + self.lanes[s * LANES : (s + 1) * LANES].astype(np.int64)
             y[own[own < len(y)]] = sums[own < len(y)]
-
-    def spmv_dot(self, x: npt.NDArray[Any], y: npt.NDArray[Any], dot: npt.NDArray[np.float64]) -> None:
-        self.spmv(x, y)
-        dot[0] = product(x, y)
 
 
 def made(matrix: Csr, columns: int) -> TextbookOctets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any, final
 
@@ -92,6 +93,17 @@ class NumpyVectors(Vectors):
 
     def gathered_dot(self, places: Any, x: Real, values: Real, dot: F64) -> None:
         dot[0] = product(x[places], values)
+
+
+class Dotted(ABC):
+    """A format whose fused product is its parts."""
+
+    @abstractmethod
+    def spmv(self, x: Real, y: Real) -> None: ...
+
+    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
+        self.spmv(x, y)
+        dot[0] = product(x, y)
 
 
 @cache

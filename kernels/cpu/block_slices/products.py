@@ -26,7 +26,7 @@ F64 = npt.NDArray[np.float64]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuBlockSlices(BlockSlices):
+class CpuBlockSlices(SeparateDot, BlockSlices):
     """A matrix in slices of rows of blocks with its kernels.
 
     Attributes:
@@ -40,10 +40,6 @@ class CpuBlockSlices(BlockSlices):
 
     def spmv(self, x: Real, y: Real) -> None:
         self.vectors.team.run(self.loop, 0, len(self.slices), *self.head, x, y)
-
-    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
-        self.spmv(x, y)
-        self.vectors.dot(x, y, dot)
 
     @property
     def loop(self) -> Any:
@@ -66,13 +62,7 @@ class SlicesColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
-
-        def loop(first: int, last: int) -> None:
-            for begin in range(first, last, AT_ONCE):
-                for n in range(self.width):
-                    a.loop(begin, min(begin + AT_ONCE, last), *a.head, x[n], y[n])
-
-        a.vectors.team.run(loop, 0, len(a.slices))
+        a.vectors.team.run_columns(a.loop, len(a.slices), a.head, zip(x, y, strict=True), at_once=AT_ONCE)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors, *, block: int = 1, window: int = 1) -> CpuBlockSlices:

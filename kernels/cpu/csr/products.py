@@ -32,7 +32,7 @@ ROWS_AT_ONCE = 16384
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuRows(CompressedRows):
+class CpuRows(SeparateDot, CompressedRows):
     """Compressed rows with their kernels.
 
     Attributes:
@@ -43,10 +43,6 @@ class CpuRows(CompressedRows):
 
     def spmv(self, x: Real, y: Real) -> None:
         self.vectors.team.run(loops.spmv_rows, 0, self.shape[0], *self.entries, x, y, worth=ROWS_WORTH_A_THREAD)
-
-    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
-        self.spmv(x, y)
-        self.vectors.dot(x, y, dot)
 
 
 @final
@@ -90,19 +86,14 @@ class TransferColumns(Columns):
 
     def _run(self, x: Real, keep: float, y: Real, plus: Real | None = None) -> None:
         a, before = self.one, y if plus is None else plus
-        multiply: Any = loops.transfer
-
-        def loop(first: int, last: int) -> None:
-            for begin in range(first, last, ROWS_AT_ONCE):
-                for n in range(self.width):
-                    multiply(begin, min(begin + ROWS_AT_ONCE, last), *a.entries, x[n], keep, before[n], y[n])
-
-        a.vectors.team.run(loop, 0, a.shape[0], worth=ROWS_WORTH_A_THREAD)
+        columns = [(x[n], keep, before[n], y[n]) for n in range(self.width)]
+        sizes = {"at_once": ROWS_AT_ONCE, "worth": ROWS_WORTH_A_THREAD}
+        a.vectors.team.run_columns(loops.transfer, a.shape[0], a.entries, columns, **sizes)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuChunks(Chunks):
+class CpuChunks(SeparateDot, Chunks):
     """Compressed rows in chunks with their kernels.
 
     Attributes:
@@ -120,10 +111,6 @@ class CpuChunks(Chunks):
         if not self.whole:
             loops.add_carries(self.chunks, carry, y)
 
-    def spmv_dot(self, x: Real, y: Real, dot: F64) -> None:
-        self.spmv(x, y)
-        self.vectors.dot(x, y, dot)
-
     @cached_property
     def head(self) -> tuple[Any, ...]:
         """The arrays as loops take them."""
@@ -139,14 +126,9 @@ class ChunksColumns(SeparateDot, Columns):
     def spmv(self, x: Real, y: Real) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
         a, carry = self.one, np.empty((self.width, self.one.count))
-        multiply: Any = loops.spmv
-
-        def loop(first: int, last: int) -> None:
-            for begin in range(first, last, AT_ONCE):
-                for n in range(self.width):
-                    multiply(begin, min(begin + AT_ONCE, last), *a.head, x[n], y[n], carry[n])
-
-        a.vectors.team.run(loop, 0, a.count, worth=CHUNKS_WORTH_A_THREAD)
+        columns = zip(x, y, carry, strict=True)
+        sizes = {"at_once": AT_ONCE, "worth": CHUNKS_WORTH_A_THREAD}
+        a.vectors.team.run_columns(loops.spmv, a.count, a.head, columns, **sizes)
         for n in range(0 if a.whole else self.width):
             loops.add_carries(a.chunks, carry[n], y[n])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, final
 from weakref import WeakSet
@@ -48,6 +48,37 @@ class Team:
         cuts = [first + (last - first) * i // parts for i in range(parts + 1)]
         waiting = [self._pool.submit(loop, cuts[i], cuts[i + 1], *args) for i in range(1, parts)]
         return [loop(cuts[0], cuts[1], *args), *(part.result() for part in waiting)]
+
+    def run_columns(
+        self,
+        loop: Callable[..., Any],
+        count: int,
+        head: Sequence[Any],
+        columns: Iterable[Sequence[Any]],
+        *,
+        at_once: int,
+        worth: int = SLICES_WORTH_A_THREAD,
+    ) -> None:
+        """loop(first, last, *head, *column) for each column on ranges [0, count), some items at once.
+
+        What is read of the matrix comes from memory for the first column, and from a cache for the others.
+
+        Args:
+            loop: for one column.
+            count: items, which are cut among threads.
+            head: arguments that columns share.
+            columns: the other arguments of each column.
+            at_once: items that one column after the other is computed with.
+            worth: items that are worth a thread.
+        """
+        columns = list(columns)
+
+        def several(first: int, last: int) -> None:
+            for begin in range(first, last, at_once):
+                for column in columns:
+                    loop(begin, min(begin + at_once, last), *head, *column)
+
+        self.run(several, 0, count, worth=worth)
 
 
 def _gather_all() -> None:

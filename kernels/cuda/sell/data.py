@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import SeparateDot, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product
+from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import lossless
 
 ROWS_OF_BLOCK = 128
@@ -26,8 +27,56 @@ HALO_WARPS = 4
 """Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
 
 
+class WithKernels(ABC):
+    """Slices that find their kernels by the value type of their vectors."""
+
+    @property
+    @abstractmethod
+    def value_type(self) -> str:
+        """The value type, by name."""
+
+    @cached_property
+    def kernels(self) -> SellKernels:
+        """The kernels of the value type."""
+        return sell_kernels(self.value_type)
+
+    @property
+    def vectors(self) -> CudaVectors:
+        """The vector kernels."""
+        return self.kernels.vectors
+
+
+class OneLaunch(WithKernels):
+    """Slices that are multiplied in one launch.
+
+    Attributes:
+        slices: the entries.
+    """
+
+    slices: Slices
+
+    @property
+    def value_type(self) -> str:
+        return str(self.slices.values.dtype.name)
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of the kernels."""
+
+    @property
+    @abstractmethod
+    def launch(self) -> Launch | None:
+        """One warp for each slice; None if there is none."""
+
+    def _multiply(self, name: str, *vectors: Array) -> None:
+        if self.launch:
+            grid, block, tail = self.launch
+            follow(self.kernels.functions[name], grid, block, (*self.arguments, *vectors, *tail))
+
+
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(SeparateDot, SeparateSweeps, Matrix):
+class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -42,15 +91,9 @@ class CudaMatrix(SeparateDot, SeparateSweeps, Matrix):
     partials: Array
     halves: tuple[Half, Half]
 
-    @cached_property
-    def kernels(self) -> SellKernels:
-        """The kernels of its value type."""
-        return sell_kernels(self.diagonal.dtype.name)
-
     @property
-    def vectors(self) -> CudaVectors:
-        """The vector kernels."""
-        return self.kernels.vectors
+    def value_type(self) -> str:
+        return str(self.diagonal.dtype.name)
 
     @cached_property
     def stored(self) -> str:
@@ -169,7 +212,7 @@ class CudaMatrix(SeparateDot, SeparateSweeps, Matrix):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaProduct(SeparateSum, Product):
+class CudaProduct(OneLaunch, SeparateSum, Product):
     """A rectangular matrix with its kernels and their launch.
 
     Attributes:
@@ -179,23 +222,11 @@ class CudaProduct(SeparateSum, Product):
     in_order: Array
 
     @cached_property
-    def kernels(self) -> SellKernels:
-        """The kernels of its value type."""
-        return sell_kernels(self.slices.values.dtype.name)
-
-    @property
-    def vectors(self) -> CudaVectors:
-        """The vector kernels."""
-        return self.kernels.vectors
-
-    @cached_property
     def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of its kernels."""
         return self.in_order, self.slices.values, self.slices.columns, self.target
 
     @cached_property
     def launch(self) -> Launch | None:
-        """One warp for each slice; None if there is none."""
         count = len(self.in_order)
         return (*warps(count, int(self.slices.values.itemsize)), (np.int32(count),)) if count else None
 
@@ -203,19 +234,14 @@ class CudaProduct(SeparateSum, Product):
         return ProductColumns(self, width)
 
     def restrict_full(self, y: Array, rc: Array) -> None:
-        self._product("product", y, rc)
+        self._multiply("product", y, rc)
 
     def prolong_add(self, xc: Array, x: Array) -> None:
-        self._product("product_add", xc, x)
-
-    def _product(self, name: str, x: Array, y: Array) -> None:
-        if self.launch:
-            grid, block, tail = self.launch
-            follow(self.kernels.functions[name], grid, block, (*self.arguments, x, y, *tail))
+        self._multiply("product_add", xc, x)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaHaloMatrix(HaloMatrix):
+class CudaHaloMatrix(OneLaunch, HaloMatrix):
     """Entries that multiply a halo, with their kernels and their launch.
 
     Attributes:
@@ -227,23 +253,11 @@ class CudaHaloMatrix(HaloMatrix):
     partials: Array
 
     @cached_property
-    def kernels(self) -> SellKernels:
-        """The kernels of its value type."""
-        return sell_kernels(self.slices.values.dtype.name)
-
-    @property
-    def vectors(self) -> CudaVectors:
-        """The vector kernels."""
-        return self.kernels.vectors
-
-    @cached_property
     def arguments(self) -> tuple[Any, ...]:
-        """The first arguments of its kernels."""
         return self.by_boundary, self.slices.values, self.slices.columns, self.boundary
 
     @cached_property
     def launch(self) -> Launch | None:
-        """One warp for each slice; None if there is none."""
         count = len(self.boundary)
         itemsize = int(self.slices.values.itemsize)
         return (*warps(-(-count // SLICE), itemsize), (np.int32(count),)) if count else None
@@ -252,10 +266,10 @@ class CudaHaloMatrix(HaloMatrix):
         return HaloColumns(self, width)
 
     def spmv_halo(self, h: Array, y: Array) -> None:
-        self._halo("spmv_halo", h, y)
+        self._multiply("spmv_halo", h, y)
 
     def times_halo(self, h: Array, q: Array) -> None:
-        self._halo("times_halo", h, q)
+        self._multiply("times_halo", h, q)
 
     def times_halo_dot(self, h: Array, x: Array, q: Array, dot: Array) -> None:
         if self.size:
@@ -268,12 +282,7 @@ class CudaHaloMatrix(HaloMatrix):
         self._rows(self.kernels.functions["add_halo_dot"], q, part, y, dot)
 
     def subtract_halo(self, h: Array, r: Array) -> None:
-        self._halo("subtract_halo", h, r)
-
-    def _halo(self, name: str, *arguments: Any) -> None:
-        if self.launch:
-            grid, block, tail = self.launch
-            follow(self.kernels.functions[name], grid, block, (*self.arguments, *arguments, *tail))
+        self._multiply("subtract_halo", h, r)
 
     def _rows(self, function: Any, *arguments: Any) -> None:
         """Launch a kernel with a thread for each boundary row."""
