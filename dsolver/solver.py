@@ -146,24 +146,39 @@ class Solver:
         """
         return PreconditionerOperator(self._session)
 
-    def update(self, problem: Problem | Any | None = None, *, kappa: Any = None, sigma: Any = None) -> None:
+    def update(
+        self,
+        problem: Problem | Any | None = None,
+        *,
+        kappa: Any = None,
+        sigma: Any = None,
+        reuse: str | None = None,
+    ) -> None:
         """Set up another matrix of the same structure in place of this one.
 
-        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again; the levels are
-        made anew.
+        Ranks, connections and compiled kernels are kept, and the memory of the old matrix is used again. The levels are
+        made anew, with the bits of a new Solver, if `reuse` does not say otherwise.
 
         Args:
             problem: with the same grid, chunks and offsets, or a sparse matrix with the same number of rows; by default
                 the one that is set up.
             kappa: other coefficients of a diffusion problem; see `dsolver.problems.diffusion`.
             sigma: likewise.
+            reuse: "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
+                interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
+                a third of the time. A has to have entries in the same places; else, and in the first update that asks
+                for it, M is set up anew and keeps its interpolation for the next one. It takes as much memory as A once
+                more. Iterations may grow while A changes; an update without it sets up anew. `Solution.notes` tell what
+                was done.
 
         Raises:
-            InputError: the structure differs, a coefficient cannot be right, or this Solver is closed or solving; the
+            InputError: the structure differs, an argument cannot be right, or this Solver is closed or solving; the
                 old matrix stays.
             DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
+        if reuse not in (None, "interpolation"):
+            raise InputError(f"reuse must be 'interpolation' or None, not {reuse!r}")
         problem = self._session.given if problem is None else problem_of(problem)
         check_problem(problem)
         problem = problem.planned(len(self._session.partition), cuda=self._session.runtime.device == "cuda")
@@ -172,7 +187,7 @@ class Solver:
         for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(self.problem, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
-        self._session.update(problem)
+        self._session.update(problem, reuse=reuse is not None)
 
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.

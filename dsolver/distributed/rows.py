@@ -12,6 +12,7 @@ from dsolver.distributed.row_order import in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
@@ -66,7 +67,7 @@ def stored_matrix(
     layout: Layout,
     stored: Layout,
     plan: HaloPlan,
-    formats: str | None = None,
+    formats: str | Choice | None = None,
     known: Statistics | None = None,
     *,
     borrowed: bool = False,

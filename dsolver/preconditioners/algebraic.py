@@ -176,7 +176,7 @@ class Algebraic(Preconditioner):
             coarse_rows=coarse_rows,
             gathered_rows=max(int(self.gathered_rows), coarse_rows),
         )
-        return exact, ParallelSetup(builder.engine, first, options, builder.dtype)
+        return exact, ParallelSetup(builder.engine, first, options, builder.dtype, builder.reuse)
 
     def _coarsening(self, problem: Problem) -> str:
         return self.coarsening or ("aggregation" if problem.asymmetry else "pmis")

@@ -18,6 +18,7 @@ from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.hierarchy import FinestRows, finest
+from dsolver.multigrid.reuse import Reuse
 from dsolver.problems import Problem
 from dsolver.problems.discretization import Patch
 
@@ -87,6 +88,7 @@ class Builder:
         order: in which smoothers visit the rows.
         dtype: the preconditioner's value type.
         diagonal: what A's diagonal is multiplied by; None for ones.
+        reuse: what set-ups leave for each other; None where each one stands alone.
     """
 
     engine: Engine
@@ -96,6 +98,7 @@ class Builder:
     order: Order
     dtype: str = "float64"
     diagonal: Blocks | None = None
+    reuse: Reuse | None = None
 
     @property
     def lowered(self) -> bool:

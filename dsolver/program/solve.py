@@ -20,8 +20,10 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
+from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary
-from dsolver.preconditioners.base import Preconditioner, Site
+from dsolver.preconditioners.base import Built, Preconditioner, Site
+from dsolver.preconditioners.builder import Builder
 from dsolver.program.columns import Columns
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
@@ -58,14 +60,20 @@ class Solve:
 
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
+        self._reuse: Reuse | None = None
         self._begin(spec)
 
-    def update(self, spec: SolveSpec) -> None:
-        """Take another matrix. What belongs to the old one is given back first; b and x are zero again."""
-        engine = self._engine
+    def update(self, spec: SolveSpec, reuse: bool = False) -> None:
+        """Take another matrix. What belongs to the old one is given back first; b and x are zero again.
+
+        Args:
+            spec: of the other matrix.
+            reuse: whether set-up may keep what follows from the places of entries, and is to leave it for the next.
+        """
+        engine, kept = self._engine, (self._reuse or Reuse()) if reuse else None
         engine.forget()  # recordings of kernels on the old matrix
         self.__dict__.clear()
-        self._engine = engine
+        self._engine, self._reuse = engine, kept
         self._begin(spec)
 
     def precondition(self, spec: SolveSpec) -> None:
@@ -74,6 +82,7 @@ class Solve:
         As for `update`, coefficients that are arrays are loaded again.
         """
         self._engine.forget()
+        self._reuse = None
         for columns in self._widths.values():
             columns.release()
         del self.operator, self._site  # A is built anew, too: never two of them
@@ -92,7 +101,7 @@ class Solve:
             InputError: a coefficient makes no sense.
         """
         self.system.prepare()
-        chunks, levels = self._spec.preconditioner.build(self._spec.builder(self._engine, self.system))
+        chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse))
         self.layout = chunks.at("layout")
         self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
         if "_widths" not in self.__dict__:
@@ -102,6 +111,17 @@ class Solve:
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)
         self.system.settle(self.layout)
+
+    def _built(self, builder: Builder) -> Built:
+        """A and the levels; what was kept for a preconditioner that has no use for it is given back."""
+        reuse = builder.reuse
+        if reuse is None:
+            return self._spec.preconditioner.build(builder)
+        reuse.outcome = "none"
+        made = self._spec.preconditioner.build(builder)
+        if reuse.outcome == "none":
+            reuse.kept = None
+        return made
 
     def _set_up(self, columns: Columns) -> None:
         site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
@@ -139,6 +159,10 @@ class Solve:
     def closed_regions(self) -> int:
         """Number of regions that have a constant of their own, which nothing fixes; the whole grid may be one."""
         return self.system.closed_regions
+
+    def reused(self) -> Outcome:
+        """Outcome of the set-up, where it was to use the one before."""
+        return "none" if self._reuse is None else self._reuse.outcome
 
     def chosen(self) -> Preconditioner:
         """The preconditioner, or what it has chosen to be."""

@@ -13,6 +13,7 @@ from dsolver.grid.coloring import Order
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.krylov.gmres import RESTART
 from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, Traits, check_method, serving_any
+from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.preconditioners.builder import Blocks, Builder
 from dsolver.preconditioners.registry import check_matrix
@@ -75,8 +76,8 @@ class SolveSpec:
         }
         return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
 
-    def builder(self, engine: Engine, system: System) -> Builder:
-        """Builds the matrices, on an engine with the problem on it."""
+    def builder(self, engine: Engine, system: System, reuse: Reuse | None = None) -> Builder:
+        """Builds the matrices, on an engine with the problem on it; reuse: as of `Builder`."""
         return Builder(
             engine=engine,
             system=system,
@@ -85,6 +86,7 @@ class SolveSpec:
             order=self.order,
             dtype=self.precond_dtype if self.lowered else "float64",
             diagonal=self.diagonal,
+            reuse=reuse,
         )
 
     @property

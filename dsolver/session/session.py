@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self, TypeVar, final
+from typing import Any, Final, Self, TypeVar, final
 
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
@@ -19,6 +19,7 @@ from dsolver.engines.running import Blocks, RunningProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.row_block import ChunkRows
+from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to
@@ -33,6 +34,14 @@ from dsolver.session.options import Setup
 from dsolver.session.recovery import ATTEMPTS, on_workers_left
 
 T = TypeVar("T")
+REUSED: Final[Mapping[Outcome, str]] = {
+    "used": "M has the interpolation of an earlier matrix: update(reuse='interpolation') has kept it",
+    "first": "M was set up anew: the next update(reuse='interpolation') keeps its interpolation",
+    "pattern": "M was set up anew, as A has entries in other places, or is stored in another order: the next "
+    "update(reuse='interpolation') keeps its interpolation",
+    "none": "M was set up anew: it has no interpolation that update(reuse='interpolation') could keep; M='amg' has",
+}
+"""Notes on what an update has used of the set-up before."""
 
 
 @final
@@ -173,13 +182,15 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
+        notes = (self._reused,) if self._reused else ()
         if self._method is not None:
-            return ()
+            return notes
         if self.problem.asymmetry:
-            return (f"A is not symmetric ({self.problem.asymmetry}): it is solved by {self.spec.traits.title}",)
+            return (f"A is not symmetric ({self.problem.asymmetry}): it is solved by {self.spec.traits.title}", *notes)
         if self.problem.indefinite:
-            return (f"A has a diagonal that is not positive everywhere: it is solved by {self.spec.traits.title}",)
-        return ()
+            why = "A has a diagonal that is not positive everywhere"
+            return (f"{why}: it is solved by {self.spec.traits.title}", *notes)
+        return notes
 
     @property
     def described(self) -> str:
@@ -246,8 +257,12 @@ class Session:
                 self._recover(error)
                 self.took, self.lost = set_up, time.perf_counter() - began
 
-    def update(self, problem: Problem) -> None:
+    def update(self, problem: Problem, *, reuse: bool = False) -> None:
         """Set up another matrix of the same structure in place of this one.
+
+        Args:
+            problem: the system.
+            reuse: whether M may keep its interpolation, and is to keep it for the next update.
 
         Raises:
             InputError: another solve is going on, the session is closed, or a coefficient cannot be right; the old
@@ -261,7 +276,7 @@ class Session:
             spec = self._planned(problem)
             check_memory(spec, self.runtime, self.spec)
             try:
-                self._replace(spec, problem)
+                self._replace(spec, problem, reuse=reuse)
             except BaseException as error:
                 if isinstance(error, Exception) and not isinstance(error, ClusterError):
                     self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
@@ -269,6 +284,7 @@ class Session:
                     self.program.close()  # half of a matrix: whoever uses it next has the old one set up again
                 raise
             self.spec, self.given, self.preconditioner = spec, problem, self.first
+            self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
 
     def precondition(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> None:
@@ -364,7 +380,7 @@ class Session:
         if self.runtime.client is not None:
             claim(self, self.runtime)
         try:
-            self.columns = 0
+            self.columns, self._reused = 0, ""
             where = self.problem.offsets, self.problem.places
             self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)
             self._load_coefficients(self.given)
@@ -383,9 +399,10 @@ class Session:
             self._launch()
             self.took = time.perf_counter() - began
 
-    def _replace(self, spec: SolveSpec, problem: Problem) -> None:
+    def _replace(self, spec: SolveSpec, problem: Problem, *, reuse: bool = False) -> None:
         """Have the program take another matrix; x is zero."""
-        self.program.call(Solve.update, spec)
+        self._reused = ""
+        self.program.call(Solve.update, spec, reuse)
         self.columns = 0
         self._load_coefficients(problem)
 

@@ -115,6 +115,10 @@ class AlgebraicSetup:
         """See `spgemm.product`."""
         return spgemm.product(a, b, columns, self.team, ascending=ascending)
 
+    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
+        return spgemm.numeric(pattern, a, b, columns, self.team)
+
     def transposed(self, a: Csr, columns: int) -> Csr:
         """See `spgemm.transposed`."""
         return spgemm.transposed(a, columns, self.team)
@@ -130,6 +134,10 @@ class AlgebraicSetup:
     def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
         """See `spgemm.mirrored_means`."""
         return spgemm.mirrored_means(a, self.team)
+
+    def means(self, values: Any, one: Any, other: Any) -> Any:
+        """See `spgemm.means`."""
+        return spgemm.means(values, one, other, self.team)
 
     # -- storage -------------------------------------------------------------------------------------------------------
 

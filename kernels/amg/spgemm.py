@@ -50,6 +50,24 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
     return joined(team, team.run(rows, 0, a.size))
 
 
+def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, team: Team) -> Csr:
+    """A B again, of matrices with new values in the same places: in half the time of `product`, with its bits.
+
+    Args:
+        pattern: what `product` has made of A and B before; its values are not read.
+        a: A.
+        b: B.
+        columns: of B.
+        team: shares the rows.
+
+    Returns:
+        a matrix that shares start and columns with the pattern.
+    """
+    out = pattern._replace(values=np.empty(len(pattern.columns)))
+    team.run(_numeric, 0, a.size, a, b, columns, out)
+    return out
+
+
 def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> None:
     """Replace coarse rows of which only rounding is left, in place: by Σ_i r_i² a_ii on the diagonal, and zeros.
 
@@ -88,6 +106,13 @@ def mirrored_means(a: Csr, team: Team) -> tuple[Csr, int]:
     """
     mirrored = transposed(a, a.size, team)
     return mirrored, sum(team.run(_average, 0, a.size, a, mirrored))
+
+
+def means(values: Any, one: Any, other: Any, team: Team) -> Any:
+    """Means of pairs of values, float64; one, other: int32 or int64, the places of each pair."""
+    out = np.empty(len(one))
+    team.run(_means, 0, len(one), values, one, other, out)
+    return out
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -190,6 +215,20 @@ def _product(
 
 
 @compiled()
+def _numeric(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> None:
+    """Values of rows first .. last of A B, whose columns are known: no branch asks whether one was met before."""
+    place = np.empty(width, np.int64)
+    for i in range(first, last):
+        for k in range(uint64(out.start[i]), uint64(out.start[i + 1])):
+            place[uint64(out.columns[k])] = k
+            out.values[k] = -0.0  # and not 0.0, which would change a sum of terms that are -0.0
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            j, value = uint64(a.columns[k]), a.values[k]
+            for m in range(uint64(b.start[j]), uint64(b.start[j + ONE])):
+                out.values[uint64(place[uint64(b.columns[m])])] += value * b.values[m]
+
+
+@compiled()
 def _average(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
     """Rows first .. last of (A + Aᵀ) / 2 in place of those of Aᵀ; returns the entries that only one of them has."""
     place = np.full(len(a.start), -1, np.int64)
@@ -206,6 +245,12 @@ def _average(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
                 wrong += 1
         wrong += abs(a.start[i + 1] - begin - (mirrored.start[i + 1] - mirrored.start[i]))
     return wrong
+
+
+@compiled()
+def _means(first: Any, last: Any, values: Any, one: Any, other: Any, out: Any) -> None:
+    for k in range(uint64(first), uint64(last)):
+        out[k] = (values[uint64(one[k])] + values[uint64(other[k])]) / 2
 
 
 @compiled()

@@ -126,7 +126,7 @@ class GeneralSetup(ABC):
         self,
         rows: Csr,
         layout: Layout,
-        formats: str | None = None,
+        formats: str | Choice | None = None,
         *,
         known: Statistics | None = None,
         borrowed: bool = False,
@@ -136,7 +136,8 @@ class GeneralSetup(ABC):
         Args:
             rows: its entries, on the device; columns ascend in each row.
             layout: of the chunk's vectors.
-            formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
+            formats: a format's name, "measure" for the fastest one, a choice that was made for rows with entries in the
+                same places, None for a choice by statistics.
             known: statistics of the rows, where somebody has them.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
         """
@@ -145,7 +146,9 @@ class GeneralSetup(ABC):
         places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
         diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
-        if formats == MEASURE:
+        if isinstance(formats, Choice):
+            choice, product = formats, self.product(self._own(rows) if borrowed else rows, rows.size, formats)
+        elif formats == MEASURE:
             rows = self._own(rows) if borrowed else rows
             known = known or self.statistics(rows, rows.size)
             choice, product = self._fastest(rows, candidates(known, gpu=self._gpu))

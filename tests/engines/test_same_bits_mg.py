@@ -38,11 +38,20 @@ def run(
     dtype: str = "float64",
     cut: Cut = (2, 2, 2),
     m: Preconditioner | None = None,
+    earlier: Problem | None = None,
 ) -> Result:
-    """Residuals of some iterations on a rough b from a guess of full multigrid, and the blocks of x after them."""
+    """Residuals of some iterations on a rough b from a guess of full multigrid, and the blocks of x after them.
+
+    With the interpolation of an earlier problem, if there is one.
+    """
     spec = SolveSpec.plan(problem, cut, m=m, precond_dtype=dtype)
     partition = spec.partition
     with runtime.launch(Solve, spec, partition, problem.offsets) as job:
+        if earlier is not None:
+            job.call(Solve.update, SolveSpec.plan(earlier, cut, m=m, precond_dtype=dtype), True)
+            assert job.call(Solve.reused) == "first"
+            job.call(Solve.update, spec, True)
+            assert job.call(Solve.reused) == "used"
         b = np.random.default_rng(3).standard_normal(GRID)
         job.load("b", {chunk.number: b[chunk.box.slices] for chunk in partition}, Solve.set_b)
         job.call(Solve.guess, "fmg")
@@ -77,19 +86,21 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
 def test_a_star_of_which_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """With coarse levels that are cut as well: their halos are two layers wide below a chunk and one above.
 
-    And all of it stored, coarsened algebraically.
+    And all of it stored, coarsened algebraically, with the interpolation of an earlier matrix.
     """
     monkeypatch.setattr(coarse_grid, "SMALL_GRID", 0)
     problem = problems.diffusion(GRID, 2.0, bc={"y": "periodic"})
     with cluster(2) as client:
-        runs: list[tuple[Preconditioner, Cut]] = [
-            (Multigrid(), EVEN),
-            (Algebraic(coarse_rows=40, gathered_rows=200), (2, 1, 1)),
+        earlier = problems.diffusion(GRID, 2.0, sigma=1.0, bc={"y": "periodic"})
+        runs: list[tuple[Preconditioner, Cut, Problem | None]] = [
+            (Multigrid(), EVEN, None),
+            (Algebraic(coarse_rows=40, gathered_rows=200), (2, 1, 1), earlier),
         ]
-        for m, cut in runs:
-            serial = run(connect(engine="reference", device="cpu"), problem, cut=cut, m=m)
+        for m, cut, before in runs:
+            serial = run(connect(engine="reference", device="cpu"), problem, cut=cut, m=m, earlier=before)
             for engine in ("resident", "graph"):
-                samples, blocks = run(connect(client, engine=engine, device="cpu"), problem, cut=cut, m=m)
+                here = connect(client, engine=engine, device="cpu")
+                samples, blocks = run(here, problem, cut=cut, m=m, earlier=before)
                 assert samples == serial[0], engine
                 assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
 

@@ -235,6 +235,35 @@ def test_another_matrix_takes_the_place_of_one_that_is_set_up() -> None:
             solver.update(dsolver.matrix(other, chunks=3))
 
 
+def test_updates_that_reuse_interpolation_tell_what_they_did() -> None:
+    a, b = lattice(20), np.random.default_rng(1).standard_normal(400)
+    shifted = a + sp.diags_array(np.linspace(0.0, 1.0, 400))
+    wider = a + 0.1 * sp.csr_array(([-1.0, -1.0], ([0, 399], [399, 0])), shape=a.shape)
+    with dsolver.Solver(a, M="amg", device="cpu") as solver:
+        for new, told in (
+            (shifted, "anew: the next"),
+            (a, "of an earlier"),
+            (shifted, "of an earlier"),
+            (wider, "in other places"),
+            (2.0 * wider, "of an earlier"),
+        ):
+            solver.update(new, reuse="interpolation")
+            solution = solver.solve(b, rtol=1e-11)
+            assert np.allclose(solution.x, spsolve(new.tocsc(), b))
+            assert told in solution.notes[0]
+        negative = sp.csr_array(wider - sp.diags_array(100.0 * (np.arange(400) == 7)))
+        with pytest.raises(InputError, match="1 diagonal entries that are not positive"):
+            solver.update(negative, reuse="interpolation")
+        assert np.allclose(solver.solve(b, rtol=1e-11).x, solution.x)  # the old matrix stays
+        solver.update(a)
+        assert solver.solve(b).notes == ()
+        with pytest.raises(InputError, match="reuse must be 'interpolation' or None, not True"):
+            solver.update(a, reuse=True)  # type: ignore[arg-type]
+    with dsolver.Solver(a, M="jacobi", device="cpu") as solver:
+        solver.update(a, reuse="interpolation")
+        assert "it has no interpolation" in solver.solve(b).notes[0]
+
+
 def test_bad_arguments_are_refused() -> None:
     a = lattice(4)
     with pytest.raises(InputError, match=r"b has shape \(15,\), but must be \(16,\)"):

@@ -13,7 +13,9 @@ from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.multigrid.level import Level
+from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
+from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arrays import container_of
 
@@ -23,15 +25,23 @@ NOISE = 10.0 ** RNG.uniform(-3.0, 3.0, (9, 8, 7))
 CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
 
 
-def levels_of(problem: Any) -> tuple[str, list[Level]]:
-    """A hash of the rows of all levels, and these."""
+def loaded(engine: EagerEngine, problem: Any, reuse: Reuse | None) -> Builder:
     spec = SolveSpec.plan(problem, problem.chunks, m=SMALL)
-    engine = EagerEngine(spec.partition, kernels.load("cpu", 2))
     system = System(engine, spec.problem, spec.partition)
     for name, values in problem.coefficients.items():
         system.load(name, container_of(name, values, spec.partition, None).blocks())
     system.prepare()
-    builder = spec.builder(engine, system)
+    return spec.builder(engine, system, reuse)
+
+
+def levels_of(problem: Any, earlier: Any = None) -> tuple[str, list[Level]]:
+    """A hash of the rows of all levels, and these; with the interpolation of an earlier problem, if there is one."""
+    engine = EagerEngine(SolveSpec.plan(problem, problem.chunks, m=SMALL).partition, kernels.load("cpu", 2))
+    reuse = None
+    if earlier is not None:
+        reuse = Reuse()
+        SMALL.build(loaded(engine, earlier, reuse))
+    builder = loaded(engine, problem, reuse)
     _, setup = SMALL.setup(builder, lambda: builder.rows)
     digest = hashlib.sha256()
     while True:
@@ -61,6 +71,26 @@ def test_levels_are_the_same_bits_however_a_grid_is_cut(make: Any) -> None:
     assert len(levels) >= 2
     for cut in CUTS:
         assert levels_of(make(cut))[0] == whole
+
+
+def test_levels_with_the_interpolation_of_an_earlier_grid_are_the_same_bits() -> None:
+    def grid(kappa: Any, cut: Any) -> Any:
+        return dsolver.problems.diffusion((9, 8, 7), kappa, bc={"x": "periodic"}, chunks=cut)
+
+    whole, _ = levels_of(grid(2.0 + NOISE, (1, 1, 1)), grid(NOISE, (1, 1, 1)))
+    assert whole != levels_of(grid(2.0 + NOISE, (1, 1, 1)))[0]
+    for cut in CUTS:
+        assert levels_of(grid(2.0 + NOISE, cut), grid(NOISE, cut))[0] == whole
+
+
+def test_a_grid_whose_rows_are_stored_in_another_order_is_set_up_anew() -> None:
+    constant, varied = (dsolver.problems.diffusion((9, 8, 7), kappa) for kappa in (np.ones((9, 8, 7)), NOISE))
+    with dsolver.Solver(constant, M=SMALL, device="cpu") as solver:
+        solver.update(reuse="interpolation")
+        solver.update(varied, reuse="interpolation")
+        found = solver.solve(NOISE)
+    assert "stored in another order" in found.notes[0]
+    assert found.iterations == dsolver.solve(varied, NOISE, M=SMALL, device="cpu").iterations
 
 
 def test_restriction_is_the_transpose_of_prolongation_between_boxes_and_ranges() -> None:

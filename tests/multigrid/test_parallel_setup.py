@@ -18,7 +18,9 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.multigrid.algebraic.level_rows import LevelRows
 from dsolver.multigrid.level import Level
+from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
+from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
 
 SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
@@ -87,20 +89,35 @@ def on_host(array: Any) -> Any:
     return array.get() if hasattr(array, "get") else array
 
 
-def hierarchy(
-    matrix: Any, chunks: int, m: Algebraic = SMALL, backend: str = "cpu", **told: Any
-) -> tuple[list[str], list[Any], list[Level]]:
-    """The hash of every level's rows, the rows as matrices, and the levels."""
+def planned(matrix: Any, chunks: int, m: Algebraic, **told: Any) -> tuple[SolveSpec, Any]:
     problem = dsolver.matrix(matrix, chunks=chunks, **told).planned(chunks)
     assert problem.chunks is not None
-    spec = SolveSpec.plan(problem, problem.chunks, m=m)
-    engine = EagerEngine(spec.partition, kernels.load(backend, 2))
+    return SolveSpec.plan(problem, problem.chunks, m=m), problem
+
+
+def loaded_system(engine: EagerEngine, spec: SolveSpec, problem: Any, reuse: Reuse | None) -> Builder:
     system = System(engine, spec.problem, spec.partition)
     for name, cut in problem.coefficients.items():
         system.load(name, cut.blocks(spec.partition, host=True))
     system.prepare()
-    builder = spec.builder(engine, system)
+    return spec.builder(engine, system, reuse)
+
+
+def hierarchy(
+    matrix: Any, chunks: int, m: Algebraic = SMALL, backend: str = "cpu", earlier: Any = None, **told: Any
+) -> tuple[list[str], list[Any], list[Level]]:
+    """The hash of every level's rows, the rows as matrices, and the levels.
+
+    With the interpolation of an earlier matrix, if there is one.
+    """
+    spec, problem = planned(matrix, chunks, m, **told)
+    engine, reuse = EagerEngine(spec.partition, kernels.load(backend, 2)), None
+    if earlier is not None:
+        reuse = Reuse()
+        m.build(loaded_system(engine, *planned(earlier, chunks, m), reuse))
+    builder = loaded_system(engine, spec, problem, reuse)
     _, setup = m.setup(builder, lambda: builder.rows)
+    assert reuse is None or reuse.outcome == "used"
     hashes, matrices = [], []
     while True:
         rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
@@ -124,6 +141,20 @@ def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
         assert hierarchy(matrix, chunks)[0] == hashes
     for a in matrices[1:]:
         assert not (a != a.T).nnz
+
+
+@pytest.mark.parametrize(("coarsening", "cuts"), [("pmis", (2, 3, 8)), ("aggregation", (3,))])
+def test_levels_with_the_interpolation_of_an_earlier_matrix(coarsening: str, cuts: tuple[int, ...]) -> None:
+    m, earlier, matrix = replace(SMALL, coarsening=coarsening), channels(12), blocks(12)
+    hashes, matrices, levels = hierarchy(matrix, 1, m, earlier=earlier)
+    for chunks in cuts:
+        assert hierarchy(matrix, chunks, m, earlier=earlier)[0] == hashes
+    assert hierarchy(earlier, 2, m, earlier=earlier)[0] == hierarchy(earlier, 1, m)[0] != hashes
+    assert hierarchy(0.5 * earlier, 1, m, earlier=earlier)[0] == hierarchy(0.5 * earlier, 1, m)[0]
+    p, r = transfers(levels[1], levels[2])
+    assert np.array_equal(r, p.T)
+    expected = p.T @ matrices[1].toarray() @ p
+    assert abs(matrices[2].toarray() - expected).max() <= 1e-13 * abs(expected).max()
 
 
 def loaded(level: Level, vector: Any, field: Any) -> None:

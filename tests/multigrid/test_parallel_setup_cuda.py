@@ -15,7 +15,9 @@ from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.multigrid.algebraic.level_rows import LevelRows
+from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
+from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arrays import container_of
 
@@ -47,24 +49,42 @@ def periodic(chunks: int) -> Any:
     return grid(chunks, bc={"x": "periodic"})
 
 
+def earlier_matrix(chunks: int) -> Any:
+    return dsolver.matrix(line() + 0.5 * sp.eye_array(600, format="csr"), chunks=chunks).planned(chunks)
+
+
+def earlier_grid(chunks: int) -> Any:
+    return dsolver.problems.diffusion(KAPPA.shape, 1.0 + KAPPA, chunks=(1, 1, chunks))
+
+
 PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic}
+EARLIER = {"matrix": earlier_matrix, "grid": earlier_grid}
+
+
+def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | None) -> Builder:
+    spec = SolveSpec.plan(problem, problem.chunks, m=m)
+    system = System(engine, spec.problem, spec.partition)
+    for key, values in problem.coefficients.items():
+        if problem.lattice:
+            system.load(key, container_of(key, values, spec.partition, None).blocks())
+        else:
+            system.load(key, values.blocks(spec.partition, host=True))
+    system.prepare()
+    return spec.builder(engine, system, reuse)
 
 
 @cache
-def hierarchy(backend: str, name: str, chunks: int, aggressive: int = 1) -> list[str]:
-    """A hash of every level's rows, wherever their arrays are."""
+def hierarchy(backend: str, name: str, chunks: int, aggressive: int = 1, *, again: bool = False) -> list[str]:
+    """A hash of every level's rows, wherever their arrays are; again: with the interpolation of an earlier matrix."""
     problem, m = PROBLEMS[name](chunks), Algebraic(coarse_rows=20, gathered_rows=60, aggressive_levels=aggressive)
-    spec = SolveSpec.plan(problem, problem.chunks, m=m)
+    spec, reuse = SolveSpec.plan(problem, problem.chunks, m=m), None
     engine = EagerEngine(spec.partition, kernels.load(backend, 2))
-    system = System(engine, spec.problem, spec.partition)
-    for key, values in problem.coefficients.items():
-        if name == "matrix":
-            system.load(key, values.blocks(spec.partition, host=True))
-        else:
-            system.load(key, container_of(key, values, spec.partition, None).blocks())
-    system.prepare()
-    builder = spec.builder(engine, system)
+    if again:
+        reuse = Reuse()
+        m.build(builder_of(engine, EARLIER[name](chunks), m, reuse))
+    builder = builder_of(engine, problem, m, reuse)
     _, setup = m.setup(builder, lambda: builder.rows)
+    assert reuse is None or reuse.outcome == "used"
     found = []
     while True:
         rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
@@ -89,6 +109,13 @@ def test_levels_have_the_hosts_bits(name: str, chunks: int) -> None:
 
 def test_levels_without_aggressive_coarsening_have_the_hosts_bits() -> None:
     assert hierarchy("cuda", "grid", 2, 0) == hierarchy("cpu", "grid", 2, 0)
+
+
+@pytest.mark.parametrize("name", ["matrix", "grid"])
+def test_levels_with_the_interpolation_of_an_earlier_matrix_have_the_hosts_bits(name: str) -> None:
+    expected = hierarchy("cpu", name, 2, again=True)
+    assert expected != hierarchy("cpu", name, 2)
+    assert hierarchy("cuda", name, 1, again=True) == hierarchy("cuda", name, 2, again=True) == expected
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])

@@ -68,20 +68,20 @@ class Below:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Coarsening:
-    """A level's smoother and its coarser level.
+class Smoothing:
+    """A level's smoother.
 
     Attributes:
         scale: of the diagonal that `Measures.share` makes, for Jacobi's method.
         damped: whether that method takes `dsolver.multigrid.algebraic.storage.damped` in its place.
         bound: the largest eigenvalue of A divided by that diagonal, at most.
-        below: the coarser level; None where there is none that is worth its work.
+        largest: the largest eigenvalue of D⁻¹A, where it was asked for.
     """
 
     scale: float
     damped: bool = False
     bound: float
-    below: Below | None
+    largest: float | None = None
 
 
 class Method(ABC):
@@ -94,8 +94,12 @@ class Method(ABC):
     on_device: ClassVar[bool]
 
     @abstractmethod
-    def coarsen(self, here: Here) -> Coarsening:
-        """The smoother of a level, and its coarser level."""
+    def smoothing(self, here: Here) -> Smoothing:
+        """The smoother of a level."""
+
+    @abstractmethod
+    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
+        """The coarser level of a level with this smoother; None where there is none that is worth its work."""
 
 
 @final
@@ -114,11 +118,12 @@ class CoarsePoints(Method):
     max_elements: int
     aggressive_levels: int
 
-    def coarsen(self, here: Here) -> Coarsening:
-        """The diagonal of `Measures`, and coarse points."""
-        return Coarsening(scale=1.0, damped=True, bound=GERSHGORIN, below=self._below(here))
+    def smoothing(self, here: Here) -> Smoothing:
+        """The diagonal of `Measures`."""
+        return Smoothing(scale=1.0, damped=True, bound=GERSHGORIN)
 
-    def _below(self, here: Here) -> Below | None:
+    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
+        """Coarse points."""
         engine, rows, exchange, most = here.engine, here.rows, here.exchange, self.max_elements
         graph = strong_graph(engine, rows, here.measures, exchange, self.theta)
         splitting = split(engine, rows, graph, exchange, here.depth)
@@ -155,12 +160,14 @@ class Aggregation(Method):
     size: int
     vectors: int
 
-    def coarsen(self, here: Here) -> Coarsening:
-        """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ, and aggregates."""
+    def smoothing(self, here: Here) -> Smoothing:
+        """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ."""
         largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, here.depth, here.bounds[-1])
-        return Coarsening(scale=largest / OVER, bound=SAFETY * OVER, below=self._below(here, largest))
+        return Smoothing(scale=largest / OVER, bound=SAFETY * OVER, largest=largest)
 
-    def _below(self, here: Here, largest: float) -> Below | None:
+    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
+        """Aggregates."""
+        assert smoothing.largest is not None
         engine, rows, exchange = here.engine, here.rows, here.exchange
         size = self.vectors if here.depth else self.size
         theta = self.theta * 0.5**here.depth
@@ -181,7 +188,7 @@ class Aggregation(Method):
                 exchange,
                 here.senders,
                 bounds,
-                self.omega / largest,
+                self.omega / smoothing.largest,
             )
         return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"))
 

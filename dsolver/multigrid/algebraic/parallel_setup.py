@@ -8,6 +8,7 @@ float64, as a whole on the chunks' devices or on their hosts: where the arrays o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -34,9 +35,20 @@ from dsolver.multigrid.algebraic.level_rows import (
     own_bounds,
     window_of,
 )
-from dsolver.multigrid.algebraic.methods import Coarsening, Here, Method
+from dsolver.multigrid.algebraic.methods import Here, Method, Smoothing
 from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.parallel_transfer import coarsened, level_rows
+from dsolver.multigrid.algebraic.repeated import (
+    Again,
+    Kept,
+    Place,
+    Step,
+    coarse_again,
+    mirrors_of,
+    rows_again,
+    same_places,
+    without_values,
+)
 from dsolver.multigrid.algebraic.storage import (
     dense_inverse,
     plain_layout,
@@ -48,6 +60,7 @@ from dsolver.multigrid.algebraic.symmetric_part import as_brought, with_symmetri
 from dsolver.multigrid.correction import ChunkTransfer, StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
+from dsolver.multigrid.reuse import Reuse
 from dsolver.multigrid.smoothers import Chebyshev, Jacobi
 from dsolver.multigrid.summary import LevelSummary
 
@@ -126,13 +139,17 @@ class ParallelSetup:
         first: its rows.
         options: of the hierarchy.
         dtype: the value type of what is stored.
+        reuse: where it leaves what a matrix with new values needs, and finds what the one before has left: then P and
+            R of that one serve, if entries are in the same places. None where no other matrix is expected.
 
     Attributes:
         levels: finest first; the last one has no transfer.
         rows: the `LevelRows` of every chunk of the level that is next.
     """
 
-    def __init__(self, engine: Engine, first: FirstRows, options: Options, dtype: str) -> None:
+    def __init__(
+        self, engine: Engine, first: FirstRows, options: Options, dtype: str, reuse: Reuse | None = None
+    ) -> None:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
@@ -142,8 +159,20 @@ class ParallelSetup:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
         if first.size:
             self.rows = engine.per_chunk(partial(_with_constants, size=first.size), self.rows)
+        self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
+        self._steps: list[Step] = []
         self.levels: list[Level] = []
         self._numbers: list[tuple[Engine, PerChunk]] = []  # of every level: entries, and bytes of rows and transfer
+
+    def _found(self, reuse: Reuse) -> Kept | None:
+        """Remains of the set-up before, if they are of use, or new ones."""
+        found, reuse.kept = reuse.kept, None
+        reuse.outcome = "first"
+        if isinstance(found, Kept):
+            reuse.outcome = "used" if same_places(self._engine, self.rows, self._layout, found) else "pattern"
+            if reuse.outcome == "used":
+                return found
+        return Kept(first=without_values(self._engine, self.rows), layout=self._layout, steps=())
 
     @property
     def _depth(self) -> int:
@@ -182,24 +211,43 @@ class ParallelSetup:
             depth=depth,
             measures=measures,
         )
-        coarsening = options.method.coarsen(here)
-        self._add_smoothed(coarsening, measures)
-        below = coarsening.below
+        smoothing = options.method.smoothing(here)
+        self._add_smoothed(smoothing, measures)
+        if self._kept is not None and self._kept.steps:
+            return self._descend_again(self._kept.steps, measures)
+        below = options.method.below(here, smoothing)
         if below is None:
             return False
         made, restricted, prolonged = coarsened(
-            engine, self.rows, measures.at("diagonal"), below.p, below.origin, below.near, self._senders, below.bounds
+            engine,
+            self.rows,
+            measures.at("diagonal"),
+            below.p,
+            below.origin,
+            below.near,
+            self._senders,
+            below.bounds,
+            keep=self._reuse is not None,
         )
+        again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
             self._grid = None
-        self._coarsen(made, below.bounds, restricted, prolonged)
+        self._coarsen(made, below.bounds, restricted, prolonged, again)
         return True
 
-    def _add_smoothed(self, coarsening: Coarsening, measures: PerChunk) -> None:
+    def _descend_again(self, steps: Sequence[Step], measures: PerChunk) -> bool:
+        """Make the coarser level with the P and R that there are; whether there is one."""
+        if self._depth > len(steps):
+            return False
+        step, self._grid = steps[self._depth - 1], None
+        self._take(step, coarse_again(self._engine, self.rows, measures.at("diagonal"), step.again))
+        return True
+
+    def _add_smoothed(self, smoothing: Smoothing, measures: PerChunk) -> None:
         chebyshev = self._options.smoother == "chebyshev"
-        factor = coarsening.scale * (coarsening.bound if chebyshev else 1.0)
-        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=coarsening.damped and not chebyshev)
+        factor = smoothing.scale * (smoothing.bound if chebyshev else 1.0)
+        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=smoothing.damped and not chebyshev)
         shares = measures if self._grid is None else self._grid.rows.boxes
         made = self._view.per_chunk(make, self._chunks, shares.at("share")).at(self._depth)
         smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
@@ -248,8 +296,10 @@ class ParallelSetup:
                 transfer_bytes=sum(moved),
             )
             self.levels[number] = replace(level, summary=summary)
+        if self._reuse is not None and self._kept is not None:
+            self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
 
-    def _coarsen(self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders) -> None:
+    def _coarsen(self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders, again: Again) -> None:
         """Make the transfer to the coarser level, and its rows."""
         engine, view, depth = self._engine, self._view, self._depth - 1
         several = len(bounds) > 2
@@ -259,36 +309,60 @@ class ParallelSetup:
         parts = view.per_chunk(partial(plain_layout, bounds=bounds))
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
         chunks = view.per_chunk(store, self._layout, parts, made).at(depth)
-        self._bounds, self._layout = bounds, parts
-        self._senders = mutual(senders_of(engine, made.at("named")))
-        replication = None
-        if gathered:
-            made = self._gather(made)
-            replication = row_replication(view, self._view, bounds, parts, self._layout)
-        transfer = StoredTransfer(chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged)
-        self._count(engine, engine.per_chunk(_transfer_bytes, chunks), 1)
-        self.levels[-1] = replace(self.levels[-1], transfer=transfer)
-        if self._symmetric:
+        place, replication = self._whole(made, bounds) if gathered else None, None
+        if place is None:
+            senders = mutual(senders_of(engine, made.at("named")))
+            place = Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders)
+        else:
+            replication = row_replication(view, place.view, bounds, parts, place.layout)
+        step = Step(
+            transfer=StoredTransfer(chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged),
+            moved=engine.per_chunk(_transfer_bytes, chunks),
+            place=place,
+            again=again,
+        )
+        made = self._take(step, made)
+        if again.products is not None:
+            mirrors = mirrors_of(self._engine, made, self.rows) if self._symmetric and place.alone else None
+            choices = self._chunks.at("local", "choice")
+            self._steps.append(replace(step, mirrors=mirrors, choices=choices))
+
+    def _take(self, step: Step, made: PerChunk) -> PerChunk:
+        """Add the transfer of a step, and go where it leads with its rows, which are returned as they come there."""
+        place = step.place
+        self._count(self._engine, step.moved, 1)
+        self.levels[-1] = replace(self.levels[-1], transfer=step.transfer)
+        made = made if place.gather is None else place.gather(made)
+        self._engine, self._view, self._layout = place.engine, place.view, place.layout
+        self._bounds, self._senders = place.bounds, place.senders
+        if step.mirrors is not None:
+            self.rows = rows_again(self._engine, made, step.mirrors)
+        elif self._symmetric:
             self.rows = level_rows(self._engine, made, self._senders, self._bounds)
         else:
             self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
         self._reads = self._senders
-        store_rows = partial(stored_rows, depth=depth + 1)
-        self._chunks = self._view.per_chunk(store_rows, self.rows).at(depth + 1)
+        store = partial(stored_rows, depth=self._depth)
+        before = () if step.choices is None else (step.choices,)
+        self._chunks = self._view.per_chunk(store, self.rows, *before).at(self._depth)
+        return made
 
-    def _gather(self, made: PerChunk) -> PerChunk:
-        """Let the coarser level live whole on every owner: its rows there, as `level_rows` takes them."""
-        engine, bounds = self._engine, self._bounds
-        packed = engine.per_chunk(_packed, made)
-        sizes = numbers_of(engine, packed.at("size"))
+    def _whole(self, made: PerChunk, bounds: Bounds) -> Place:
+        """Place of a coarser level that lives whole on every owner."""
+        engine = self._engine
+        sizes = numbers_of(engine, engine.per_chunk(_packed, made).at("size"))
         gather = AllGather(engine, field_of(engine, engine.per_chunk(partial(_constant, values=sizes))))
         unpack = partial(_unpacked, bounds=bounds, on_device=self._on_device)
-        whole = gather.combine(unpack, packed.at("values"))
-        self._engine = engine.alone((bounds[-1], 1, 1))
-        self._view = self._engine if self._dtype == "float64" else self._engine.lowered(self._dtype)
-        self._bounds, self._senders = (0, bounds[-1]), [()]
-        self._layout = self._view.per_chunk(partial(plain_layout, bounds=self._bounds))
-        return whole
+        alone = engine.alone((bounds[-1], 1, 1))
+        view, whole = alone if self._dtype == "float64" else alone.lowered(self._dtype), (0, bounds[-1])
+        return Place(
+            engine=alone,
+            view=view,
+            layout=view.per_chunk(partial(plain_layout, bounds=whole)),
+            bounds=whole,
+            senders=[()],
+            gather=lambda made: gather.combine(unpack, engine.per_chunk(_packed, made).at("values")),
+        )
 
 
 def check_diagonal(wrong: int) -> None:

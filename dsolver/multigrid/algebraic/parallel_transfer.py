@@ -26,6 +26,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     F64,
     I64,
     Bounds,
+    BroughtRows,
     LevelRows,
     Rows,
     Window,
@@ -39,6 +40,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     window_of,
 )
 from dsolver.multigrid.algebraic.parallel_coarsening import Graph, own_of
+from dsolver.multigrid.algebraic.repeated import Products, bare, bare_rows
 
 ONE_SIDED: Final = "M='amg' needs A[j, i] stored wherever A[i, j] is: use (A + A.T) / 2"
 
@@ -53,12 +55,14 @@ class SentRows:
         lists: for each chunk that gets some, a message.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
         named: the chunks that get some, ascending.
+        factor: of rows of A P that will be made again, P with its columns in a window, and that; else None.
     """
 
     rows: Rows
     lists: Mapping[int, F64]
     sent: Mapping[int, I64] = field(default_factory=dict)
     named: tuple[int, ...] = ()
+    factor: tuple[Csr, Window] | None = None
 
 
 @final
@@ -75,6 +79,7 @@ class Coarsened:
         origin: int64, the finest row that each stems from.
         near: float64 (own coarse rows, k), the near-null space.
         named: the chunks whose rows these read, ascending.
+        products: what makes `rows` again of other values; None where that is not wanted.
     """
 
     restriction: Csr
@@ -85,6 +90,7 @@ class Coarsened:
     origin: I64
     near: F64
     named: tuple[int, ...]
+    products: Products | None = None
 
 
 @final
@@ -141,6 +147,8 @@ def coarsened(
     near: PerChunk,
     senders: Senders,
     bounds: Bounds,
+    *,
+    keep: bool = False,
 ) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The `Coarsened` of every chunk.
 
@@ -153,12 +161,13 @@ def coarsened(
         near: float64 on every chunk, the near-null space at own coarse rows.
         senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
+        keep: whether coarse rows will be made again of other values.
 
     Returns:
         it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
     around = delivered(engine, senders, p.at("lists"))
-    ap = engine.per_chunk(partial(_ap, bounds=bounds), rows, diagonal, p, around)
+    ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
     around = delivered(engine, restricted, ap.at("lists"))
@@ -237,6 +246,7 @@ def _ap(
     around: Mapping[int, F64],
     *,
     bounds: Bounds,
+    keep: bool,
 ) -> SentRows:
     """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
 
@@ -244,10 +254,11 @@ def _ap(
     """
     whole = stacked(backend, rows, p.rows, around)
     below = window_of(bounds, number, whole.columns)
-    product = setup_of(backend, rows).product(rows.a, whole.within(below), below.size, ascending=False)
-    made = Rows.at(product, below)
+    factor = whole.within(below)
+    made = Rows.at(setup_of(backend, rows).product(rows.a, factor, below.size, ascending=False), below)
+    again = (factor, below) if keep else None
     if len(bounds) == 2:
-        return SentRows(rows=made, lists={})
+        return SentRows(rows=made, lists={}, factor=again)
     lists, sent = {}, {}
     owners = owners_of(bounds, p.rows.columns)
     of_entry = p.rows.of_entries
@@ -257,7 +268,7 @@ def _ap(
         weights = p.rows.selected(wanted).restricted(low, high)
         lists[other] = message(counted(wanted), weights.packed, made.selected(wanted).packed, diagonal[wanted])
         sent[other] = wanted
-    return SentRows(rows=made, lists=lists, sent=sent, named=tuple(sorted(lists)))
+    return SentRows(rows=made, lists=lists, sent=sent, named=tuple(sorted(lists)), factor=again)
 
 
 def _coarsened(
@@ -286,12 +297,29 @@ def _coarsened(
     sums = Rows.joined([*(products[c] for c in before), ap.rows, *(products[c] for c in after)])
     below = window_of(bounds, number, sums.columns)
     own = window_of(bounds, number, origin[:0])
-    r = amg.transposed(fine.within(own), last - first)
-    found = amg.product(r, sums.within(below), below.size, ascending=len(bounds) > 2)
+    r, ap_rows, ascending = amg.transposed(fine.within(own), last - first), sums.within(below), len(bounds) > 2
+    found = amg.product(r, ap_rows, below.size, ascending=ascending)
     if around:
         diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
     amg.fill_lost(found, below.below, r, diagonal)
     coarse = Rows.at(found, below)
+    products_again = None
+    if ap.factor is not None:
+        factor, window = ap.factor
+        products_again = Products(
+            p=factor,
+            columns=window.size,
+            ap=bare(ap.rows.within(window)),
+            wanted=ap.sent,
+            counts=counts,
+            r=r,
+            sums=bare(ap_rows),
+            width=below.size,
+            below=below.below,
+            galerkin=bare(found),
+            ascending=ascending,
+            coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
+        )
     if around:
         lower = sum(counts[c] for c in before)
         ghosts = [np.arange(*ends, like=origin) for ends in ((0, lower), (lower + rows.rows, fine.size))]
@@ -309,6 +337,7 @@ def _coarsened(
         origin=origin,
         near=near,
         named=named(bounds, number, coarse.columns),
+        products=products_again,
     )
 
 

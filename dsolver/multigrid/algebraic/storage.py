@@ -16,6 +16,7 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.rows import stored_matrix
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rows import split
@@ -47,14 +48,14 @@ class StoredRows:
     scaled: Any
 
 
-def stored_rows(backend: Backend, _: int, rows: LevelRows, *, depth: int) -> AtLevel:
-    """A chunk's `ChunkMatrix` of a coarse level."""
+def stored_rows(backend: Backend, _: int, rows: LevelRows, before: Choice | None = None, *, depth: int) -> AtLevel:
+    """A chunk's `ChunkMatrix` of a coarse level; before: the choice of its format, where one was made before."""
     columns = rows.window.slots(rows.matrix.columns)
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
     layout = backend.layouts.plain((rows.rows, 1, 1))
     if not rows.window.whole:
-        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan))
-    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout)))
+        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, before))
+    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, before)))
 
 
 def with_smoother(

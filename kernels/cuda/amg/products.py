@@ -86,7 +86,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     """A B again, of matrices with new values in the same places: half of the work of `product`.
 
     Args:
-        pattern: what `product` has made of A and B before, with the same order of columns.
+        pattern: what `product` has made of A and B before, with the same order of columns; its values are not read.
         a: A.
         b: B.
         columns: of B.
@@ -95,7 +95,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     Returns:
         a matrix that shares start and columns with the pattern.
     """
-    out = pattern._replace(values=cupy.empty(len(pattern.values)))
+    out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
         rows = _fill(a, b, out, Stages(a.size), ascending=ascending).left()
         if len(rows):

@@ -101,6 +101,9 @@ class CudaAlgebra(AlgebraicSetup):
     def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         return products.product(a, b, columns, ascending=ascending)
 
+    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+        return products.numeric(pattern, a, b, columns, ascending=ascending)
+
     def transposed(self, a: Csr, columns: int) -> Csr:
         return mirrors.transposed(a, columns)
 
@@ -112,6 +115,9 @@ class CudaAlgebra(AlgebraicSetup):
 
     def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
         return mirrors.mirrored_means(a)
+
+    def means(self, values: Any, one: Any, other: Any) -> Any:
+        return (values[one] + values[other]) / 2
 
     # -- storage -------------------------------------------------------------------------------------------------------
 
