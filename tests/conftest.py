@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import os
 import sys
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others = [item for item in kept if item not in long]
     places = [*enumerate(others), *((n * len(others) / len(long), item) for n, item in enumerate(long))]
     items[:] = [item for _, item in sorted(places, key=lambda place: place[0])]
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the modules that they import are no garbage: the collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
