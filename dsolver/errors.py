@@ -93,6 +93,25 @@ def float_of(number: Any) -> float:
         return math.inf
 
 
+def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
+    """Refuse numbers that are not real.
+
+    Args:
+        name: of what holds them, for the message.
+        dtype: theirs, of NumPy.
+        kinds: of dtypes that are taken, by NumPy's letters.
+
+    Raises:
+        InputError: they are complex, or no numbers.
+    """
+    if dtype.kind in kinds:
+        return
+    hint = "take float64"
+    if dtype.kind == "c":
+        hint = "solve the real system of twice the size, [[Re A, -Im A], [Im A, Re A]] [Re x, Im x] = [Re b, Im b]"
+    raise InputError(f"{name} has dtype {dtype}: real numbers are needed; {hint}")
+
+
 def check_tolerance(name: str, value: Any) -> None:
     """Refuse what is no tolerance.
 

@@ -73,5 +73,5 @@ _ADVICE: Final = {
         "or take its mean off b, in each closed region by itself, if that is meant."
     ),
     Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
-    Status.SLOW: "The residual falls so slowly that another preconditioner takes over: no solve ends so.",
+    Status.SLOW: "The residual falls so slowly that another preconditioner takes over: no solve ends with this.",
 }

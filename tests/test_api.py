@@ -222,7 +222,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "NaN in b": ({"b": with_value(np.nan)}, "b has 1 values that are NaN or infinite"),
     "inf in b": ({"b": with_value(-np.inf)}, "b has 1 values that are NaN or infinite"),
     "huge b": ({"b": with_value(1e200)}, "so large that its norm is"),
-    "complex b": ({"b": np.ones(GRID, dtype=complex)}, "dtype complex128: real numbers are needed"),
+    "complex b": (
+        {"b": np.ones(GRID, dtype=complex)},
+        "dtype complex128: real numbers are needed; solve the real system of twice",
+    ),
     "text b": ({"b": np.full(GRID, "a")}, "real numbers are needed"),
     "bool b": ({"b": np.ones(GRID, dtype=bool)}, "real numbers are needed"),
     "object b": ({"b": np.ones(GRID, dtype=object)}, "real numbers are needed"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.errors import InputError, installing
+from dsolver.errors import InputError, check_real, installing
 
 
 def canonical(name: str, matrix: Any) -> Any:
@@ -72,8 +72,7 @@ def compressed(name: str, matrix: Any, first: int = 0) -> Any:
 
 
 def _check_real(name: str, matrix: Any) -> None:
-    if np.dtype(matrix.dtype).kind not in "fiub":
-        raise InputError(f"{name} has dtype {matrix.dtype}: real numbers are needed, float64 by choice")
+    check_real(name, np.dtype(matrix.dtype), "fiub")
 
 
 def _check_indices(name: str, matrix: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, check_real
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.io import as_stored, petsc_lengths, petsc_part, reading
 
@@ -139,8 +139,7 @@ def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
 
 def _entries(found: Any, lines: int) -> Entries:
     """The entries of a matrix of `scipy.sparse` by coordinates."""
-    if found.dtype.kind not in "fiub":
-        raise InputError(f"the matrix has dtype {found.dtype}: real numbers are needed, float64 by choice")
+    check_real("the matrix", found.dtype, "fiub")
     return Entries(found.shape, lines, found.row, found.col, found.data.astype(np.float64, copy=False))
 
 

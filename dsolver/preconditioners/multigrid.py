@@ -68,8 +68,8 @@ class Multigrid(Preconditioner):
         """Refuse a general matrix, which has no grid to coarsen."""
         if not problem.lattice:
             raise InputError(
-                f"M='mg' coarsens a grid, which {problem.name} has none of: use M='amg', or tell the lattice that its "
-                f"rows are by dsolver.matrix(A, grid=...)"
+                "M='mg' coarsens a grid, and a matrix has none: use M='amg', or say by dsolver.matrix(A, grid=...) "
+                "which grid's points its rows are"
             )
 
     def build(self, builder: Builder) -> Built:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from dsolver.engines.foreign_arrays import is_foreign, opened
-from dsolver.errors import InputError, in_a_line
+from dsolver.errors import InputError, check_real, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 
@@ -45,8 +45,7 @@ class Container(ABC):
     def __init__(self, name: str, values: Any, partition: Partition) -> None:
         if tuple(values.shape) != partition.grid:
             raise InputError(_misshapen(name, tuple(values.shape), partition.grid))
-        if np.dtype(values.dtype).kind not in "fiu":
-            raise InputError(f"{name} has dtype {values.dtype}: real numbers are needed, float64 by choice")
+        check_real(name, np.dtype(values.dtype))
         self._name = name
         self._values = values
         self._partition = partition

@@ -83,7 +83,7 @@ class Session:
         if self.runtime.client is not None and not self.preconditioner.can.everywhere:
             raise InputError(
                 "M is a function, which is called in this process and not on a cluster: drop client=, or use a "
-                "preconditioner of dsolver's, such as M='mg'"
+                "preconditioner of dsolver's, such as M='amg'"
             )
         self._order = setup.order
         self._precond_dtype: str = self.preconditioner.precision or setup.precond_dtype

@@ -268,7 +268,7 @@ def test_bad_arguments_are_refused() -> None:
     a = lattice(4)
     with pytest.raises(InputError, match=r"b has shape \(15,\), but must be \(16,\)"):
         dsolver.solve(a, np.ones(15))
-    with pytest.raises(InputError, match=r"M='mg' coarsens a grid.*: use M='amg', or tell the lattice"):
+    with pytest.raises(InputError, match=r"M='mg' coarsens a grid.*: use M='amg', or say by dsolver.matrix"):
         dsolver.solve(a, np.ones(16), M="mg")
     with pytest.raises(InputError, match="HPCG's V-cycle"):
         dsolver.solve(a, np.ones(16), M="hpcg")

@@ -134,7 +134,7 @@ def system_of(
         return System(problem=problem, file=rhs, right=partial(sums_of_stencil, problem))
     if kind is not None or case.asked:
         raise InputError(
-            "--problem and --kappa to --source are of a grid, and --matrix is a matrix from a file: give one of them"
+            "--matrix takes the place of --problem and of the options from --kappa to --source: give one of them"
         )
     cut: Any = chunks
     if not grid and chunks is not None:
