@@ -195,7 +195,7 @@ def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str])
         ClusterError: a worker does not answer, or cannot run this package.
     """
     try:
-        found, silent = ask_each(client, question, workers)
+        found, silent = ask_each(client, question, workers, TIMEOUT)
     except (OSError, TimeoutError):
         raise
     except Exception as error:  # whatever a worker without this package makes of the call

@@ -19,8 +19,9 @@ AT_ONCE: Final = 64
 """Workers that are pinged at a look, in turns: each costs the client and the scheduler 0.7 ms."""
 BETWEEN: Final = 3.0
 """Seconds between two looks that count as waiting: callers look every two seconds or more often."""
-TIMEOUT: Final = 15.0
-"""Seconds that a worker may take to answer a question, by default."""
+TIMEOUT: Final = 60.0
+"""Seconds that a worker may take to answer a question, by default. For the first one it imports this package, which
+takes two seconds of a core, and its event loop stands still meanwhile; six workers on two busy cores took 20 s."""
 
 
 async def ping() -> None:
