@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit, uint64
 
 from dsolver.kernels.amg.ascending import ascend
-from dsolver.kernels.cpu.csr.rows import joined
+from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -23,6 +23,8 @@ DEPENDS: Final = 1
 LEADS: Final = 2
 """Bit of an entry (i, j): row j depends strongly on i."""
 ONE: Final = uint64(1)
+HALF: Final = 32
+LOW: Final = (1 << HALF) - 1
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
 
@@ -83,13 +85,13 @@ def paths(a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, l
     """
     points = np.flatnonzero(coarse[below : below + a.size] >= 0)
 
-    def rows(first: int, last: int) -> Any:
-        most = _most_paths(first, last, points, a, seen)  # NumPy's memory comes in large pages
-        room = np.empty(last - first, np.int64), np.empty(most, np.int32), np.empty(most)
-        used = _paths(first, last, points, a, below, bits, coarse, seen, columns, least, *room)
-        return room[0], room[1][:used], room[2][:used]
+    def most(first: int, last: int) -> Any:
+        return _most_paths(first, last, points, a, seen)
 
-    return joined(team, team.run(rows, 0, len(points)))
+    def write(first: int, last: int, *room: Any) -> Any:
+        return _paths(first, last, points, a, below, bits, coarse, seen, columns, least, *room)
+
+    return written(team, len(points), most, write)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -152,10 +154,14 @@ def _paths(
     columns: Any,
     values: Any,
 ) -> Any:
-    """Rows of points first .. last, one after the other; returns their number of entries."""
+    """Rows of points first .. last, one after the other; returns their number of entries.
+
+    Whether a column is new is no branch: nobody foresees it.
+    """
     place = np.full(width, -1, np.int64)  # of each column, where its counts stand, counted over all rows
-    counts = np.empty((2, width), np.int32)
+    counts = np.empty(width + 1, np.int64)  # paths of both directions, in a half each
     base = used = 0
+    wanted = np.int64(least)
     for p in range(first, last):
         i, n = points[p], 0
         row = columns[used:]
@@ -166,18 +172,16 @@ def _paths(
             if coarse[j] >= 0:
                 n = _count(uint64(coarse[j]), bit, 2, base, place, counts, row, n)
             for m in range(uint64(seen.start[j]), uint64(seen.start[j + ONE])):
-                both = bit & np.int64(seen.values[m])
-                if both:
-                    n = _count(uint64(seen.columns[m]), both, 1, base, place, counts, row, n)
-        kept = 0
+                n = _count(uint64(seen.columns[m]), bit & np.int64(seen.values[m]), 1, base, place, counts, row, n)
+        kept, own = 0, coarse[below + i]
         for m in range(uint64(n)):
-            if row[m] != coarse[below + i] and (counts[0, m] >= least or counts[1, m] >= least):
-                row[uint64(kept)] = row[m]
-                kept += 1
+            column, found = row[m], counts[m]
+            row[uint64(kept)] = column
+            kept += (column != own) & (((found & LOW) >= wanted) | ((found >> HALF) >= wanted))
         ascend(row[:kept])
         for m in range(uint64(kept)):
-            at = uint64(place[uint64(row[m])] - base)
-            values[uint64(used) + m] = (counts[0, at] >= least) + 2 * (counts[1, at] >= least)
+            found = counts[uint64(place[uint64(row[m])] - base)]
+            values[uint64(used) + m] = ((found & LOW) >= wanted) + 2 * ((found >> HALF) >= wanted)
         base += n
         lengths[p - first] = kept
         used += kept
@@ -187,12 +191,12 @@ def _paths(
 @njit(inline="always")
 def _count(column: Any, bits: Any, times: Any, base: Any, place: Any, counts: Any, row: Any, n: Any) -> Any:
     """Count a path to a column for the directions in bits; returns the number of columns met so far."""
-    if place[column] < base:
-        place[column] = base + n
-        counts[0, uint64(n)] = counts[1, uint64(n)] = 0
-        row[uint64(n)] = column
-        n += 1
-    at = uint64(place[column] - base)
-    counts[0, at] += times * (bits & 1)
-    counts[1, at] += times * (bits >> 1)
-    return n
+    at = place[column] - base
+    new = at < 0
+    at = n if new else at
+    more = times * ((bits & 1) + ((bits >> 1) << HALF))
+    before = counts[uint64(at)]
+    counts[uint64(at)] = more if new else before + more
+    row[uint64(at)] = column
+    place[column] = at + base
+    return n + new

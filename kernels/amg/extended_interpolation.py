@@ -20,7 +20,7 @@ from numba import njit, uint64
 
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS
 from dsolver.kernels.amg.pmis import COARSE, FINE
-from dsolver.kernels.cpu.csr.rows import filled
+from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -44,7 +44,14 @@ def coarse_couplings(a: Csr, bits: Any, state: Any, below: int, names: Any, team
         team: shares the rows.
         every: of all own points, and both those that depend and those that lead; bits are the values then.
     """
-    return filled(team, a.size, _count_coarse, _fill_coarse, a, bits, state, below, names, every)
+
+    def most(first: int, last: int) -> Any:
+        return a.start[last] - a.start[first]
+
+    def write(first: int, last: int, *room: Any) -> Any:
+        return _coarse(first, last, a, bits, state, below, names, every, *room)
+
+    return written(team, a.size, most, write)
 
 
 def interpolation(
@@ -65,13 +72,10 @@ def interpolation(
             all.
         team: shares the rows.
     """
-    wide = np.empty((len(points), most), dtype=np.int32), np.empty((len(points), most))
-    start = np.zeros(len(points) + 1, dtype=np.int64)
     sums = np.empty(seen.size)
     team.run(_add_up, 0, seen.size, seen, sums)
-    pieces = (points, a, bits, state, below, seen, sums, coarse, columns, NEGLIGIBLE)
-    team.run(_interpolate, 0, len(points), *pieces, *wide, start[1:])
-    return _compressed(*wide, start, team)
+    pieces = (points, a, bits, state, below, seen, sums, coarse, columns, most, NEGLIGIBLE)
+    return _kept(len(points), most, _interpolate, pieces, team)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int, team: Team) -> Csr:
@@ -84,50 +88,51 @@ def kept_product(a: Csr, b: Csr, columns: int, most: int, team: Team) -> Csr:
         most: entries of a row.
         team: shares the rows.
     """
-    wide = np.empty((a.size, most), dtype=np.int32), np.empty((a.size, most))
-    start = np.zeros(a.size + 1, dtype=np.int64)
-    team.run(_multiply, 0, a.size, a, b, columns, *wide, start[1:])
-    return _compressed(*wide, start, team)
+    return _kept(a.size, most, _multiply, (a, b, columns, most), team)
 
 
-def _compressed(columns: Any, values: Any, start: Any, team: Team) -> Csr:
-    """Rows of equal room, whose lengths stand in start[1:]."""
-    np.cumsum(start, out=start)
-    out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
-    team.run(_compress, 0, len(columns), columns, values, out)
-    return out
+def _kept(rows: int, most: int, loop: Any, arguments: tuple[Any, ...], team: Team) -> Csr:
+    """Rows of at most so many entries from a loop."""
+
+    def room(first: int, last: int) -> int:
+        return most * (last - first)
+
+    def write(first: int, last: int, *out: Any) -> Any:
+        return loop(first, last, *arguments, *out)
+
+    return written(team, rows, room, write)
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
 @compiled()
-def _count_coarse(
-    first: Any, last: Any, a: Any, bits: Any, state: Any, below: Any, _names: Any, every: Any, counts: Any
-) -> None:
+def _coarse(
+    first: Any,
+    last: Any,
+    a: Any,
+    bits: Any,
+    state: Any,
+    below: Any,
+    names: Any,
+    every: Any,
+    lengths: Any,
+    columns: Any,
+    values: Any,
+) -> Any:
+    """Rows first .. last, one after the other; returns their number of entries. Whether one is wanted is no branch."""
     wanted = DEPENDS | LEADS if every else DEPENDS
+    used = uint64(0)
     for i in range(first, last):
-        n = 0
+        begin = used
         if every or state[below + i] == FINE:
             for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-                if bits[k] & wanted and state[uint64(a.columns[k])] == COARSE:
-                    n += 1
-        counts[i] = n
-
-
-@compiled()
-def _fill_coarse(
-    first: Any, last: Any, a: Any, bits: Any, state: Any, below: Any, names: Any, every: Any, out: Any
-) -> None:
-    wanted = DEPENDS | LEADS if every else DEPENDS
-    for i in range(first, last):
-        n = uint64(out.start[i])
-        if every or state[below + i] == FINE:
-            for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-                if bits[k] & wanted and state[uint64(a.columns[k])] == COARSE:
-                    out.columns[n] = names[uint64(a.columns[k])]
-                    out.values[n] = bits[k] if every else a.values[k]
-                    n += ONE
+                j = uint64(a.columns[k])
+                columns[used] = names[j]
+                values[used] = float(bits[k]) if every else a.values[k]
+                used += uint64((bits[k] & wanted != 0) & (state[j] == COARSE))
+        lengths[i - first] = used - begin
+    return used
 
 
 @compiled()
@@ -152,20 +157,23 @@ def _interpolate(
     sums: Any,
     coarse: Any,
     columns: Any,
+    most: Any,
     negligible: Any,
+    lengths: Any,
     out_columns: Any,
     out_values: Any,
-    lengths: Any,
-) -> None:
+) -> Any:
+    """Rows of points first .. last, one after the other; returns their number of entries."""
     place = np.full(columns, -1, np.int64)  # of each column, where its weight stands, counted over all rows
     found, weights = np.empty(columns, np.int32), np.empty(columns)
-    base = 0
+    base = used = 0
     for p in range(first, last):
         i = points[p]
         if state[below + i] == COARSE:
-            out_columns[p, 0] = coarse[below + i]
-            out_values[p, 0] = 1.0
-            lengths[p] = 1
+            out_columns[used] = coarse[below + i]
+            out_values[used] = 1.0
+            lengths[p - first] = 1
+            used += 1
             continue
         n, center, size = 0, 0.0, 0.0
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
@@ -183,18 +191,22 @@ def _interpolate(
             for m in range(begin, end):
                 n = _add(uint64(seen.columns[m]), part * seen.values[m], base, place, found, weights, n)
         base += n
-        lengths[p] = 0
+        kept = 0
         if center > negligible * size:
-            lengths[p] = _keep(found, weights, n, -1.0 / center, p, out_columns, out_values)
+            kept = _keep(found, weights, n, most, -1.0 / center, used, out_columns, out_values)
+        lengths[p - first] = kept
+        used += kept
+    return used
 
 
 @compiled()
 def _multiply(
-    first: Any, last: Any, a: Any, b: Any, columns: Any, out_columns: Any, out_values: Any, lengths: Any
-) -> None:
+    first: Any, last: Any, a: Any, b: Any, columns: Any, most: Any, lengths: Any, out_columns: Any, out_values: Any
+) -> Any:
+    """Rows first .. last, one after the other; returns their number of entries."""
     place = np.full(columns, -1, np.int64)
     found, weights = np.empty(columns, np.int32), np.empty(columns)
-    base = 0
+    base = used = 0
     for i in range(first, last):
         n = 0
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
@@ -203,16 +215,10 @@ def _multiply(
             for m in range(begin, end):
                 n = _add(uint64(b.columns[m]), value * b.values[m], base, place, found, weights, n)
         base += n
-        lengths[i] = _keep(found, weights, n, 1.0, i, out_columns, out_values)
-
-
-@compiled()
-def _compress(first: Any, last: Any, columns: Any, values: Any, out: Any) -> None:
-    for i in range(first, last):
-        begin = out.start[i]
-        for k in range(uint64(begin), uint64(out.start[i + 1])):
-            out.columns[k] = columns[i, k - uint64(begin)]
-            out.values[k] = values[i, k - uint64(begin)]
+        kept = _keep(found, weights, n, most, 1.0, used, out_columns, out_values)
+        lengths[i - first] = kept
+        used += kept
+    return used
 
 
 @njit(inline="always")
@@ -231,34 +237,34 @@ def _add(column: Any, value: Any, base: Any, place: Any, found: Any, weights: An
 
 
 @njit(inline="always")
-def _keep(found: Any, weights: Any, n: Any, scale: Any, row: Any, columns: Any, values: Any) -> Any:
+def _keep(found: Any, weights: Any, n: Any, most: Any, scale: Any, begin: Any, columns: Any, values: Any) -> Any:
     """The largest of n weights, columns ascending, times scale and what restores their sum; returns how many are kept.
 
     Among equals those with smaller columns are kept. Weights are added up in the order in which they were found, which
     is that of the rows: the same for any number of chunks.
     """
-    p, most, kept, total = uint64(row), columns.shape[1], 0, 0.0
-    least: Any = uint64(0)
+    row: Any = uint64(begin)
+    kept, total, least = uint64(0), 0.0, uint64(begin)
     for m in range(uint64(n)):
         column, value = found[m], weights[m]
         total += value
         if value == 0.0:
             continue
-        at = uint64(kept)
-        if kept == most:
+        at = row + kept
+        if kept == uint64(most):
             at = least
-            if not _before(value, column, values[p, at], columns[p, at]):
+            if not _before(value, column, values[at], columns[at]):
                 continue
         else:
-            kept += 1
-        columns[p, at], values[p, at] = column, value
-        if kept == most:
-            least = uint64(0)
-            for q in range(ONE, uint64(most)):
-                if _before(values[p, least], columns[p, least], values[p, q], columns[p, q]):
+            kept += ONE
+        columns[at], values[at] = column, value
+        if kept == uint64(most):
+            least = row
+            for q in range(row + ONE, row + kept):
+                if _before(values[least], columns[least], values[q], columns[q]):
                     least = q
-    _finish(p, uint64(kept), total, scale, columns, values)
-    return kept
+    _finish(row, row + kept, total, scale, columns, values)
+    return np.int64(kept)
 
 
 @njit(inline="always")
@@ -268,20 +274,20 @@ def _before(value: Any, column: Any, other: Any, others: Any) -> Any:
 
 
 @njit(inline="always")
-def _finish(p: Any, kept: Any, total: Any, scale: Any, columns: Any, values: Any) -> None:
-    """Sort the entries of row p, and scale them so that their sum is a total, times scale."""
+def _finish(begin: Any, end: Any, total: Any, scale: Any, columns: Any, values: Any) -> None:
+    """Sort the entries of a row, and scale them so that their sum is a total, times scale."""
     found = 0.0
-    for m in range(kept):
+    for m in range(begin, end):
         k: Any = m
-        column, value = columns[p, m], values[p, m]
-        while k > 0 and columns[p, k - ONE] > column:
-            columns[p, k], values[p, k] = columns[p, k - ONE], values[p, k - ONE]
+        column, value = columns[m], values[m]
+        while k > begin and columns[k - ONE] > column:
+            columns[k], values[k] = columns[k - ONE], values[k - ONE]
             k -= ONE
-        columns[p, k], values[p, k] = column, value
-    for m in range(kept):
-        found += values[p, m]
+        columns[k], values[k] = column, value
+    for m in range(begin, end):
+        found += values[m]
     factor = total / found if found != 0.0 else 1.0
     if not 0.0 < factor <= MOST_SCALING:
         factor = 1.0
-    for m in range(kept):
-        values[p, m] *= scale * factor
+    for m in range(begin, end):
+        values[m] *= scale * factor

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
+from numba import njit, uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
@@ -21,6 +21,9 @@ from dsolver.kernels.formats.csr import Csr
 UNDECIDED, COARSE, FINE = 0, 1, 2
 HASHED: Final = 48
 """Low bits of a key, which are a hash."""
+LEAST: Final = uint64(0)
+MOST: Final = uint64(2**64 - 1)
+ONE: Final = uint64(1)
 SALT: Final = 0x632BE59BD9B4E019
 """Factor of the level's number, so that a point's hash differs from level to level."""
 
@@ -63,11 +66,12 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
     Returns:
         how many own points are left undecided.
     """
-    own = state[below : below + a.size]
-    todo = np.flatnonzero(own == UNDECIDED)
+    rank = np.empty(len(key), dtype=np.uint64)
+    team.run(_rank, 0, len(key), key, state, rank)
+    todo = np.flatnonzero(state[below : below + a.size] == UNDECIDED)
     while len(todo):
-        team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state)
-        left = todo[own[todo] == UNDECIDED]
+        parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank)
+        left = np.concatenate([todo[first : first + count] for first, count in parts])
         if len(left) == len(todo):
             break
         todo = left
@@ -78,26 +82,57 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
 
 
 @compiled()
-def _settle(first: Any, last: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any) -> None:
+def _rank(first: Any, last: Any, key: Any, state: Any, rank: Any) -> None:
+    """Keys of points that are undecided; `LEAST` of fine ones and `MOST` of coarse ones, between which keys are put."""
+    for i in range(first, last):
+        undecided = min(max(key[i], LEAST + ONE), MOST - ONE)
+        rank[i] = undecided if state[i] == UNDECIDED else MOST if state[i] == COARSE else LEAST
+
+
+@compiled()
+def _settle(
+    first: Any, last: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any, rank: Any
+) -> Any:
     """Decide a point when its neighbors with larger keys are decided.
 
     It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
     whatever is decided has a larger one. Threads see the decisions of others sooner or later, which changes when a
-    point is decided, not how.
+    point is decided, not how. Only that a coarse neighbor was found is a branch: nobody foresees the others.
+
+    Returns:
+        first, and the number of points left, which are moved there.
     """
+    left = first
     for n in range(first, last):
         i = todo[n]
         me = below + i
-        decided = COARSE
+        mine, waits, ties, fine = rank[me], False, False, False
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            j = uint64(a.columns[k])
-            if bits[k] == 0 or state[j] == FINE:
+            if bits[k] == 0:
                 continue
-            if state[j] == COARSE:
-                if bits[k] & 1:
-                    decided = FINE
-                    break
-            elif key[j] > key[me] or (key[j] == key[me] and origin[j] > origin[me]):
-                decided = UNDECIDED
-        if decided != UNDECIDED:
-            state[me] = decided
+            its = rank[uint64(a.columns[k])]
+            if (its == MOST) & (bits[k] & 1 != 0):
+                fine = True
+                break
+            waits |= (its > mine) & (its != MOST)
+            ties |= its == mine
+        if ties and not waits:
+            waits = _waits(i, me, a, bits, key, origin, rank)
+        if fine:
+            state[me], rank[me] = FINE, LEAST
+        elif waits:
+            todo[left] = i
+            left += 1
+        else:
+            state[me], rank[me] = COARSE, MOST
+    return first, left - first
+
+
+@njit
+def _waits(i: Any, me: Any, a: Any, bits: Any, key: Any, origin: Any, rank: Any) -> Any:
+    """Whether a neighbor of point i is undecided that has a larger key, or the same one and a larger number."""
+    for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+        j = uint64(a.columns[k])
+        if bits[k] != 0 and LEAST < rank[j] < MOST and (key[j], origin[j]) > (key[me], origin[me]):
+            return True
+    return False

@@ -22,7 +22,7 @@ def first_states(counts: Any, lone: int) -> Any:
         counts: int64, the points that depend on each.
         lone: the state of points that none depends on.
     """
-    return np.where(counts > 0, UNDECIDED, lone).astype(np.int8)
+    return np.where(counts > 0, np.int8(UNDECIDED), np.int8(lone))
 
 
 def coarse_before(states: Any) -> Any:
@@ -45,7 +45,7 @@ def numbered(states: Any, before: Any, first: int) -> Any:
 
 def states_of(numbers: Any) -> Any:
     """States of points by their numbers, which fine ones have not: int8."""
-    return np.where(numbers >= 0, COARSE, FINE).astype(np.int8)
+    return np.where(numbers >= 0, np.int8(COARSE), np.int8(FINE))
 
 
 def of_coarse(numbers: Any, first: int, count: int, values: Any) -> Any:
@@ -57,6 +57,7 @@ def of_coarse(numbers: Any, first: int, count: int, values: Any) -> Any:
         count: how many there are.
         values: float64 or int64, of all points: (points,) or (points, k).
     """
+    chosen = np.flatnonzero(numbers >= 0)
     found = np.empty((count, *values.shape[1:]), dtype=values.dtype)
-    found[numbers[numbers >= 0] - first] = values[numbers >= 0]
+    found[numbers[chosen] - first] = values[chosen]
     return found

@@ -8,19 +8,32 @@ import numpy as np
 from numba import uint64
 
 from dsolver.kernels.amg.ascending import ascend, longer
-from dsolver.kernels.cpu.csr.rows import filled, joined
+from dsolver.kernels.cpu.csr.rows import joined, written
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.prefetch import prefetch
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
-ONE = uint64(1)
+ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
 
 def transposed(a: Csr, columns: int, team: Team) -> Csr:
     """Aᵀ of a matrix with so many columns."""
-    return filled(team, columns, _count_mirrored, _fill_mirrored, a)
+    parts = team.run(_count_columns, 0, a.size, a, columns)
+    counts = np.stack([of for *_, of in parts])
+    start = np.zeros(columns + 1, dtype=np.int64)
+    np.cumsum(counts.sum(axis=0), out=start[1:])
+    places = start[:-1] + np.cumsum(counts, axis=0) - counts  # where each part's entries begin in each row of Aᵀ
+    out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
+
+    def fill(number: int, _: int) -> None:
+        first, last, _ = parts[number]
+        _fill_mirrored(first, last, places[number], a, out)
+
+    team.run(fill, 0, len(parts), worth=1)
+    return out
 
 
 def galerkin(r: Csr, a: Csr, p: Csr, team: Team) -> Csr:
@@ -41,13 +54,13 @@ def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True)
         ascending: whether columns ascend in each row; to sort them takes as long as all else.
     """
 
-    def rows(first: int, last: int) -> Any:
-        most = _most(first, last, a, b)  # NumPy's memory comes in large pages, that of a loop in small ones
-        room = np.empty(last - first, np.int64), np.empty(most, np.int32), np.empty(most)
-        used = _product(first, last, a, b, columns, ascending, *room)
-        return room[0], room[1][:used], room[2][:used]
+    def most(first: int, last: int) -> Any:
+        return _most(first, last, a, b)
 
-    return joined(team, team.run(rows, 0, a.size))
+    def write(first: int, last: int, *room: Any) -> Any:
+        return _product(first, last, a, b, columns, ascending, *room)
+
+    return written(team, a.size, most, write)
 
 
 def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, team: Team) -> Csr:
@@ -119,24 +132,23 @@ def means(values: Any, one: Any, other: Any, team: Team) -> Any:
 
 
 @compiled()
-def _count_mirrored(first: Any, last: Any, a: Any, counts: Any) -> None:
-    for j in a.columns:
-        if first <= j < last:
-            counts[j] += 1
+def _count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
+    """These numbers, and how many entries rows first .. last have in each column."""
+    counts = np.zeros(columns, np.int64)
+    for k in range(uint64(a.start[first]), uint64(a.start[last])):
+        counts[uint64(a.columns[k])] += 1
+    return first, last, counts
 
 
 @compiled()
-def _fill_mirrored(first: Any, last: Any, a: Any, out: Any) -> None:
-    """Rows first .. last of Aᵀ. Every thread reads all columns: that takes less than to sort them among threads."""
-    place = out.start[first:last].copy()
-    for i in range(len(a.start) - 1):
+def _fill_mirrored(first: Any, last: Any, place: Any, a: Any, out: Any) -> None:
+    """Entries of rows first .. last of A in the rows of Aᵀ; place: where the next one of each row goes."""
+    for i in range(first, last):
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            j = a.columns[k]
-            if first <= j < last:
-                n = uint64(place[uint64(j - first)])
-                out.columns[n] = i
-                out.values[n] = a.values[k]
-                place[uint64(j - first)] = n + ONE
+            n = uint64(place[uint64(a.columns[k])])
+            out.columns[n] = i
+            out.values[n] = a.values[k]
+            place[uint64(a.columns[k])] = n + ONE
 
 
 @compiled()
@@ -189,22 +201,31 @@ def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
 def _product(
     first: Any, last: Any, a: Any, b: Any, width: Any, ascending: Any, lengths: Any, columns: Any, values: Any
 ) -> Any:
-    """Rows first .. last of A B, one after the other (Gustavson, as above); returns their number of entries."""
+    """Rows first .. last of A B, one after the other (Gustavson, as above); returns their number of entries.
+
+    Rows of B are requested ahead. Whether a column is new is no branch: nobody foresees it.
+    """
     place = np.full(width, -1, np.int64)  # of each column, where its sum stands
-    used = 0
+    used, end = np.int64(0), uint64(len(a.columns))
     for i in range(first, last):
         begin = used
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            if k + AHEAD < end:
+                ahead = uint64(b.start[uint64(a.columns[k + AHEAD])])
+                prefetch(b.columns, ahead)
+                prefetch(b.values, ahead)
+                prefetch(b.values, ahead + LINE)
             j, value = uint64(a.columns[k]), a.values[k]
             for m in range(uint64(b.start[j]), uint64(b.start[j + ONE])):
-                c = uint64(b.columns[m])
-                if place[c] >= begin:
-                    values[uint64(place[c])] += value * b.values[m]
-                else:
-                    place[c] = used
-                    columns[uint64(used)] = c
-                    values[uint64(used)] = value * b.values[m]
-                    used += 1
+                c, term = uint64(b.columns[m]), value * b.values[m]
+                at = place[c]
+                new = at < begin
+                at = used if new else at
+                total = values[uint64(at)] + term
+                values[uint64(at)] = term if new else total
+                columns[uint64(at)] = c
+                place[c] = at
+                used += new
         lengths[i - first] = used - begin
         if ascending:
             found = values[begin:used].copy()

@@ -28,14 +28,14 @@ class CpuGeneral(GeneralSetup):
     """Formats of general matrices whose loops numba compiles."""
 
     def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
-        return statistics(rows, columns, blocks)
+        return statistics(rows, columns, blocks, self._vectors.team)
 
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed, self._vectors.team)
 
     def choice(self, rows: Csr, formats: str | None) -> Choice:
         """The format of that name, or by statistics of single entries: no rule for CPUs looks at blocks."""
-        return super().choice(rows, formats) if formats else cpu_choice(statistics(rows, rows.size, blocks=(1,)))
+        return super().choice(rows, formats) if formats else cpu_choice(self.statistics(rows, rows.size, blocks=(1,)))
 
     def _writable(self, rows: Csr) -> Csr:
         return Csr(*(np.require(part, requirements="W") for part in rows))

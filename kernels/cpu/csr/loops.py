@@ -169,6 +169,7 @@ def find_diagonal(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     """The diagonal of rows [first, last), 0 where a row has no such entry."""
     for row in range(first, last):
         out[row] = 0
-        for i in range(start[row], start[row + 1]):
+        for i in range(uint64(start[row]), uint64(start[row + 1])):
             if columns[i] == row:
                 out[row] = values[i]
+                break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,40 @@ def filled(team: Team, rows: int, count: Any, fill: Any, *arguments: Any) -> Csr
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
     team.run(fill, 0, rows, *arguments, out)
     return out
+
+
+def written(team: Team, rows: int, most: Callable[[int, int], int], write: Callable[..., int]) -> Csr:
+    """Rows that a loop writes one after the other, whose lengths are not known before.
+
+    Room is for the most entries that there may be, and NumPy's: memory that nobody writes costs nothing, and the rest
+    comes in large pages. What threads have left between their rows is closed in the end.
+
+    Args:
+        team: shares the rows.
+        rows: how many there are.
+        most: entries of rows first .. last, at most.
+        write: writes rows first .. last with these arguments: int64 lengths, int32 columns, float64 values of theirs.
+            Returns the number of their entries.
+    """
+    parts = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows)
+    begins = list(accumulate((room for *_, room in parts), initial=0))
+    start, columns, values = np.zeros(rows + 1, dtype=np.int64), np.empty(begins[-1], np.int32), np.empty(begins[-1])
+
+    def piece(number: int, _: int) -> int:
+        first, last, _ = parts[number]
+        return write(first, last, start[first + 1 : last + 1], columns[begins[number] :], values[begins[number] :])
+
+    counts = team.run(piece, 0, len(parts), worth=1)
+    ends = list(accumulate(counts, initial=0))
+
+    def close(first: int, last: int) -> None:
+        for array in (columns, values)[first:last]:
+            for begin, end, count in zip(begins[1:-1], ends[1:-1], counts[1:], strict=True):
+                array[end : end + count] = array[begin : begin + count]
+
+    team.run(close, 0, 2, worth=1)
+    np.cumsum(start, out=start)
+    return Csr(start, columns[: ends[-1]], values[: ends[-1]])
 
 
 def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.cpu.block_slices import loops
+from dsolver.kernels.cpu.csr.rows import ALONE
+from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.statistics import Statistics, Stored, samples_of, stored
 
+SAMPLES_WORTH_A_THREAD = 8
 
-def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
+
+def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: Team = ALONE) -> Statistics:
     """Statistics by which formats are chosen.
 
     Args:
         matrix: its columns ascend in each row.
         columns: of the matrix.
         blocks: sizes that are of interest.
+        team: shares the samples.
     """
     rows, lengths = matrix.size, np.diff(matrix.start)
     return Statistics(
@@ -27,19 +33,21 @@ def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Sta
         entries=len(matrix.columns),
         longest=int(lengths.max(initial=0)),
         variance=float(lengths.var()) if rows else 0.0,
-        stored={b: _stored(matrix, columns, b) for b in blocks if rows and not (rows % b or columns % b)},
+        stored={b: _stored(matrix, columns, b, team) for b in blocks if rows and not (rows % b or columns % b)},
     )
 
 
-def _stored(matrix: Csr, columns: int, block: int) -> Stored:
+def _stored(matrix: Csr, columns: int, block: int, team: Team) -> Stored:
     rows = matrix.size // block
     samples = samples_of(rows)
     found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
     length, order = np.zeros(rows, dtype=np.int64), np.zeros(0, dtype=np.int32)
     lines, entry_bytes = (matrix.start, matrix.columns), block * block * matrix.values.dtype.itemsize
-    entries, slices, sampled = 0, [], []
-    for sample in range(samples.count):
-        first = sample * samples.stride
+
+    def take(sample: int, end: int) -> list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        return [taken(sample * samples.stride) for sample in range(sample, end)]
+
+    def taken(first: int) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         last, begin = first + samples.stretch, first // SLICE
         end = begin + samples.slices
         if block == 1:
@@ -48,8 +56,9 @@ def _stored(matrix: Csr, columns: int, block: int) -> Stored:
         else:
             loops.count_blocks(first, last, *lines, block, length)
             loops.measure(begin, end, *lines, block, rows, columns // block, order, length, entry_bytes, found)
-        entries += int(matrix.start[last * block] - matrix.start[first * block])
-        slices.append(found[begin:end])
-        sampled.append(length[first:last])
+        return int(matrix.start[last * block] - matrix.start[first * block]), found[begin:end], length[first:last]
+
+    every = [sample for part in team.run(take, 0, samples.count, worth=SAMPLES_WORTH_A_THREAD) for sample in part]
+    entries, slices, sampled = zip(*every, strict=True)
     width, kind, _ = np.concatenate(slices).T
-    return stored(block, entries, np.stack(sampled), width, kind)
+    return stored(block, sum(entries), np.stack(sampled), width, kind)
