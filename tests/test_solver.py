@@ -23,6 +23,7 @@ from dsolver import Solver, Status, problems
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError
 from dsolver.problems import Problem
+from dsolver.session import recovery
 from tests.clusters import cluster
 from tests.patience import PATIENCE, gone
 
@@ -318,6 +319,7 @@ def test_a_short_solve_is_three_messages_to_each_rank(client: Client, b: F64, mo
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     expected = dsolver.solve(problem, b, device="cpu")
     monkeypatch.setattr(SpmdProgram, "stride", 1e6)  # however slow the machine is, it is a short solve
+    monkeypatch.setattr(recovery, "EVERY", 1e6)
     with Solver(problem, client=client, device="cpu") as solver:
         monkeypatch.setattr(SpmdProgram, "_each", counted)
         assert same(solver.solve(b), expected)
