@@ -68,9 +68,12 @@ class Solve:
 
         Args:
             spec: of the other matrix.
-            reuse: whether set-up may keep what follows from the places of entries, and is to leave it for the next.
+            reuse: whether set-up may keep what follows from the places of entries. From the first time on it leaves
+                this for the next one.
         """
-        engine, kept = self._engine, (self._reuse or Reuse()) if reuse else None
+        engine, kept = self._engine, self._reuse
+        if reuse or kept is not None:
+            kept = (kept if reuse else None) or Reuse()
         engine.forget()  # recordings of kernels on the old matrix
         self.__dict__.clear()
         self._engine, self._reuse = engine, kept
