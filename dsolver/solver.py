@@ -166,10 +166,10 @@ class Solver:
             sigma: likewise.
             reuse: "interpolation": algebraic multigrid ("amg", or "auto" where it takes that) keeps coarse points and
                 interpolation, and makes coarse matrices, smoothers and the coarsest inverse of the new values, in about
-                a third of the time. A has to have entries in the same places; else, and in the first update that asks
-                for it, M is set up anew, and from then on what the next update needs is kept, in as much memory as A
-                takes. Iterations may grow while A changes; an update without it sets up anew. `Solution.notes` tell
-                what was done.
+                a third of the time for a matrix, and half for a grid. A has to have entries in the same places; else,
+                and in the first update that asks for it, M is set up anew, and from then on what the next update needs
+                is kept, in as much memory as A takes. Iterations may grow while A changes; an update without it sets up
+                anew. `Solution.notes` tell what was done.
 
         Raises:
             InputError: the structure differs, an argument cannot be right, or this Solver is closed or solving; the
