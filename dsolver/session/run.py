@@ -200,10 +200,13 @@ def _corrected(session: Session, loads: Sequence[Load], follower: Follower, keep
     note = (
         f"M='auto' took {other.taken!r}: after {done} iterations each multiplies the residual by {factor:.3g}, so that "
         f"more than {other.further} are still needed, as long as {other.name!r} takes with its set-up: the solve goes "
-        f"on with {other.name!r}"
+        f"on with "
     )
-    keeper.notes += (note,)
-    session.precondition(m=other.m)
+    if shortage := session.shortage(m=other.m):
+        keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
+    else:
+        keeper.notes += (f"{note}{other.name!r}",)
+        session.precondition(m=other.m)
     follower.resume(slow)
 
 
@@ -214,14 +217,18 @@ def _resumed(session: Session, loads: Sequence[Load], follower: Follower) -> dic
     if not session.spec.lowered or not doubtful:
         return {}
     notes: dict[int, tuple[str, ...]] = {}
+    shortage = session.shortage(dtype="float64")
+    then = f"it cannot go on with 'float64': {shortage}" if shortage else "it goes on with 'float64'"
     for column in doubtful:
         history = histories[column]
         note = (
             f"with precond_dtype={dtype!r} the solve ended as {history.ended} after {history.iterations} iterations, "
-            f"‖b - Ax‖ = {history.true_residual:.2e}: it goes on with 'float64'"
+            f"‖b - Ax‖ = {history.true_residual:.2e}: {then}"
         )
         warn(note, RuntimeWarning)
         notes[column] = (note,)
+    if shortage:
+        return notes
     session.precondition(dtype="float64")
     for column in doubtful:
         history = histories[column]

@@ -16,7 +16,7 @@ from dsolver.cost.traffic import description
 from dsolver.engines.dask.data import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running import Blocks, RunningProgram
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.row_block import ChunkRows
 from dsolver.multigrid.reuse import Outcome
@@ -287,11 +287,22 @@ class Session:
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
 
+    def shortage(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> str:
+        """Numbers of the memory that another preconditioner, or another value type of it, lacks; "" if it has room."""
+        try:
+            check_memory(self._preconditioned_by(dtype, m), self.runtime, self.spec)
+        except DeviceMemoryError as error:
+            return str(error)
+        return ""
+
+    def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None) -> SolveSpec:
+        taken = dtype or self._precond_dtype, m or self.preconditioner
+        return replace(self.spec, precond_dtype=taken[0], preconditioner=taken[1])
+
     def precondition(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> None:
         """Take the preconditioner in another value type, or another one, from now on; b and x stay."""
-        self._precond_dtype = dtype or self._precond_dtype
-        self.preconditioner = m or self.preconditioner
-        self.spec = replace(self.spec, precond_dtype=self._precond_dtype, preconditioner=self.preconditioner)
+        self.spec = self._preconditioned_by(dtype, m)
+        self._precond_dtype, self.preconditioner = self.spec.precond_dtype, self.spec.preconditioner
         try:
             self.program.call(Solve.precondition, self.spec)
             self._load_coefficients(self.given)

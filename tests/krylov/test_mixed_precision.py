@@ -16,7 +16,7 @@ from dsolver.cluster.runtime import EngineName
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.transport.base import PackedChannel
-from dsolver.errors import InputError
+from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import load
@@ -24,6 +24,7 @@ from dsolver.krylov.mixed_precision import Lowered
 from dsolver.preconditioners.builder import MakeStored
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
+from dsolver.session import session
 from dsolver.status import Status
 from tests.programs import advance, blocks_of, start, true_residual
 
@@ -199,6 +200,18 @@ def test_a_matrix_out_of_range_is_solved_in_float64_after_a_warning(
     assert len(found.notes) == 1
     assert found.iterations == len(found.residuals) - 1
     np.testing.assert_allclose(found.x, exact, atol=1e-7)
+
+
+def test_without_room_for_float64_the_solve_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(spec: SolveSpec, _: Any, old: SolveSpec | None = None) -> None:
+        if old is not None and not spec.lowered:
+            raise DeviceMemoryError("9 GiB are needed, 8 are there")
+
+    monkeypatch.setattr(session, "check_memory", checked)
+    with pytest.warns(RuntimeWarning, match="cannot go on with 'float64': 9 GiB are needed"):
+        found = solve(scaled(1e60), hpcg_product(rough()), device="cpu", precond_dtype="float32")
+    assert not found.converged
+    assert len(found.notes) == 1
 
 
 def test_a_solver_that_fell_back_stays_with_float64() -> None:

@@ -9,9 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
+from dsolver.errors import DeviceMemoryError
 from dsolver.krylov import control
 from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Multigrid, auto
+from dsolver.program.spec import SolveSpec
+from dsolver.session import session
 
 GRID = (20, 18, 16)
 X, Y, Z = np.indices(GRID)
@@ -101,6 +104,25 @@ def test_a_solve_that_is_slow_goes_on_with_the_other_multigrid_and_says_so(devic
     assert len(solution.residuals) == solution.iterations + 1 > 15
     assert again.notes == several[0].notes == ()
     np.testing.assert_allclose(again.x, solution.x, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.usefixtures("_misled")
+def test_a_slow_solve_goes_on_as_it_was_where_the_other_multigrid_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(spec: SolveSpec, _: Any, __: SolveSpec | None = None) -> None:
+        if isinstance(spec.preconditioner, Algebraic):
+            raise DeviceMemoryError("9 GiB are needed, 8 are there")
+
+    monkeypatch.setattr(session, "check_memory", checked)
+    with dsolver.Solver(THIN, device="cpu") as solver:
+        solution = solver.solve(RIGHT, rtol=1e-10)
+        assert repr(solver.preconditioner) == repr(Multigrid())
+    (note,) = solution.notes
+    assert note.endswith(
+        "the solve goes on with 'mg' all the same, as 'amg' has no room: 9 GiB are needed, 8 are there"
+    )
+    assert solution.converged
+    expected = dsolver.solve(THIN, RIGHT, device="cpu", M="mg", rtol=1e-10)
+    np.testing.assert_allclose(solution.x, expected.x, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.usefixtures("_misled")
