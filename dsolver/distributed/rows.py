@@ -67,9 +67,10 @@ def stored_matrix(
     layout: Layout,
     stored: Layout,
     plan: HaloPlan,
-    formats: str | Choice | None = None,
+    formats: str | None = None,
     known: Statistics | None = None,
     *,
+    choice: Choice | None = None,
     borrowed: bool = False,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
@@ -82,13 +83,14 @@ def stored_matrix(
         plan: of the exchange.
         formats: as of `GeneralSetup.matrix`, like the others.
         known: of the entries in own columns.
+        choice: of the format, where one was made before.
         borrowed: whether the rows are somebody's who may change them.
     """
     parts = split(backend.xp, rows) if plan.slots else whole(backend.xp, rows)
     borrowed = borrowed and parts.local.values is rows.values
     return ChunkMatrix(
         layout=layout,
-        local=backend.general.matrix(parts.local, stored, formats, known=known, borrowed=borrowed),
+        local=backend.general.matrix(parts.local, stored, formats, choice=choice, known=known, borrowed=borrowed),
         ghost=backend.general.ghost(parts.boundary, parts.ghost, plan.slots, stored),
         halo=plan_layout(backend, layout, plan),
     )

@@ -126,8 +126,9 @@ class GeneralSetup(ABC):
         self,
         rows: Csr,
         layout: Layout,
-        formats: str | Choice | None = None,
+        formats: str | None = None,
         *,
+        choice: Choice | None = None,
         known: Statistics | None = None,
         borrowed: bool = False,
     ) -> GeneralMatrix:
@@ -136,8 +137,8 @@ class GeneralSetup(ABC):
         Args:
             rows: its entries, on the device; columns ascend in each row.
             layout: of the chunk's vectors.
-            formats: a format's name, "measure" for the fastest one, a choice that was made for rows with entries in the
-                same places, None for a choice by statistics.
+            formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
+            choice: one that was made for rows with entries in the same places, in place of `formats`.
             known: statistics of the rows, where somebody has them.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
         """
@@ -146,8 +147,8 @@ class GeneralSetup(ABC):
         places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
         diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
-        if isinstance(formats, Choice):
-            choice, product = formats, self.product(self._own(rows) if borrowed else rows, rows.size, formats)
+        if choice is not None:
+            product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)
         elif formats == MEASURE:
             rows = self._own(rows) if borrowed else rows
             known = known or self.statistics(rows, rows.size)

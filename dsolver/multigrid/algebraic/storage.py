@@ -54,8 +54,8 @@ def stored_rows(backend: Backend, _: int, rows: LevelRows, before: Choice | None
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
     layout = backend.layouts.plain((rows.rows, 1, 1))
     if not rows.window.whole:
-        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, before))
-    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, before)))
+        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before))
+    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, choice=before)))
 
 
 def with_smoother(
