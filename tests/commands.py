@@ -12,7 +12,7 @@ from dsolver.cli import main, progress
 
 
 def call(*arguments: str, silence: float = math.inf) -> Result:
-    """What a command has printed and returned; what it raised beside its exit is raised here.
+    """Output and exit status of a command; what it raised beside its exit is raised here.
 
     Args:
         arguments: of the command.

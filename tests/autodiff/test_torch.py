@@ -165,7 +165,7 @@ def test_a_matrix_of_scipy_in_its_right_hand_side() -> None:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was set up, in its order."""
+    """Systems that were set up, in their order."""
     found: list[str] = []
     opening, updating = Solver.__init__, Solver.update
 

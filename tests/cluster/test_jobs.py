@@ -83,7 +83,7 @@ def wait_for(address: str, name: str, *states: str) -> jobs.Job:
 
 
 def links() -> list[bool]:
-    """Of each rank here, whether everything that it says to others is encrypted."""
+    """A flag for each rank here: whether everything that it says to others is encrypted."""
     return [
         all(isinstance(side, ssl.SSLSocket) and side.cipher() for side in (link.out, link.into))
         for rank in worker._RANKS.values()
@@ -254,7 +254,7 @@ def test_files_that_travel_with_a_command(folder: Path) -> None:
 
 
 def heard(address: str, ca: str, certificate: str, key: str) -> bytes:
-    """What the scheduler says first to whoever calls with a certificate, or without one ("")."""
+    """The scheduler's first words to whoever calls with a certificate, or without one ("")."""
     host, port = address.removeprefix("tls://").split(":")
     context = ssl.create_default_context(cafile=ca)
     context.check_hostname = False

@@ -27,7 +27,7 @@ BOUNDS = (0, 40, 75, 120)
 
 
 def laplacian(rows: int = 120, diagonal: float = 0.5) -> sp.csr_array:
-    """Of a random graph, and something on the diagonal."""
+    """Matrix of a random graph, with something on the diagonal."""
     i, j = np.random.default_rng(0).integers(0, rows, (2, 3 * rows))
     links = sp.coo_array((1.0 * (i != j), (i, j)), shape=(rows, rows)).tocsr()
     links = links + links.T

@@ -44,7 +44,7 @@ class EmulationError(RuntimeError):
 
 
 def missing() -> str:
-    """What the emulator lacks on this machine, or nothing."""
+    """The emulator's lack on this machine in words, "" for none."""
     if platform.machine() != "x86_64":
         return "the emulator switches threads on x86-64 alone"
     return "" if shutil.which("g++") else "the emulator needs g++"

@@ -22,7 +22,7 @@ METHODS = ("chebyshev", "jacobi", None, "l1-jacobi", "block-jacobi", "symgs", "i
 
 
 def graph_laplacian(rows: int, degree: float, seed: int) -> sp.csr_array:
-    """Of a random graph with weights over three decades, and a random positive diagonal: no row like another."""
+    """Matrix of a random graph with weights over three decades, and a random positive diagonal: no row like another."""
     rng = np.random.default_rng(seed)
     count = int(rows * degree / 2)
     i, j = rng.integers(0, rows, (2, count))
