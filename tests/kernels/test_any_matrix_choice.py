@@ -77,6 +77,14 @@ def test_a_cpu_takes_long_rows_one_after_the_other() -> None:
     assert (cpu.name, cpu.why) == ("chunks", "long rows")
 
 
+@pytest.mark.parametrize(("length", "name"), [(7, "rows"), (15, "chunks")])
+def test_a_cpu_takes_short_rows_as_they_are_where_columns_lie_far_apart(length: int, name: str) -> None:
+    rng, wide = np.random.default_rng(6), 300_000
+    row = np.repeat(np.arange(ROWS), length)
+    _, cpu = choices(sparse.coo_matrix((np.ones(len(row)), (row, rng.integers(0, wide, len(row)))), shape=(ROWS, wide)))
+    assert cpu.name == name
+
+
 def test_holes_of_octets_are_foretold() -> None:
     rows = compressed(uneven(15.0, 3.0, 200))
     made = octets.made(rows, ROWS, vectors(1, "float64"))
