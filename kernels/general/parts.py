@@ -82,14 +82,14 @@ class GeneralMatrix(SeparateSweeps, Format):
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.RESIDUAL`."""
-        if self._finishes:
+        if self.finishes:
             self.product.residual(r[self.rows], x[self.rows], y[self.rows])
         else:
             super().residual(r, x, y)
 
     def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_FIRST`."""
-        if self._finishes:
+        if self.finishes:
             of = self.rows
             self.product.jacobi_first(scaled.weights[of], r[of], x[of], y[of])
         else:
@@ -97,7 +97,7 @@ class GeneralMatrix(SeparateSweeps, Format):
 
     def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
-        if self._finishes:
+        if self.finishes:
             of = self.rows
             self.product.jacobi_sweep(scaled.weights[of], r[of], x[of], z[of])
         else:
@@ -105,14 +105,15 @@ class GeneralMatrix(SeparateSweeps, Format):
 
     def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
-        if self._finishes:
+        if self.finishes:
             of = self.rows
             self.product.jacobi_sweep_dot(scaled.weights[of], r[of], x[of], z[of], dot)
         else:
             super().jacobi_sweep_dot(scaled, r, x, z, dot)
 
     @property
-    def _finishes(self) -> bool:
+    def finishes(self) -> bool:
+        """Whether products end in a residual or a sweep of Jacobi in the same pass."""
         return getattr(self.product, "finishes", False)
 
     @cached_property
@@ -127,13 +128,49 @@ class MatrixColumns(SweepColumns):
 
     def spmv(self, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
-        rows = self.one.rows
-        self.one.product.batched(self.width).spmv(x[:, rows], y[:, rows])
+        of = self.one.rows
+        self._product.spmv(x[:, of], y[:, of])
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         """See `dsolver.kernels.contract.SPMV_DOT`."""
-        rows = self.one.rows
-        self.one.product.batched(self.width).spmv_dot(x[:, rows], y[:, rows], dot)
+        of = self.one.rows
+        self._product.spmv_dot(x[:, of], y[:, of], dot)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.RESIDUAL`."""
+        if self.one.finishes:
+            of = self.one.rows
+            self._product.residual(r[:, of], x[:, of], y[:, of])
+        else:
+            super().residual(r, x, y)
+
+    def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
+        if self.one.finishes:
+            of = self.one.rows
+            self._product.jacobi_first(scaled.weights[of], r[:, of], x[:, of], y[:, of])
+        else:
+            super().jacobi_first(scaled, r, x, y)
+
+    def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
+        if self.one.finishes:
+            of = self.one.rows
+            self._product.jacobi_sweep(scaled.weights[of], r[:, of], x[:, of], z[:, of])
+        else:
+            super().jacobi_sweep(scaled, r, x, z)
+
+    def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
+        if self.one.finishes:
+            of = self.one.rows
+            self._product.jacobi_sweep_dot(scaled.weights[of], r[:, of], x[:, of], z[:, of], dot)
+        else:
+            super().jacobi_sweep_dot(scaled, r, x, z, dot)
+
+    @property
+    def _product(self) -> Any:
+        return self.one.product.batched(self.width)
 
 
 @dataclass(frozen=True, kw_only=True)

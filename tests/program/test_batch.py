@@ -165,6 +165,18 @@ def test_levels_that_stay_distributed(name: str, chunks: Cut, device: Any, monke
         compare(solver, 2)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("name", "chunks"), [("constant", (1, 1, 1)), ("singular", (1, 1, 1)), ("singular", (2, 1, 1))]
+)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_with_algebraic_multigrid(device: Any, name: str, chunks: Triple, dtype: Any) -> None:
+    """Below the finest level rows have any format, and sweeps end in other results than a product."""
+    setup: Any = {"device": device, "M": "amg", "engine": "reference", "precond_dtype": dtype}
+    with dsolver.Solver(replace(PROBLEMS[name], chunks=chunks), **setup) as solver:
+        compare(solver, 2, rtol=1e-3)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_on_a_cluster(workers: int) -> None:
     problem = replace(PROBLEMS["variable"], chunks=(2, 2, 2))

@@ -49,6 +49,57 @@ BATCHED spmv_dot_compact(COMPACT, const real* __restrict__ diagonal, const real*
     multiply<true>(headers, values, columns, diagonal, x, y, partials, size, slices, count);
 }
 
+// y = r - A_local x: 26 entries (211) + diagonal (8), and r, x, y (24) for each column.
+BATCHED residual(
+    MATRIX, const real* __restrict__ diagonal, const real* r, const real* x, real* y, long long size, int count
+) {
+    LISTED_SLICE(long long)
+    const real d = __ldcs(diagonal + p);
+    wait_for_last_launch();
+    Sums sums;
+    EACH_COLUMN sums.of[w] = d * x[w * size + p];
+    add(sums, slice, 0, slice.width, x, size, lane);
+    EACH_COLUMN y[w * size + p] = r[w * size + p] - sums.of[w];
+}
+
+// z = x + (r - A_local x) / d, with r . z of each slice and column in `partials` (WIDTH, slices) WITH_DOT: d (8) more.
+template <bool WITH_DOT>
+__device__ __forceinline__ void swept(
+    MATRIX, const real* diagonal, const real* d, const real* r, const real* x, real* z, double* partials,
+    long long size, int slices, int count
+) {
+    LISTED_SLICE(long long)
+    const real own = __ldcs(diagonal + p), divisor = __ldcs(d + p);
+    wait_for_last_launch();
+    Sums sums;
+    EACH_COLUMN sums.of[w] = own * x[w * size + p];
+    add(sums, slice, 0, slice.width, x, size, lane);
+    real right[WIDTH], old[WIDTH];
+    EACH_COLUMN { right[w] = r[w * size + p]; old[w] = x[w * size + p]; }
+    EACH_COLUMN {
+        const real result = old[w] + (right[w] - sums.of[w]) / divisor;
+        z[w * size + p] = result;
+        if constexpr (WITH_DOT) {
+            const double part = warp_sum(static_cast<double>(right[w]) * result);
+            if (lane == 0) partials[static_cast<long long>(w) * slices + found.slice] = part;
+        }
+    }
+}
+
+BATCHED jacobi_sweep(
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
+    long long size, int count
+) {
+    swept<false>(headers, values, columns, diagonal, d, r, x, z, nullptr, size, 0, count);
+}
+
+BATCHED jacobi_sweep_dot(
+    MATRIX, const real* __restrict__ diagonal, const real* __restrict__ d, const real* r, const real* x, real* z,
+    double* partials, long long size, int slices, int count
+) {
+    swept<true>(headers, values, columns, diagonal, d, r, x, z, partials, size, slices, count);
+}
+
 // x = (r - L x)/d: 13 entries (106) + d (8), and r, x (16) for each column.
 BATCHED forward_from_zero(
     MATRIX, const real* __restrict__ diagonal, const real* r, real* x, long long size, RANGE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import cupy
 import numpy as np
@@ -21,19 +21,32 @@ class MatrixColumns(SeparateDot, WideColumns, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
     def spmv(self, x: Array, y: Array) -> None:
-        a = self.one
-        grid, block, tail = a.all_slices
-        self.follow("spmv" + a.stored, grid, block, (*a.plane_arguments, x, y, length(x), *tail))
+        self._passed("spmv" + self.one.stored, (x, y))
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        a = self.one
-        grid, block, tail = a.all_slices
-        count = len(a.by_plane)
-        partials = self.kept("partials", lambda: cupy.empty((self.width, count)))
-        arguments = (*a.plane_arguments, x, y, partials, length(x), np.int32(count), *tail)
-        self.follow("spmv_dot" + a.stored, grid, block, arguments)
-        for number in range(self.width):
-            a.vectors.sum(partials[number], count, dot[number])
+        partials = self._partials()
+        self._passed("spmv_dot" + self.one.stored, (x, y, partials), (np.int32(partials.shape[1]),))
+        self._sum(partials, dot)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        if self.one.stored:
+            super().residual(r, x, y)
+        else:
+            self._passed("residual", (r, x, y))
+
+    def jacobi_sweep(self, scaled: Any, r: Array, x: Array, z: Array) -> None:
+        if self.one.stored:
+            super().jacobi_sweep(scaled, r, x, z)
+        else:
+            self._passed("jacobi_sweep", (scaled.diagonal, r, x, z))
+
+    def jacobi_sweep_dot(self, scaled: Any, r: Array, x: Array, z: Array, dot: Array) -> None:
+        if self.one.stored:
+            super().jacobi_sweep_dot(scaled, r, x, z, dot)
+        else:
+            partials = self._partials()
+            self._passed("jacobi_sweep_dot", (scaled.diagonal, r, x, z, partials), (np.int32(partials.shape[1]),))
+            self._sum(partials, dot)
 
     def forward(self, r: Array, x: Array) -> None:
         self._half_sweep("forward_from_zero", self._sweeps()[0], r, x)
@@ -62,6 +75,20 @@ class MatrixColumns(SeparateDot, WideColumns, SweepColumns):
             return forward.sweep(), backward.sweep(every=every)
 
         return self.kept(f"sweeps of {'all' if every else 'some'}", make)
+
+    def _passed(self, name: str, vectors: tuple[Array, ...], sizes: tuple[np.int32, ...] = ()) -> None:
+        """A pass over all entries, the diagonal too, plane by plane."""
+        a = self.one
+        grid, block, tail = a.all_slices
+        self.follow(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
+
+    def _partials(self) -> Array:
+        """Room for the partial dot products of each column: float64 (width, slices)."""
+        return self.kept("partials", lambda: cupy.empty((self.width, len(self.one.by_plane))))
+
+    def _sum(self, partials: Array, dot: Array) -> None:
+        for number in range(self.width):
+            self.one.vectors.sum(partials[number], partials.shape[1], dot[number])
 
     def _listed(self, name: str, *vectors: Array) -> None:
         a = self.one
