@@ -1,4 +1,4 @@
-"""Connected cells of a box: found on the host, in time that does not depend on how their paths wind.
+"""Connected cells of a box, in time that does not depend on how their paths wind.
 
 Sets that are joined link by link (Tarjan, J. ACM 22, 1975): of each, the first cell in lattice order is the root.
 """
@@ -17,7 +17,7 @@ def least_of_connected(labels: Any, links: Sequence[Any]) -> Any:
     """For each cell the smallest label of all that it hangs together with, by any path inside the box.
 
     Args:
-        labels: float64 (nz, ny, nx).
+        labels: float64 (nz, ny, nx), none negative.
         links: for x, y and z, whether cells on both sides of a face are linked: bool (nz, ny, nx) with one more along
             the axis. What the outermost faces say is not read.
     """

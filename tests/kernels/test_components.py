@@ -10,7 +10,6 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from dsolver.kernels import Backend, load
-from dsolver.kernels.lattice.components import least_of_connected
 
 
 @pytest.fixture(params=["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -56,7 +55,7 @@ def test_every_cell_gets_the_least_label_of_its_set(backend: Backend, shape: tup
     np.testing.assert_array_equal(backend.to_host(given), labels, "what was given stays")
 
 
-def test_a_path_that_winds_through_all_cells() -> None:
+def test_a_path_that_winds_through_all_cells(backend: Backend) -> None:
     """There and back along x in every line: no pass along the axes follows more than one."""
     nz, ny, _ = shape = (20, 21, 22)
     x, y, z = (np.zeros(tuple(n + (i == axis) for i, n in enumerate(shape)), dtype=bool) for axis in (2, 1, 0))
@@ -67,4 +66,15 @@ def test_a_path_that_winds_through_all_cells() -> None:
         if k:
             z[k, 0 if k % 2 == 0 else ny - 1, 0 if (k * (ny - 1)) % 2 == 0 else -1] = True
     labels = np.arange(np.prod(shape), 0.0, -1.0).reshape(shape)
-    assert (least_of_connected(labels, (x, y, z)) == 1.0).all()
+    found = backend.lattice.least_of_connected(backend.asarray(labels), [backend.asarray(link) for link in (x, y, z)])
+    assert (backend.to_host(found) == 1.0).all()
+
+
+def test_a_medium_of_many_blocks_of_threads(backend: Backend) -> None:
+    shape = (40, 41, 42)
+    labels = 1.0 + np.arange(np.prod(shape)).reshape(shape)
+    labels[np.random.default_rng(5).random(shape) < 0.01] = 0.5
+    for part in (0.25, 0.3, 0.6):
+        links = faces(shape, part, 6)
+        found = backend.lattice.least_of_connected(backend.asarray(labels), [backend.asarray(link) for link in links])
+        np.testing.assert_array_equal(backend.to_host(found), expected(labels, links))

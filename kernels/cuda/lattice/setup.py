@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.lattice import galerkin
+from dsolver.kernels.cuda.lattice.components import least_of_connected
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.ell import Ell
@@ -30,7 +31,7 @@ AXIS = np.dtype(
 
 @final
 class CudaLattice(LatticeSetup):
-    """Launches of set-up's lattice kernels; connected components are found on the host."""
+    """Launches of set-up's lattice kernels."""
 
     def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
         return galerkin.interpolation(coarsening, offsets, weights)
@@ -127,8 +128,7 @@ class CudaLattice(LatticeSetup):
         return out
 
     def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
-        found = super().least_of_connected(cupy.asnumpy(labels), [cupy.asnumpy(link) for link in links])
-        return cupy.asarray(found)
+        return least_of_connected(labels, links)
 
 
 def _lattice(made: Coarsening, base: Triple) -> Array:

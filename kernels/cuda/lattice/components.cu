@@ -1,0 +1,67 @@
+// Connected cells of a box: sets that are joined link by link, by a thread a cell (kernels/lattice/components.py has the text).
+//
+// A cell's root is a cell with a smaller number, or itself. Two sets become one when the larger of their roots takes the
+// smaller one for its own root (Jaiganesh, Burtscher, HPDC 2018). Threads do that in any order, but the last root of a set
+// is its first cell in every order, and so each result has the same bits. 4 bytes a cell are written and read again along
+// the ways to the roots, 3 bytes of links and 16 of labels once.
+
+__device__ __forceinline__ int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
+
+// The root of a cell as it is now; every other cell on the way gets the root of its root, so that the next way is shorter.
+__device__ __forceinline__ int root_of(volatile int* root, int i) {
+    int next = root[i];
+    while (next != i) {
+        const int after = root[next];
+        if (after != next) root[i] = after;
+        i = next;
+        next = after;
+    }
+    return i;
+}
+
+__device__ __forceinline__ void join(int* root, int a, int b) {
+    a = root_of(root, a);
+    b = root_of(root, b);
+    while (a != b) {
+        const int low = a < b ? a : b, high = a < b ? b : a, before = atomicCAS(root + high, high, low);
+        if (before == high) return;
+        a = root_of(root, before);   // another thread was faster: its set and this one's are to be joined
+        b = root_of(root, low);
+    }
+}
+
+extern "C" __global__ void alone(int cells, int* __restrict__ root) {
+    const int here = cell();
+    if (here < cells) root[here] = here;
+}
+
+// Links: one more than cells along their axis; what the outermost faces say is not read.
+extern "C" __global__ void join_linked(
+    int nx, int ny, int cells, const bool* __restrict__ x, const bool* __restrict__ y, const bool* __restrict__ z, int* root
+) {
+    const int here = cell();
+    if (here >= cells) return;
+    const int i = here % nx, line = here / nx, j = line % ny, k = line / ny;
+    if (i > 0 && x[here + line]) join(root, here, here - 1);
+    if (j > 0 && y[here + nx * k]) join(root, here, here - nx);
+    if (k > 0 && z[here]) join(root, here, here - nx * ny);
+}
+
+// Every cell's root is the last one then, and the root's label the smallest of its set's. Labels are not negative: their
+// bits ascend as they do.
+extern "C" __global__ void take_least(int cells, const double* __restrict__ labels, int* root, double* least) {
+    const int here = cell();
+    if (here >= cells) return;
+    const int first = root_of(root, here);
+    root[here] = first;
+    const unsigned long long mine = __double_as_longlong(labels[here]);
+    unsigned long long* of_set = reinterpret_cast<unsigned long long*>(least + first);
+    if (mine < *static_cast<volatile unsigned long long*>(of_set)) atomicMin(of_set, mine);
+}
+
+extern "C" __global__ void spread_least(
+    int cells, const int* __restrict__ root, const double* __restrict__ least, double* __restrict__ out
+) {
+    const int here = cell();
+    if (here < cells) out[here] = least[root[here]];
+}
