@@ -201,6 +201,30 @@ def test_updates_and_solves_take_no_more_memory(dtype: Any, measure: Callable[[]
         assert measure() <= before + SLACK
 
 
+@pytest.mark.gpu
+def test_later_systems_have_the_streams_of_those_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With these they have their memory: CuPy's pool keeps it for arrays of the same stream."""
+    from dsolver.engines.eager import cuda_graph
+
+    monkeypatch.setattr(cuda_graph, "_IDLE", cuda_graph._IdleStreams())
+    used: list[Any] = []
+    take = cuda_graph._IdleStreams.take
+
+    def taken(idle: Any, device: int) -> Any:
+        used.append(take(idle, device))
+        return used[-1]
+
+    monkeypatch.setattr(cuda_graph._IdleStreams, "take", taken)
+    grid = (12, 12, 12)
+    problem = dsolver.problems.diffusion(grid, rough)
+    for m in ("mg", "amg", "amg"):
+        with dsolver.Solver(problem, M=m, device="cuda", precond_dtype="float32") as solver:
+            assert solver.solve(np.ones(grid), rtol=1e-2).converged
+    with dsolver.Solver(problem, device="cuda"), dsolver.Solver(problem, device="cuda"):
+        assert len({stream.ptr for stream in used[:3]}) == 1
+        assert len({stream.ptr for stream in used[3:]}) == 2
+
+
 @pytest.mark.gpu(2)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("link", ["", "nccl"])

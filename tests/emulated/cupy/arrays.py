@@ -150,8 +150,11 @@ class Array:
 
     @property
     def data(self) -> Any:
-        """The memory, its address as `ptr`."""
-        return types.SimpleNamespace(ptr=self.host.ctypes.data, host=self.host)
+        """The memory, its address as `ptr`, and as `mem` what is the same for all parts of it."""
+        whole = self.host
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        return types.SimpleNamespace(ptr=self.host.ctypes.data, host=self.host, mem=whole)
 
     @property
     def device(self) -> Any:
