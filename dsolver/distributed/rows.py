@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -12,6 +12,7 @@ from dsolver.distributed.row_order import in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
@@ -71,6 +72,7 @@ def stored_matrix(
     known: Statistics | None = None,
     *,
     choice: Choice | None = None,
+    blocks: Sequence[int] = BLOCKS,
     borrowed: bool = False,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
@@ -84,13 +86,17 @@ def stored_matrix(
         formats: as of `GeneralSetup.matrix`, like the others.
         known: of the entries in own columns.
         choice: of the format, where one was made before.
+        blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are somebody's who may change them.
     """
     parts = split(backend.xp, rows) if plan.slots else whole(backend.xp, rows)
     borrowed = borrowed and parts.local.values is rows.values
+    local = backend.general.matrix(
+        parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed
+    )
     return ChunkMatrix(
         layout=layout,
-        local=backend.general.matrix(parts.local, stored, formats, choice=choice, known=known, borrowed=borrowed),
+        local=local,
         ghost=backend.general.ghost(parts.boundary, parts.ghost, plan.slots, stored),
         halo=plan_layout(backend, layout, plan),
     )

@@ -15,6 +15,18 @@ def shares(diagonal: Any, sizes: Any) -> Any:
         return (diagonal + sizes) / (2.0 * diagonal)
 
 
+def damped(share: Any, least: float, dominance: float, factor: float) -> Any:
+    """Parts of a_ii for diagonals of Jacobi's method, times a factor, float64.
+
+    Args:
+        share: of `shares`.
+        least: what they are at least.
+        dominance: they over Σ_j |a_ij| / 2, at least.
+        factor: that one.
+    """
+    return factor * np.maximum(least, dominance * (share - 0.5))
+
+
 def first_states(counts: Any, lone: int) -> Any:
     """States of points before any is decided, int8.
 

@@ -71,6 +71,10 @@ class AlgebraicSetup:
         """See `points.shares`."""
         return points.shares(diagonal, sizes)
 
+    def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
+        """See `points.damped`."""
+        return points.damped(share, least, dominance, factor)
+
     def first_states(self, counts: Any, lone: int) -> Any:
         """See `points.first_states`."""
         return points.first_states(counts, lone)

@@ -108,13 +108,14 @@ def stored(
         kind: how its columns are stored.
     """
     columns, blocks = int(width.sum()), int(length.sum())
-    windows = np.pad(length, ((0, 0), (0, -length.shape[1] % WINDOW))).reshape(-1, WINDOW)
+    rest = -length.shape[1] % WINDOW
+    windows = (np.pad(length, ((0, 0), (0, rest))) if rest else length).reshape(-1, WINDOW)
     longest = np.sort(windows, axis=1)[:, LANES - 1 :: LANES]  # of each octet
     filled = kind[width > 0]
     return Stored(
         fill=entries / max(1, blocks * block * block),
         padding=columns * SLICE * block * block / max(1, entries),
         runs=int(width[kind == RUN].sum()) / max(1, columns),
-        near=float(np.isin(filled, (NEAR, RUN)).mean()) if len(filled) else 1.0,
+        near=float(((filled == NEAR) | (filled == RUN)).mean()) if len(filled) else 1.0,
         octets=int(longest.sum()) * LANES * block * block / max(1, entries),
     )

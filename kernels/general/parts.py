@@ -54,10 +54,12 @@ class GeneralMatrix(SeparateSweeps, Format):
 
     def scaled(self, factors: Array) -> GeneralMatrix:
         """Steps of Jacobi and Chebyshev alone, with the diagonal times a block of factors, shape (nx, ny, nz)."""
-        diagonal = self.diagonal.copy()
-        diagonal[self.rows if self.layout.in_order else self.layout.position] *= factors.reshape(-1, order="F").astype(
-            diagonal.dtype
-        )
+        diagonal, factors = self.diagonal.copy(), factors.reshape(-1, order="F").astype(self.diagonal.dtype, copy=False)
+        if self.layout.in_order:
+            own = diagonal[self.rows]  # not in one statement: that would write the product back to where it is
+            own *= factors
+        else:
+            diagonal[self.layout.position] *= factors
         return replace(self, diagonal=diagonal, product=None)
 
     def spmv(self, x: Array, y: Array) -> None:

@@ -106,21 +106,21 @@ class GeneralSetup(ABC):
             read: where the columns lie, likewise.
         """
 
-    def selected(self, rows: Csr, order: Array) -> Csr:
-        """Some of the rows, on the device."""
+    def reordered(self, rows: Csr, order: Array) -> Csr:
+        """The rows in another order, each of them once, on the device."""
         return rows.selected(order)
 
-    def ascending(self, rows: Csr) -> Csr:
-        """The rows as products want them whose columns do not ascend, on the device."""
+    def ascending(self, rows: Csr, columns: int) -> Csr:
+        """Rows with so many columns, which do not ascend, as products want them, on the device."""
         return rows
 
     @abstractmethod
     def wait(self) -> None:
         """Wait until everything launched by this thread has run."""
 
-    def choice(self, rows: Csr, formats: str | None) -> Choice:
-        """The format of that name, or by statistics, for rows on the device."""
-        return chosen(formats, self.statistics(rows, rows.size), gpu=self._gpu)
+    def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
+        """The format of that name, or by statistics, for rows on the device; blocks: sizes that are of interest."""
+        return chosen(formats, self.statistics(rows, rows.size, blocks), gpu=self._gpu)
 
     def matrix(
         self,
@@ -130,6 +130,7 @@ class GeneralSetup(ABC):
         *,
         choice: Choice | None = None,
         known: Statistics | None = None,
+        blocks: Sequence[int] = BLOCKS,
         borrowed: bool = False,
     ) -> GeneralMatrix:
         """The local part of a chunk.
@@ -140,6 +141,7 @@ class GeneralSetup(ABC):
             formats: a format's name, "measure" for the fastest one, None for a choice by statistics.
             choice: one that was made for rows with entries in the same places, in place of `formats`.
             known: statistics of the rows, where somebody has them.
+            blocks: sizes of blocks that are of interest, where nobody has statistics.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
         """
         rows = self._writable(rows)
@@ -151,10 +153,10 @@ class GeneralSetup(ABC):
             product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)
         elif formats == MEASURE:
             rows = self._own(rows) if borrowed else rows
-            known = known or self.statistics(rows, rows.size)
+            known = known or self.statistics(rows, rows.size, blocks)
             choice, product = self._fastest(rows, candidates(known, gpu=self._gpu))
         else:
-            choice = self.choice(rows, formats) if known is None else chosen(formats, known, gpu=self._gpu)
+            choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
             rows = self._own(rows) if borrowed and choice.name != "slices" else rows
             product = self.product(rows, rows.size, choice)
         self.wait()  # products read a matrix before they wait for earlier launches
@@ -178,9 +180,9 @@ class GeneralSetup(ABC):
         guard = self._guard
         order, places = written.row[guard : guard + written.rows], read.position
         if not written.in_order and (order[1:] < order[:-1]).any():
-            rows = self.selected(rows, order)
+            rows = self.reordered(rows, order)
         if not read.in_order and (places[1:] < places[:-1]).any():
-            rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)))
+            rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)), read.rows)
         return self.between(
             (rows.size, read.rows),
             rows._replace(values=narrowed(rows.values, self._vectors.dtype)),

@@ -28,6 +28,7 @@ def test_points_have_the_hosts_bits(count: int) -> None:
         return expected
 
     same("shares", rng.integers(0, 3, count) * rng.standard_normal(count), rng.random(count))
+    same("damped", np.where(rng.random(count) < 0.1, np.nan, 3.0 * rng.random(count)), 1.2, 1.05, 0.3)
     same("first_states", rng.integers(0, 2, count), FINE)
     states = rng.integers(0, 3, count).astype(np.int8)
     before = same("coarse_before", states)

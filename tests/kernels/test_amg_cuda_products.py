@@ -141,6 +141,36 @@ def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: p
     same(mirrors.transposed(on(cupy, a), 60), spgemm.transposed(a, 60, TEAM))
 
 
+@pytest.mark.parametrize("most", [4096, 40])
+def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    from dsolver.kernels.cuda.amg import mirrors
+
+    monkeypatch.setattr(mirrors, "MOST_SORTED", most)
+    rng = np.random.default_rng(23)
+    a, places = random(300, 4500, 9.0, 24), rng.permutation(4500).astype(np.int32)
+    order = np.insert(rng.permutation(300), [0, 7, 7, 300], -1).astype(np.int32)
+    empty = sp.csr_array((1, 4500))
+    whole = sp.vstack([sp.csr_array((a.values, places[a.columns], a.start), shape=(300, 4500)), empty])[order]
+    whole.sort_indices()
+    found = mirrors.reordered(on(cupy, a), cupy.asarray(order))
+    found = mirrors.ascending(found._replace(columns=cupy.asarray(places)[found.columns]), 4500)
+    same(found, Csr(whole.indptr.astype(np.int64), whole.indices.astype(np.int32), whole.data))
+
+
+@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 30000])
+def test_running_sums(cupy: Any, count: int) -> None:
+    from dsolver.kernels.cuda.csr.starts import add_up, running_sums, starts_of
+
+    lengths = np.random.default_rng(count).integers(0, 2**31, (count, 2), dtype=np.int32)
+    expected = np.cumsum(lengths, axis=0, dtype=np.int64)
+    np.testing.assert_array_equal(running_sums(cupy.asarray(lengths)).get(), expected.T)
+    start = cupy.asarray(np.append(-1, lengths[:, 0]).astype(np.int64))
+    add_up(start)
+    np.testing.assert_array_equal(start.get()[1:], expected[:, 0] - 1)
+    found = starts_of(cupy.asarray(lengths[:, 0].copy()))
+    np.testing.assert_array_equal(found.get(), np.append(0, expected[:, 0]))
+
+
 def symmetric(matrix: Csr) -> Csr:
     """The pattern of A + Aᵀ, with values that are not symmetric."""
     whole = sp.csr_array((np.ones(len(matrix.columns)), matrix.columns, matrix.start))

@@ -73,7 +73,7 @@ class Smoothing:
 
     Attributes:
         scale: of the diagonal that `Measures.share` makes, for Jacobi's method.
-        damped: whether that method takes `dsolver.multigrid.algebraic.storage.damped` in its place.
+        damped: whether that method takes `dsolver.kernels.amg.points.damped` in its place.
         bound: the largest eigenvalue of A divided by that diagonal, at most.
         largest: the largest eigenvalue of D⁻¹A, where it was asked for.
     """

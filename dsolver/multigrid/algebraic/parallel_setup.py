@@ -162,7 +162,7 @@ class ParallelSetup:
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
         self.levels: list[Level] = []
-        self._numbers: list[tuple[Engine, PerChunk]] = []  # of every level: entries, and bytes of rows and transfer
+        self._numbers: list[tuple[Engine, PerChunk, int]] = []  # entries and bytes of rows; bytes of transfers
 
     def _found(self, reuse: Reuse) -> Kept | None:
         """Remains of the set-up before, if they are of use, or new ones."""
@@ -276,18 +276,23 @@ class ParallelSetup:
         )
 
     def _count(self, engine: Engine, made: PerChunk, numbers: int) -> None:
-        self._numbers += [(engine, made.at(place)) for place in range(numbers)]
+        self._numbers.append((engine, made, numbers))
 
     def _finish(self) -> None:
         """Wait for what was made, and tell the levels what they are: all at once, since each wait is a pause."""
         self._engine.per_chunk(_waited)
-        sums: dict[int, float] = {}
-        for engine in dict.fromkeys(engine for engine, _ in self._numbers):
-            places = [place for place, (owner, _) in enumerate(self._numbers) if owner is engine]
-            found = engine.global_sums(*(self._numbers[place][1] for place in places))
-            sums |= dict(zip(places, found, strict=True))
+        told: dict[int, list[int]] = {}
+        for engine in dict.fromkeys(engine for engine, _, _ in self._numbers):
+            places = [place for place, (owner, _, _) in enumerate(self._numbers) if owner is engine]
+            parts, counts = zip(*(self._numbers[place][1:] for place in places), strict=True)
+            together = engine.per_chunk(_side_by_side, *parts)
+            sums = iter(engine.global_sums(*map(together.at, range(sum(counts)))))
+            told |= {
+                place: [int(next(sums)) for _ in range(count)] for place, count in zip(places, counts, strict=True)
+            }
+        found = [number for place in range(len(told)) for number in told[place]]
         for number, level in enumerate(self.levels):
-            entries, stored, *moved = (int(sums[place]) for place in range(3 * number, min(3 * number + 3, len(sums))))
+            entries, stored, *moved = found[3 * number : 3 * number + 3]
             summary = LevelSummary(
                 rows=level.partition.domain.points,
                 entries=entries,
@@ -452,15 +457,21 @@ def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> Level
     return replace(rows, near=(numbers[:, None] % size == np.arange(size)).astype(np.float64))
 
 
-def _sizes(backend: Backend, _: int, rows: LevelRows, matrix: ChunkMatrix) -> tuple[Any, Any]:
-    """Entries, and bytes of the matrix; float64 (1,) both."""
+def _sizes(_: Backend, __: int, rows: LevelRows, matrix: ChunkMatrix) -> tuple[int, int]:
+    """Entries, and bytes of the matrix."""
     stored = matrix.local.nbytes + (0 if matrix.ghost is None else matrix.ghost.nbytes)
-    return _number(backend, len(rows.matrix.values)), _number(backend, stored)
+    return len(rows.matrix.values), stored
 
 
-def _transfer_bytes(backend: Backend, _: int, made: ChunkTransfer) -> tuple[Any]:
+def _transfer_bytes(_: Backend, __: int, made: ChunkTransfer) -> tuple[int]:
     parts = (made.restriction.local, made.restriction.ghost, made.prolongation.local, made.prolongation.ghost)
-    return (_number(backend, sum(part.nbytes for part in parts if part is not None)),)
+    return (sum(part.nbytes for part in parts if part is not None),)
+
+
+def _side_by_side(backend: Backend, _: int, *parts: tuple[int, ...]) -> tuple[Any, ...]:
+    """Numbers on the device, float64 (1,) each, in one piece: they go there and come back together."""
+    made = backend.asarray(np.array([number for part in parts for number in part], dtype=np.float64))
+    return tuple(made[place : place + 1] for place in range(len(made)))
 
 
 def _number(backend: Backend, value: int) -> Any:

@@ -16,6 +16,7 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.rows import stored_matrix
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
@@ -49,40 +50,46 @@ class StoredRows:
 
 
 def stored_rows(backend: Backend, _: int, rows: LevelRows, before: Choice | None = None, *, depth: int) -> AtLevel:
-    """A chunk's `ChunkMatrix` of a coarse level; before: the choice of its format, where one was made before."""
+    """A chunk's `ChunkMatrix` of a coarse level; before: the choice of its format, where one was made before.
+
+    Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
+    """
+    blocks = BLOCKS if rows.near.shape[1] > 1 else (1,)
     columns = rows.window.slots(rows.matrix.columns)
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
     layout = backend.layouts.plain((rows.rows, 1, 1))
     if not rows.window.whole:
-        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before))
-    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, choice=before)))
+        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before, blocks=blocks))
+    local = backend.general.matrix(matrix, layout, choice=before, blocks=blocks)
+    return at_level(depth, ChunkMatrix(layout=layout, local=local))
 
 
 def with_smoother(
     backend: Backend, _: int, matrix: ChunkMatrix, share: F64, *, depth: int, factor: float, lessened: bool = False
 ) -> AtLevel:
-    """The `StoredRows` of a chunk; factor: of the diagonal that `Measures.share` makes; lessened: see `damped`."""
-    shares = backend.asarray(share)
-    factors = factor * (damped(backend, shares) if lessened else shares)
+    """The `StoredRows` of a chunk.
+
+    Args:
+        backend: where it is stored.
+        _: its number.
+        matrix: its rows.
+        share: as of `dsolver.multigrid.algebraic.parallel_coarsening.Measures`.
+        depth: number of the level.
+        factor: of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2.
+        lessened: whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With
+            D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in
+            rows of diffusion, a_ii / 0.85 is enough.
+    """
+    if lessened:
+        factors = backend.asarray(backend.amg.of(share).damped(share, 1.0 / DAMPING, DOMINANT, factor))
+    else:
+        factors = factor * backend.asarray(share)
     if matrix.local.layout is not matrix.layout:  # whose rows may be in another order
         in_place = backend.xp.empty(matrix.layout.size)
         in_place[matrix.layout.position] = factors
         factors = in_place[matrix.local.layout.position]
     scaled = matrix.local.scaled(factors.reshape(-1, 1, 1))
     return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
-
-
-def damped(backend: Backend, share: Any) -> Any:
-    """The diagonal a_ii / `DAMPING` as parts of a_ii, or more where that might not damp: float64 (rows,).
-
-    With D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in rows
-    of diffusion, a_ii / 0.85 is enough.
-
-    Args:
-        backend: of the chunk.
-        share: (a_ii + Σ_j |a_ij|) / 2 as parts of a_ii.
-    """
-    return backend.xp.maximum(1.0 / DAMPING, DOMINANT * (share - 0.5))
 
 
 def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:

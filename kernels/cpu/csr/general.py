@@ -33,9 +33,11 @@ class CpuGeneral(GeneralSetup):
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed, self._vectors.team)
 
-    def choice(self, rows: Csr, formats: str | None) -> Choice:
+    def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics of single entries: no rule for CPUs looks at blocks."""
-        return super().choice(rows, formats) if formats else cpu_choice(self.statistics(rows, rows.size, blocks=(1,)))
+        if formats:
+            return super().choice(rows, formats, blocks)
+        return cpu_choice(self.statistics(rows, rows.size, blocks=(1,)))
 
     def _writable(self, rows: Csr) -> Csr:
         return Csr(*(np.require(part, requirements="W") for part in rows))

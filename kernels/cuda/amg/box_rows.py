@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascending
+from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.csr import Csr
@@ -40,7 +41,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     grid = (-(-rows // threads),)
     if rows:
         kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, start[1:]))
-        cupy.cumsum(start, out=start)
+        add_up(start)
     entries = int(start[-1])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rows:

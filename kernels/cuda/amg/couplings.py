@@ -7,6 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -46,7 +47,7 @@ def coarse_couplings(a: Csr, bits: Array, state: Array, below: int, names: Array
     start = cupy.zeros(a.size + 1, dtype=np.int64)
     rows = (a.start, a.columns, bits, state, np.int32(a.size), np.int32(below), np.int32(every))
     _launch("count_coarse", a, (*rows, start[1:]))
-    cupy.cumsum(start, out=start)
+    add_up(start)
     entries = int(start[-1])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if entries:

@@ -1,4 +1,4 @@
-// Transposes, ascending rows, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/spgemm.py.
+// Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/spgemm.py.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
 
@@ -48,6 +48,27 @@ extern "C" __global__ void scatter(
         const long long to = start[a_columns[k]] + ranks[k];
         columns[to] = i;
         values[to] = a_values[k];
+    });
+}
+
+// The lengths of rows in another order, where -1 is a row without entries.
+extern "C" __global__ void lengths_in_order(
+    int rows, const int* __restrict__ order, const long long* __restrict__ start, long long* __restrict__ lengths
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows) lengths[i] = order[i] < 0 ? 0 : start[order[i] + 1] - start[order[i]];
+}
+
+// Rows in that order, to their places. 24 bytes an entry.
+extern "C" __global__ void reorder(
+    int rows, int width, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
+    const double* __restrict__ a_values, const int* __restrict__ order, const long long* __restrict__ start,
+    int* __restrict__ columns, double* __restrict__ values
+) {
+    for_entries(start, rows, width, [&](int i, long long k) {
+        const long long from = a_start[order[i]] + k - start[i];
+        columns[k] = a_columns[from];
+        values[k] = a_values[from];
     });
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.amg.long_rows import sort_long
 from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.csr.starts import add_up, starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -26,18 +27,36 @@ def transposed(a: Csr, columns: int) -> Csr:
 
     Entries come to their rows in an order that chance has chosen, and are sorted there.
     """
-    entries = len(a.columns)
-    start = cupy.zeros(columns + 1, dtype=np.int64)
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
     if not entries:
-        return out
-    counts, ranks = cupy.zeros(columns, dtype=np.int32), cupy.empty(entries, dtype=np.int32)
-    grid = (-(-entries // MOST_THREADS),)
+        return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    ranks, grid = cupy.empty(entries, dtype=np.int32), (-(-entries // MOST_THREADS),)
     kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
-    start[1:] = counts
-    cupy.cumsum(start, out=start)
+    out = Csr(starts_of(counts), cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     _by_rows("scatter", a, (*a, ranks, *out))
     _sort(out, a.size, out)
+    return out
+
+
+def ascending(a: Csr, columns: int) -> Csr:
+    """The rows of a matrix with so many columns, with their columns ascending."""
+    out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
+    if len(a.columns):
+        _sort(a, columns, out)
+    return out
+
+
+def reordered(a: Csr, order: Array) -> Csr:
+    """Rows in another order: int32, each of them once, and -1 for a row without entries.
+
+    The host knows how many entries there are, so nobody waits for a number.
+    """
+    start = cupy.zeros(len(order) + 1, dtype=np.int64)
+    out = Csr(start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
+    grid = (max(1, -(-len(order) // MOST_THREADS)),)
+    kernel(FILE, "lengths_in_order", DTYPE)(grid, (MOST_THREADS,), (np.int32(len(order)), order, a.start, start[1:]))
+    add_up(start)
+    _by_rows("reorder", out, (*a, order, *out))
     return out
 
 

@@ -11,6 +11,14 @@ extern "C" __global__ void shares(
     out[i] = __ddiv_rn(__dadd_rn(diagonal[i], sizes[i]), __dmul_rn(2.0, diagonal[i]));
 }
 
+extern "C" __global__ void damped(
+    const double* __restrict__ share, double least, double dominance, double factor, long long count, double* __restrict__ out
+) {
+    FOR_POINT;
+    const double dominant = __dmul_rn(dominance, __dadd_rn(share[i], -0.5));
+    out[i] = __dmul_rn(factor, dominant < least ? least : dominant);   // what is no number remains none
+}
+
 extern "C" __global__ void first_states(
     const long long* __restrict__ counts, int lone, long long count, signed char* __restrict__ out
 ) {

@@ -8,6 +8,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
@@ -20,6 +21,12 @@ def shares(diagonal: Array, sizes: Array) -> Array:
     return _each("shares", len(sizes), cupy.empty(len(sizes)), diagonal, sizes)
 
 
+def damped(share: Array, least: float, dominance: float, factor: float) -> Array:
+    """See `dsolver.kernels.amg.points.damped`."""
+    numbers = (np.float64(least), np.float64(dominance), np.float64(factor))
+    return _each("damped", len(share), cupy.empty(len(share)), share, *numbers)
+
+
 def first_states(counts: Array, lone: int) -> Array:
     """See `dsolver.kernels.amg.points.first_states`."""
     return _each("first_states", len(counts), cupy.empty(len(counts), dtype=np.int8), counts, np.int32(lone))
@@ -29,7 +36,7 @@ def coarse_before(states: Array) -> Array:
     """See `dsolver.kernels.amg.points.coarse_before`."""
     found = cupy.zeros(len(states) + 1, dtype=np.int64)
     _each("are_coarse", len(states), found[1:], states)
-    cupy.cumsum(found, out=found)
+    add_up(found)
     return found
 
 

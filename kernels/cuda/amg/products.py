@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.amg.long_rows import long_product, put
 from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -60,7 +61,7 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     guess = _guess(a, b)
     rooms = _rooms(a, b, guess, ascending, stages, start) if guess * a.size <= MOST_ROOM else None
     _count(a, b, guess, stages, start)
-    cupy.cumsum(start, out=start)
+    add_up(start)
     known = room[a.size :].get()
     entries, passed = int(known[0]), known[1:].view(np.int32)
     if left := passed[stages.last]:

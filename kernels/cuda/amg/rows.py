@@ -7,6 +7,7 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 
@@ -57,14 +58,14 @@ class Rows:
     def count(self, arguments: tuple[Any, ...]) -> int:
         """Launch kernels that write lengths, and make the row pointer of them; returns the number of entries."""
         self._launch(arguments, again=False)
-        cupy.cumsum(self.start, out=self.start)
+        add_up(self.start)
         entries, _, _, lost, terms = map(int, self._room[self._rows :].get())
         if not lost:
             return entries
         self.start[1:] = cupy.diff(self.start)
         self._far = cupy.flatnonzero(self.start < 0) - 1, min(terms, self._columns)
         self._launch_far(*self._far, arguments)
-        cupy.cumsum(self.start, out=self.start)
+        add_up(self.start)
         return int(self.start[-1])
 
     def fill(self, arguments: tuple[Any, ...]) -> None:

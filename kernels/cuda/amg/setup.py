@@ -68,6 +68,9 @@ class CudaAlgebra(AlgebraicSetup):
     def shares(self, diagonal: Any, sizes: Any) -> Any:
         return points.shares(diagonal, sizes)
 
+    def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
+        return points.damped(share, least, dominance, factor)
+
     def first_states(self, counts: Any, lone: int) -> Any:
         return points.first_states(counts, lone)
 

@@ -10,6 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished
+from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import vectors
@@ -100,7 +101,7 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     kernel(BUILD, f"measure_{block}", dtype)(
         grid, threads, (start, of, places, sizes, found, *tail, np.int32(columns // block), tail[0], np.int32(0))
     )
-    ends = cupy.stack([cupy.cumsum(sizes[:, i], dtype=np.int64) for i in range(2)])
+    ends = running_sums(sizes)
     slices = cupy.empty((count, 4), dtype=np.uint32)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))

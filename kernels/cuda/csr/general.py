@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.amg import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.look import look
@@ -90,27 +91,22 @@ class CudaGeneral(GeneralSetup):
         """See `GeneralSetup.transfer`; what is padding between colors is rows without entries, or is not read."""
         if written.colors == 1 and read.colors == 1:
             return super().transfer(rows, written, read)
-        guard = self._guard
-        of = slice(guard, written.size - guard)
-        rows = self.selected(rows, written.row[of])
-        rows = rows._replace(columns=read.position[rows.columns], values=narrowed(rows.values, self._vectors.dtype))
-        if read.colors > 1:
-            rows = self.ascending(rows)
+        of = slice(self._guard, written.size - self._guard)
+        if not written.in_order:
+            rows = self.reordered(rows, written.row[of])
+        rows = rows._replace(columns=read.position[rows.columns])
+        if not read.in_order:
+            rows = self.ascending(rows, read.size)
+        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
+        of = slice(of.start, of.start + rows.size)
         return self.between((rows.size, read.size), rows, of, slice(0, read.size))
 
-    def selected(self, rows: Csr, order: Array) -> Csr:
-        """See `GeneralSetup.selected`; -1 is a row without entries."""
-        lengths = cupy.where(order >= 0, (rows.start[1:] - rows.start[:-1])[order], 0)
-        start = cupy.concatenate([cupy.zeros(1, dtype=np.int64), cupy.cumsum(lengths)])
-        entry = cupy.arange(int(start[-1]))
-        row = cupy.searchsorted(start[1:], entry, side="right")
-        taken = rows.start[:-1][order][row] + entry - start[row]
-        return Csr(start, rows.columns[taken], rows.values[taken])
+    def reordered(self, rows: Csr, order: Array) -> Csr:
+        """See `GeneralSetup.reordered`; -1 is a row without entries."""
+        return mirrors.reordered(rows, order)
 
-    def ascending(self, rows: Csr) -> Csr:
-        row = cupy.searchsorted(rows.start[1:], cupy.arange(len(rows.columns)), side="right")
-        order = cupy.lexsort(cupy.stack([rows.columns.astype(np.int64), row]))
-        return rows._replace(columns=rows.columns[order], values=rows.values[order])
+    def ascending(self, rows: Csr, columns: int) -> Csr:
+        return mirrors.ascending(rows, columns)
 
     def wait(self) -> None:
         cupy.cuda.get_current_stream().synchronize()

@@ -1,4 +1,4 @@
-"""Statistics of compressed rows on a GPU: two launches for each block size, and two small copies to the host."""
+"""Statistics of compressed rows on a GPU: two launches for each block size, and one small copy to the host, or two."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
     kernel(ROWS, "lengths", str(matrix.values.dtype))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
     for (b, of), first in zip(samples.items(), bounds, strict=False):
         _sample(matrix, columns, b, of, room[first:])
-    taken, told = _taken(matrix, samples), np.split(cupy.asnumpy(room), bounds[:-1])
+    taken, told = _taken(matrix, samples), np.split(room.get(), bounds[:-1])
     parts = told[0].view(np.int64).reshape(PARTS, 2)
     return Statistics(
         shape=(rows, columns),
         entries=entries,
         longest=int(parts[:, 1].max()),
         variance=max(0.0, int(parts[:, 0].sum()) / max(1, rows) - (entries / max(1, rows)) ** 2),
-        stored={b: _stored(b, samples[b], taken[b], words) for b, words in zip(samples, told[1:], strict=True)},
+        stored={b: _stored(b, samples[b], taken.get(b), words) for b, words in zip(samples, told[1:], strict=True)},
     )
 
 
@@ -72,16 +72,17 @@ def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array
 
 
 def _taken(matrix: Csr, samples: Mapping[int, Samples]) -> dict[int, int]:
-    """Entries of the sampled rows, for each block size."""
-    firsts = {b: b * of.stride * np.arange(of.count) for b, of in samples.items()}
+    """Entries of the sampled rows, for each block size but 1, of which lengths of rows tell."""
+    firsts = {b: b * of.stride * np.arange(of.count) for b, of in samples.items() if b > 1}
     places = [np.stack([first, first + b * samples[b].stretch]) for b, first in firsts.items()]
     if not places:
         return {}
-    begin, end = cupy.asnumpy(matrix.start[cupy.asarray(np.concatenate(places, axis=1))])
+    begin, end = matrix.start[cupy.asarray(np.concatenate(places, axis=1))].get()
     counts = np.split(end - begin, np.cumsum([len(first) for first in firsts.values()])[:-1])
-    return {b: int(count.sum()) for b, count in zip(samples, counts, strict=True)}
+    return {b: int(count.sum()) for b, count in zip(firsts, counts, strict=True)}
 
 
-def _stored(block: int, samples: Samples, entries: int, words: npt.NDArray[np.int32]) -> Stored:
+def _stored(block: int, samples: Samples, entries: int | None, words: npt.NDArray[np.int32]) -> Stored:
     sizes, found, length = _parts(samples, words)
+    entries = int(length.sum()) if entries is None else entries
     return stored(block, entries, length.reshape(samples.count, -1), sizes[:, 0], found[:, 0] & 3)

@@ -20,6 +20,7 @@ SOURCES = (
     "csr/ell.cu",
     "csr/look.cu",
     "csr/rows.cu",
+    "csr/starts.cu",
     "sell/assembly.cu",
     "sell/batched.cu",
     "sell/multigrid.cu",

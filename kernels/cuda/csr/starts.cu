@@ -1,0 +1,87 @@
+// Where rows begin: running sums of their lengths, in two passes over tiles, or in one where there is one tile.
+//
+// Item i of list k is in[i * lists + k], and its sum out[k * count + i]; a block has a tile of a list. With one list of
+// 64-bit items both may be the same array. 8 or 4 bytes read an item in the first pass, 16 or 12 moved in the second.
+
+constexpr int WARP = 32, THREADS = 256, WARPS = THREADS / WARP;
+constexpr int OF_LANE = 16;                    // items, all requested before the first is used
+constexpr int OF_WARP = WARP * OF_LANE, TILE = WARPS * OF_WARP;
+constexpr unsigned ALL = 0xffffffffu;
+
+// The sum over a block, for all of its threads.
+__device__ __forceinline__ long long over_block(long long value) {
+    __shared__ long long of_warp[WARPS];
+    for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(ALL, value, step);
+    if (threadIdx.x % WARP == 0) of_warp[threadIdx.x / WARP] = value;
+    __syncthreads();
+    value = 0;
+    for (int w = 0; w < WARPS; ++w) value += of_warp[w];
+    return value;
+}
+
+// The sums of tiles: tiles[k * gridDim.x + t].
+template <typename Item>
+__device__ __forceinline__ void sum_tiles(const Item* __restrict__ in, long long count, long long* __restrict__ tiles) {
+    const long long first = static_cast<long long>(blockIdx.x) * TILE + threadIdx.x;
+    Item item[OF_LANE];
+#pragma unroll
+    for (int n = 0; n < OF_LANE; ++n) {
+        const long long i = first + n * THREADS;
+        item[n] = i < count ? in[i * gridDim.y + blockIdx.y] : 0;
+    }
+    long long sum = 0;
+#pragma unroll
+    for (int n = 0; n < OF_LANE; ++n) sum += item[n];
+    sum = over_block(sum);
+    if (threadIdx.x == 0) tiles[static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+}
+
+// Running sums. A block adds up the tiles before its own itself: a few thousand numbers at most, from L2.
+template <typename Item>
+__device__ __forceinline__ void add_up(const Item* in, long long count, const long long* __restrict__ tiles, long long* out) {
+    __shared__ long long of_warp[WARPS];
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const long long first = static_cast<long long>(blockIdx.x) * TILE + warp * OF_WARP + lane;
+    long long item[OF_LANE];
+#pragma unroll
+    for (int n = 0; n < OF_LANE; ++n) {
+        const long long i = first + n * WARP;
+        item[n] = i < count ? in[i * gridDim.y + blockIdx.y] : 0;
+    }
+    long long before = 0;
+    for (int t = threadIdx.x; t < blockIdx.x; t += THREADS) before += tiles[static_cast<long long>(blockIdx.y) * gridDim.x + t];
+    before = over_block(before);
+    long long carried = 0;   // of this warp's items so far
+#pragma unroll
+    for (int n = 0; n < OF_LANE; ++n) {
+        for (int step = 1; step < WARP; step *= 2) {
+            const long long other = __shfl_up_sync(ALL, item[n], step);
+            if (lane >= step) item[n] += other;
+        }
+        item[n] += carried;
+        carried = __shfl_sync(ALL, item[n], WARP - 1);
+    }
+    if (lane == 0) of_warp[warp] = carried;
+    __syncthreads();
+    for (int w = 0; w < warp; ++w) before += of_warp[w];
+#pragma unroll
+    for (int n = 0; n < OF_LANE; ++n) {
+        const long long i = first + n * WARP;
+        if (i < count) out[blockIdx.y * count + i] = before + item[n];
+    }
+}
+
+#define KERNELS(NAME, ITEM)                                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS) sum_tiles_##NAME(                                              \
+        const ITEM* __restrict__ in, long long count, long long* __restrict__ tiles                                      \
+    ) {                                                                                                                  \
+        sum_tiles<ITEM>(in, count, tiles);                                                                               \
+    }                                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS) add_up_##NAME(                                                 \
+        const ITEM* in, long long count, const long long* __restrict__ tiles, long long* out                             \
+    ) {                                                                                                                  \
+        add_up<ITEM>(in, count, tiles, out);                                                                             \
+    }
+
+KERNELS(int32, int)
+KERNELS(int64, long long)

@@ -1,0 +1,53 @@
+"""Running sums of integers on a GPU, by which rows of known lengths begin: one or two launches of this package's own.
+
+CuPy's takes four to six launches, of which two change the type or the place of the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "csr/starts.cu", "float64"
+THREADS, TILE = 256, 4096
+"""Threads of a block, and items that it adds up, as in starts.cu."""
+NOTHING: Final[Any] = np.uintp(0)
+
+
+def add_up(start: Array) -> None:
+    """Replace each number by the sum of all up to it, in place.
+
+    Args:
+        start: int64; of rows, a zero and their lengths.
+    """
+    _add_up(start, len(start), 1, start)
+
+
+def starts_of(lengths: Array) -> Array:
+    """Begins of rows, and the end of the last one: int64 (rows + 1,), of their lengths, int32."""
+    start = cupy.zeros(len(lengths) + 1, dtype=np.int64)
+    _add_up(lengths, len(lengths), 1, start[1:])
+    return start
+
+
+def running_sums(numbers: Array) -> Array:
+    """The sum of all numbers of a list up to each one: int64 (lists, numbers) of int32 (numbers, lists)."""
+    count, lists = numbers.shape
+    out = cupy.empty((lists, count), dtype=np.int64)
+    _add_up(numbers, count, lists, out)
+    return out
+
+
+def _add_up(numbers: Array, count: int, lists: int, out: Array) -> None:
+    if not count:
+        return
+    grid, length, tiles = (-(-count // TILE), lists), np.int64(count), NOTHING
+    if grid[0] > 1:
+        tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
+        kernel(FILE, f"sum_tiles_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles))
+    kernel(FILE, f"add_up_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles, out))
