@@ -8,7 +8,6 @@ see values of the same sweep across chunks, and each point gets what it gets whe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Final, final
 
 import numpy as np
@@ -19,10 +18,13 @@ from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, Triple
 
 Real = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 KINDS: Final = 4
 """Kinds of a point along one axis: at the lower face (0), inside (1), at the upper face (2), or even and the one before
 that (3). Along an axis that wraps, all are inside."""
+NEIGHBORS: Final = ((1, 1, 1, 1), (1, 1, 1, 2))
+"""The kinds of the neighbors below and above a point, by its own kind: that after an even one before the face is there."""
 AROUND: Final = ((1, 2), (0, 2), (0, 1))
 """The axes other than x, y, z."""
 NEGLIGIBLE: Final = 1e-13
@@ -213,42 +215,41 @@ def star_transfer(stencil: ConstantStencil, fine: Around, corrected: Around, coa
     if any(low % 2 for low in fine.lo) or any(n < LEAST for n in cut):
         raise ValueError(f"a chunk of {fine.shape} points from {fine.lo} on does not begin and end between pairs")
     table = np.zeros((KINDS, KINDS, KINDS, 3, 4))
-    for z, y, x in product(range(KINDS), repeat=3):
-        for axis, between in enumerate(AROUND):
-            table[z, y, x, axis] = _corners(stencil, (x, y, z), between)
+    for axis, between in enumerate(AROUND):
+        table[..., axis, :] = _corners(stencil, between)
     return StarTransfer(stencil=stencil, fine=fine, corrected=corrected, coarse=coarse, table=table)
 
 
-def _corners(stencil: ConstantStencil, kinds: Triple, between: tuple[int, int]) -> list[float]:
-    """The corners' weights at a point between coarse ones along two axes."""
-    corners = [0.0] * 4
+def _corners(stencil: ConstantStencil, between: tuple[int, int]) -> F64:
+    """The corners' weights at points between coarse ones along two axes: float64 (4, 4, 4, 4), by kinds and corner."""
+    corners = np.zeros((KINDS, KINDS, KINDS, 4))
     for place, axis in enumerate(between):
         other = between[1 - place]
-        for side, part in enumerate(_collapsed(stencil, kinds, axis, between)):
-            if part != 0.0:
-                neighbor = list(kinds)
-                neighbor[axis] = 2 if side == 1 and kinds[axis] == 3 else 1
-                edge = _collapsed(stencil, (neighbor[0], neighbor[1], neighbor[2]), other, (other,))
-                for end in (0, 1):
-                    bits = (side, end) if place == 0 else (end, side)
-                    corners[bits[0] + 2 * bits[1]] += part * edge[end]
+        edges = _collapsed(stencil, other, (other,))
+        for side, part in enumerate(_collapsed(stencil, axis, between)):
+            for end, edge in enumerate(edges):
+                bits = (side, end) if place == 0 else (end, side)
+                corners[..., bits[0] + 2 * bits[1]] += part * np.take(edge, NEIGHBORS[side], axis=2 - axis)
     return corners
 
 
-def _collapsed(stencil: ConstantStencil, kinds: Triple, axis: int, between: tuple[int, ...]) -> tuple[float, float]:
-    """Weights of a point between coarse ones along some axes, of its neighbors below and above along one of them."""
+def _collapsed(stencil: ConstantStencil, axis: int, between: tuple[int, ...]) -> tuple[F64, F64]:
+    """Weights of points between coarse ones along some axes, of neighbors below and above along one: (4, 4, 4) each."""
     weights = dict(zip(OFFSETS, stencil.weights, strict=True))
-    center = weights[0, 0, 0]
+    center, size = np.full((KINDS,) * 3, weights[0, 0, 0]), np.zeros((KINDS,) * 3)
     sides = []
-    for along, kind in enumerate(kinds):
-        center += stencil.faces[2 * along] if kind == 0 else stencil.faces[2 * along + 1] if kind == 2 else 0.0
-        unit = tuple(int(along == a) for a in range(3))
-        lower = weights[-unit[0], -unit[1], -unit[2]] if kind != 0 else 0.0
-        upper = weights[unit[0], unit[1], unit[2]] if kind != 2 else 0.0
+    for along, kinds in enumerate(np.indices((KINDS,) * 3)[::-1]):
+        x, y, z = (int(along == a) for a in range(3))
+        first, last = stencil.faces[2 * along : 2 * along + 2]
+        center = center + np.where(kinds == 0, first, np.where(kinds == 2, last, 0.0))
+        lower = np.where(kinds != 0, weights[-x, -y, -z], 0.0)
+        upper = np.where(kinds != 2, weights[x, y, z], 0.0)
         sides.append((lower, upper))
+        size = size + abs(lower) + abs(upper)
         if along not in between:
-            center += lower + upper
-    size = sum(abs(w) for pair in sides for w in pair) + abs(weights[0, 0, 0])
-    if not center > NEGLIGIBLE * size:
-        return 0.0, 0.0
-    return -sides[axis][0] / center, -sides[axis][1] / center
+            center = center + (lower + upper)
+    size = size + abs(weights[0, 0, 0])
+    good = center > NEGLIGIBLE * size
+    center = np.where(good, center, 1.0)
+    lower, upper = (np.where(good, -side / center, 0.0) for side in sides[axis])
+    return lower, upper
