@@ -20,6 +20,7 @@ from dsolver.kernels.arrays import apart
 from dsolver.kernels.formats.layout import Array
 
 if TYPE_CHECKING:
+    from dsolver.kernels.lattice.setup import LatticeSetup
     from dsolver.kernels.lattice.star import StarTransfer
 
 Real = npt.NDArray[Any]
@@ -182,7 +183,23 @@ class StencilSetup:
         return self._transfer(transfer=transfer, vectors=self._vectors)
 
 
-def constant_stencil(rows: StencilRows, lo: Triple) -> ConstantStencil | None:
+@final
+@dataclass(frozen=True, kw_only=True)
+class Alike:
+    """What all rows of a box have in common.
+
+    Attributes:
+        wraps: along which axes the box is its own neighbor.
+        weights: of each offset; 0 for those that lead nowhere, of the diagonal that of rows inside.
+        faces: what the diagonal gains at the box's faces, as in `ConstantStencil`.
+    """
+
+    wraps: tuple[bool, bool, bool]
+    weights: tuple[float, ...]
+    faces: tuple[float, ...]
+
+
+def constant_stencil(lattice: LatticeSetup, rows: StencilRows, lo: Triple) -> ConstantStencil | None:
     """The rows as a constant stencil, or None if they are none.
 
     Rows that differ in what the diagonal gains at the box's faces are one: diffusion with constant coefficients and any
@@ -190,21 +207,31 @@ def constant_stencil(rows: StencilRows, lo: Triple) -> ConstantStencil | None:
     number of points.
 
     Args:
+        lattice: the kernels of set-up.
         rows: of the chunk.
         lo: global index of its first point.
     """
-    wraps = _wraps(rows)
-    if any(w and n % 2 for w, n in zip(wraps, rows.shape, strict=True)):
+    found = lattice.alike(rows)
+    if found is None or any(w and n % 2 for w, n in zip(found.wraps, rows.shape, strict=True)):
         return None
+    weights = tuple(dict(zip(rows.offsets, found.weights, strict=True)).get(o, 0.0) for o in OFFSETS)
+    if weights[CENTER] == 0.0:
+        return None
+    return ConstantStencil(shape=rows.shape, weights=weights, faces=found.faces, wraps=found.wraps, lo=lo)
+
+
+def alike(rows: StencilRows) -> Alike | None:
+    """What the rows have in common; None if entries or the diagonal vary. The text that every backend follows."""
+    if rows.weights.ndim == 1:
+        return Alike(wraps=_wraps(rows), weights=tuple(rows.weights.tolist()), faces=(0.0,) * 6)
     found = _weights(rows)
     if found is None:
         return None
-    weights = tuple(dict(zip(rows.offsets, found, strict=True)).get(o, 0.0) for o in OFFSETS)
     base, faces = _diagonal(rows)
-    if faces is None or base == 0.0:
+    if faces is None:
         return None
-    weights = (*weights[:CENTER], base, *weights[CENTER + 1 :])
-    return ConstantStencil(shape=rows.shape, weights=weights, faces=faces, wraps=wraps, lo=lo)
+    weights = (base if not any(offset) else weight for offset, weight in zip(rows.offsets, found, strict=True))
+    return Alike(wraps=_wraps(rows), weights=tuple(weights), faces=faces)
 
 
 def _wraps(rows: StencilRows) -> tuple[bool, bool, bool]:
@@ -216,9 +243,8 @@ def _wraps(rows: StencilRows) -> tuple[bool, bool, bool]:
 
 def _weights(rows: StencilRows) -> list[float] | None:
     """The value of each offset's entries wherever there are such entries; None if there is more than one."""
-    if rows.weights.ndim == 1:
-        return [float(w) for w in rows.weights]
-    if _vary(rows):
+    offset, places = probes(rows)
+    if len({float(rows.weights[offset, place]) for place in places}) > 1:
         return None
     nx, ny, nz = rows.shape
     around = rows.numbering.reshape(nz + 2, ny + 2, nx + 2)
@@ -232,30 +258,28 @@ def _weights(rows: StencilRows) -> list[float] | None:
         first = values[int(there.argmax())]
         if not bool(((values == first) | ~there).all()):
             return None
-        out.append(float(first))
+        out.append(float(first) + 0.0)  # one zero
     return out
 
 
-def _vary(rows: StencilRows) -> bool:
-    """Whether the entries of one offset differ at three points of the box.
+def probes(rows: StencilRows) -> tuple[int, tuple[int, ...]]:
+    """Three places at which one offset's entries differ as a rule if coefficients vary: its number and theirs.
 
-    Coefficients that vary are as a rule seen to do so here. To look at all entries takes a dozen passes, and waits.
+    To look at all entries takes a pass over them. There are no places if no offset has its neighbor in the box.
     """
     nx, ny, _ = rows.shape
-    for offset, values in zip(rows.offsets, rows.weights, strict=True):
+    for number, offset in enumerate(rows.offsets):
         inside = [range(max(0, -step), n - max(0, step)) for step, n in zip(offset, rows.shape, strict=True)]
         if any(offset) and all(inside):
             points = ([along[at] for along in inside] for at in (0, -1))
             middle = [along[len(along) // 2] for along in inside]
-            return len({float(values[i + nx * (j + ny * k)]) for i, j, k in (middle, *points)}) > 1
-    return False
+            return number, tuple(i + nx * (j + ny * k) for i, j, k in (middle, *points))
+    return 0, ()
 
 
 def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
     """The diagonal inside and what it gains at the faces; None if it is not made of that."""
     center = rows.offsets.index((0, 0, 0))
-    if rows.weights.ndim == 1:
-        return float(rows.weights[center]), (0.0,) * 6
     nx, ny, nz = rows.shape
     values = apart(rows.weights[center]).reshape(nz, ny, nx)
     inside = [1 if n > 2 else 0 for n in (nz, ny, nx)]

@@ -213,19 +213,49 @@ def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) ->
 
 
 def leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
-    """By how much rows are coupled more strongly along one axis than along another: float64 (3, rows).
+    """The sums of how far rows lean towards one axis from another, and of how many rows they are: float64 (6,).
 
-    The logarithms of the ratios of x to y, x to z and y to z, each axis with the stronger of its two couplings; NaN
-    where a row has none along one of them.
+    For x and y, x and z, y and z, in turn the sum and the number. A row leans by the logarithm of the ratio of its
+    couplings along both axes, each the stronger one of two. Rows without any along one of them do not count.
 
     Args:
         xp: the array module.
         offsets: the K offsets of the weights.
         weights: (K, rows), of own rows alone.
     """
+    lean = _leanings(xp, offsets, weights)
+    counts = xp.isfinite(lean)
+    return xp.stack([xp.where(counts, lean, 0.0).sum(axis=1), counts.sum(axis=1)], axis=1).reshape(-1)
+
+
+def turns(
+    xp: Any, offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]
+) -> Array:
+    """The numbers of rows that lean further than each limit from the means, for any two axes: float64 (limits,).
+
+    Args:
+        xp: the array module.
+        offsets: the K offsets of the weights.
+        weights: (K, rows), of own rows alone.
+        means: of x and y, x and z, y and z, see `leanings`.
+        limits: differences of logarithms.
+    """
+    lean = _leanings(xp, offsets, weights)
+    far = xp.where(xp.isfinite(lean), xp.abs(lean - xp.asarray(means)[:, None]), 0.0).max(axis=0)
+    return xp.stack([(far > limit).sum().astype(np.float64) for limit in limits])
+
+
+def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """By how much rows lean: float64 (3, rows); NaN where a row has no coupling along one of the axes."""
     size = xp.stack([xp.maximum(xp.abs(apart(weights[f])), xp.abs(apart(weights[b]))) for f, b in pairs(offsets)])
     x, y, z = xp.log(xp.where(size > 0.0, size, np.nan))
     return xp.stack([x - y, x - z, y - z])
+
+
+def unfit(xp: Any, values: Array, least: float, *, left_out: bool) -> int:
+    """How many of the values are below `least`, or equal to it where it is left out, or infinite, or no number."""
+    good = values > least if left_out else values >= least
+    return int(values.size) - int((good & xp.isfinite(values)).sum())
 
 
 def pairs(offsets: tuple[Triple, ...]) -> list[tuple[int, int]]:

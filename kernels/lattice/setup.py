@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dsolver.kernels.formats import stencil
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.formats.stencil import Alike, StencilRows
 from dsolver.kernels.lattice import coarsening as statistics
 from dsolver.kernels.lattice import fluxes as finite_volumes
 from dsolver.kernels.lattice import galerkin, transfers
@@ -85,6 +87,28 @@ class LatticeSetup:
     def jumps(self, offsets: tuple[tuple[int, int, int], ...], weights: Array, ratio: float) -> Array:
         """Number of own rows whose couplings to both neighbors along an axis differ: see `coarsening.jumps`."""
         return statistics.jumps(self.xp, offsets, weights, ratio)
+
+    def leanings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
+        """By how much rows lean towards one axis, and how many do: see `coarsening.leanings`."""
+        return statistics.leanings(self.xp, offsets, weights)
+
+    def turns(
+        self,
+        offsets: tuple[tuple[int, int, int], ...],
+        weights: Array,
+        means: tuple[float, ...],
+        limits: tuple[float, ...],
+    ) -> Array:
+        """How many rows lean in another way than most: see `coarsening.turns`."""
+        return statistics.turns(self.xp, offsets, weights, means, limits)
+
+    def alike(self, rows: StencilRows) -> Alike | None:
+        """What a box's rows have in common: see `stencil.alike`."""
+        return stencil.alike(rows)
+
+    def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
+        """How many values no coefficient may have: see `coarsening.unfit`."""
+        return statistics.unfit(self.xp, values, least, left_out=left_out)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
         """R = Pᵀ at a chunk's coarse points: see `transfers.restriction`."""

@@ -24,7 +24,7 @@ KINDS: Final = 4
 """Kinds of a point along one axis: at the lower face (0), inside (1), at the upper face (2), or even and the one before
 that (3). Along an axis that wraps, all are inside."""
 NEIGHBORS: Final = ((1, 1, 1, 1), (1, 1, 1, 2))
-"""The kinds of the neighbors below and above a point, by its own kind: that after an even one before the face is there."""
+"""Kinds of the neighbors below and above a point, by its own kind: that after an even one before the face is at it."""
 AROUND: Final = ((1, 2), (0, 2), (0, 1))
 """The axes other than x, y, z."""
 NEGLIGIBLE: Final = 1e-13

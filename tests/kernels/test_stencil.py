@@ -129,7 +129,7 @@ class Box:
         put = backend.asarray
         self.layout = backend.layouts.colored(put(np.zeros(count, dtype=np.int32)), 1, case.shape)
         on_device = replace(rows, numbering=put(rows.numbering), weights=put(rows.weights))
-        found = constant_stencil(on_device, case.lo)
+        found = constant_stencil(backend.lattice, on_device, case.lo)
         assert found is not None
         self.stencil = found
         self.constant = backend.stencil.matrix(found)
@@ -362,7 +362,7 @@ def found_in(case: Case, change: Any = None) -> ConstantStencil | None:
         weights = rows.weights.copy()
         change(weights, rows.offsets)
         rows = replace(rows, weights=weights)
-    return constant_stencil(rows, case.lo)
+    return constant_stencil(load("numpy").lattice, rows, case.lo)
 
 
 def test_weights_and_colors() -> None:
@@ -406,7 +406,7 @@ def test_a_diagonal_that_would_lose_its_digits_is_no_constant_stencil() -> None:
         center = weights[rows.offsets.index((0, 0, 0))].reshape(case.shape[::-1])
         center[...] = large
         center[:, :, 0] = 30.0
-        found = constant_stencil(replace(rows, weights=weights), case.lo)
+        found = constant_stencil(load("numpy").lattice, replace(rows, weights=weights), case.lo)
         assert (found is not None) == fits
 
 

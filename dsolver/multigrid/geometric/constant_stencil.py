@@ -55,7 +55,7 @@ def look_at_rows(
     """
     box = partition[number].box
     rows = stencil_rows(backend, partition, number, offsets, weights)
-    stencil = constant_stencil(rows, box.lo)
+    stencil = constant_stencil(backend.lattice, rows, box.lo)
     if stencil is None or stored or not stencil.fits(backend.dtype):
         return Finest(layout=colored_layout(backend, partition, box, offsets), stencil=None)
     return Finest(layout=backend.layouts.plain(box.shape), stencil=stencil)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import log
 from typing import Any, Final
-
-import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets
 from dsolver.kernels import Backend
-from dsolver.kernels.lattice.coarsening import leanings
 
 RATIO: Final = 10.0
 """Ratio of a point's couplings to its two neighbors along an axis above which coefficients count as jumping there."""
@@ -65,7 +63,8 @@ def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequenc
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
     found = engine.global_sums(*(made.at(number) for number in range(6)))
     means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
-    counts = engine.per_chunk(partial(_turns, offsets=offsets, means=means, ratios=tuple(ratios)), weights)
+    limits = tuple(log(ratio) for ratio in ratios)
+    counts = engine.per_chunk(partial(_turns, offsets=offsets, means=means, limits=limits), weights)
     rows, *turned = engine.global_sums(*(counts.at(number) for number in range(len(ratios) + 1)))
     return [number / rows for number in turned]
 
@@ -74,10 +73,8 @@ def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequenc
 
 
 def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
-    """The sum of a chunk's `leanings` and their number, for each pair of axes: float64 (1,) six times."""
-    xp = backend.xp
-    lean = leanings(xp, offsets, weights.reshape(len(offsets), -1))
-    found = xp.stack([xp.nansum(lean, axis=1), xp.isfinite(lean).sum(axis=1)], axis=1).reshape(-1)
+    """By how much a chunk's rows lean and how many do, for each pair of axes: float64 (1,) six times."""
+    found = backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
     return tuple(found[i : i + 1] for i in range(6))
 
 
@@ -88,14 +85,12 @@ def _turns(
     *,
     offsets: Offsets,
     means: tuple[float, ...],
-    ratios: tuple[float, ...],
+    limits: tuple[float, ...],
 ) -> tuple[Any, ...]:
-    """The number of a chunk's rows, and of those whose `leanings` are far from the means: float64 (1,) each."""
-    xp = backend.xp
-    lean = leanings(xp, offsets, weights.reshape(len(offsets), -1))
-    far = xp.where(xp.isfinite(lean), xp.abs(lean - xp.asarray(means)[:, None]), 0.0).max(axis=0)
-    turned = [(far > np.log(ratio)).sum().astype(np.float64).reshape(1) for ratio in ratios]
-    return (xp.full(1, float(far.size)), *turned)
+    """The number of a chunk's rows, and of those that lean in another way than most: float64 (1,) each."""
+    weights = weights.reshape(len(offsets), -1)
+    turned = backend.lattice.turns(offsets, weights, means, limits)
+    return (backend.xp.full(1, float(weights.shape[1])), *(turned[i : i + 1] for i in range(len(limits))))
 
 
 def _jumps(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, Any, Any]:

@@ -9,12 +9,13 @@ from typing import Any, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.lattice import galerkin
+from dsolver.kernels.cuda.lattice import galerkin, look
 from dsolver.kernels.cuda.lattice.components import least_of_connected
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.formats.stencil import Alike, StencilRows
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple, pairs
 from dsolver.kernels.lattice.fluxes import Fluxes
 from dsolver.kernels.lattice.setup import LatticeSetup
@@ -105,6 +106,20 @@ class CudaLattice(LatticeSetup):
         both = table(np.array(pairs(offsets), dtype=np.int32))
         _launch("jumps", rows, weights, both, np.int64(rows), np.float64(ratio), out)
         return out
+
+    def leanings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
+        return look.leanings(offsets, weights)
+
+    def turns(
+        self, offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]
+    ) -> Array:
+        return look.turns(offsets, weights, means, limits)
+
+    def alike(self, rows: StencilRows) -> Alike | None:
+        return super().alike(rows) if rows.weights.ndim == 1 else look.alike(rows)
+
+    def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
+        return look.unfit(values, least, left_out=left_out)
 
     def star(self, fluxes: Fluxes) -> Array:
         nz, ny, nx = fluxes.shape

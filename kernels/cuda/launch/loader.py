@@ -38,6 +38,7 @@ SOURCES = (
     "lattice/fluxes.cu",
     "lattice/galerkin.cu",
     "lattice/halving.cu",
+    "lattice/look.cu",
     "peer/writes.cu",
     "stencil/march.cu",
     "amg/mirrors.cu",

@@ -1,0 +1,198 @@
+// Looks at rows of a lattice, each in one pass: what they have in common, how strongly they lean towards an axis, what is wrong with
+// coefficients. Counts are whole numbers, so their order does not matter; sums are of parts, a block each, in a fixed order.
+
+constexpr int THREADS = 256, WARP = 32, PAIRS = 3;
+constexpr unsigned ALL_LANES = 0xffffffffu;
+constexpr double LARGEST = 1.7976931348623157e308;
+
+using Word = unsigned long long;
+
+__device__ __forceinline__ long long item() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ long long items() { return static_cast<long long>(gridDim.x) * blockDim.x; }
+
+// -- what the rows of a box have in common ----------------------------------------------------------------------------------
+
+constexpr int GAINS = 6;
+constexpr Word VARY = 1, MISFIT = 2;
+// Words behind two for each offset.
+constexpr int FLAGS = 0, WRAPS = 1, BASE = 2, GAIN = 3;
+
+// Larger for larger numbers, none of which is 0.
+__device__ __forceinline__ Word key_of(double value) {
+    const long long bits = __double_as_longlong(value + 0.0);   // one zero
+    return bits < 0 ? ~static_cast<Word>(bits) : static_cast<Word>(bits) | 1ULL << 63;
+}
+
+__device__ __forceinline__ void largest(Word key, Word* out) {
+    for (int lane = WARP / 2; lane > 0; lane /= 2) {
+        const Word other = __shfl_xor_sync(ALL_LANES, key, lane);
+        key = other > key ? other : key;
+    }
+    if (threadIdx.x % WARP == 0 && key) atomicMax(out, key);
+}
+
+// found: zeros at first. Words 2 k and 2 k + 1: the keys of the largest entry of offset k and of the smallest, that one with all bits
+// turned; the rest as above. offsets (K, 3). Blocks are numbered by offset along y. The entries probe[0], [1], [2] of offset `probed`
+// are read before all others: where they differ nothing else is read. 8 K bytes a row, and numbers beside the box.
+extern "C" __global__ void alike(
+    const double* __restrict__ weights, const int* __restrict__ numbering, const int* __restrict__ offsets, int diagonal, int nx, int ny,
+    int nz, int probed, int first, int middle, int last, double rounding, double canceled, Word* found
+) {
+    const int rows = nx * ny * nz, size[3] = {nx, ny, nz}, k = blockIdx.y;
+    const long long line = nx + 2, plane = line * (ny + 2), origin = 1 + line + plane;
+    Word* const rest = found + 2 * gridDim.y;
+    if (probed >= 0) {
+        const double* const values = weights + static_cast<long long>(probed) * rows;
+        const double a = __ldg(values + first), b = __ldg(values + middle), c = __ldg(values + last);
+        if (!(a == b && b == c)) {
+            if (item() == 0 && k == 0) rest[FLAGS] = VARY;
+            return;
+        }
+    }
+    const double* const values = weights + static_cast<long long>(k) * rows;
+    if (k != diagonal) {
+        const int di = __ldg(offsets + 3 * k), dj = __ldg(offsets + 3 * k + 1), dk = __ldg(offsets + 3 * k + 2);
+        const long long step = di + line * dj + plane * dk;
+        Word high = 0, low = 0;
+#pragma unroll 4
+        for (long long row = item(); row < rows; row += items()) {
+            const int along = static_cast<int>(row / nx), x = static_cast<int>(row) - along * nx, y = along % ny, z = along / ny;
+            const bool inside = x + di >= 0 && x + di < nx && y + dj >= 0 && y + dj < ny && z + dk >= 0 && z + dk < nz;
+            if (!inside && __ldg(numbering + origin + x + line * y + plane * z + step) < 0) continue;
+            const Word key = key_of(__ldg(values + row)), turned = ~key;
+            high = key > high ? key : high;
+            low = turned > low ? turned : low;
+        }
+        largest(high, found + 2 * k);
+        largest(low, found + 2 * k + 1);
+        return;
+    }
+    // What the diagonal gains at each face, beside the point that stands for the inside.
+    __shared__ double gains[GAINS];
+    const long long stride[3] = {1, nx, static_cast<long long>(nx) * ny};
+    long long inner = 0;
+    for (int a = 0; a < 3; ++a) inner += size[a] > 2 ? stride[a] : 0;
+    const double base = __ldg(values + inner);
+    if (threadIdx.x < GAINS) {
+        const int a = threadIdx.x / 2, side = threadIdx.x % 2, n = size[a];
+        const long long place = inner + stride[a] * ((side ? n - 1 : 0) - (n > 2 ? 1 : 0));
+        gains[threadIdx.x] = (side ? n > 1 : n > 2) ? __ldg(values + place) - base : 0.0 * base;
+    }
+    __syncthreads();
+    bool misfits = false;
+#pragma unroll 4
+    for (long long row = item(); row < rows; row += items()) {
+        const int along = static_cast<int>(row / nx);
+        const int at[3] = {static_cast<int>(row) - along * nx, along % ny, along / ny};
+        const double value = __ldg(values + row), allowed = rounding * fabs(value), most = canceled * fabs(value);
+        double left = value - base;
+        for (int a = 0; a < 3; ++a) {
+            if (at[a] == 0) left -= gains[2 * a];
+            if (at[a] == size[a] - 1) left -= gains[2 * a + 1];
+        }
+        misfits |= !(fabs(left) <= allowed && fabs(base) <= most);
+    }
+    if (__ballot_sync(ALL_LANES, misfits) && threadIdx.x % WARP == 0) atomicMax(rest + FLAGS, MISFIT);
+    if (item() == 0) {
+        Word wraps = 0;
+        for (int a = 0; a < 3; ++a) {
+            const int number = __ldg(numbering + origin - (a == 0 ? 1 : a == 1 ? line : plane));
+            wraps |= number >= 0 && number < rows ? 1ULL << a : 0;
+        }
+        rest[WRAPS] = wraps;
+        rest[BASE] = __double_as_longlong(base);
+        for (int i = 0; i < GAINS; ++i) rest[GAIN + i] = __double_as_longlong(gains[i]);
+    }
+}
+
+// -- how strongly rows lean towards an axis ---------------------------------------------------------------------------------
+
+// See dsolver.kernels.lattice.coarsening.leanings. both (3, 2): the offsets to the next point and to the last one along each axis.
+__device__ __forceinline__ void leanings_of(
+    const double* __restrict__ weights, const int* __restrict__ both, long long rows, long long row, double (&lean)[PAIRS]
+) {
+    double size[3];
+#pragma unroll
+    for (int a = 0; a < 3; ++a) {
+        const double ahead = fabs(__ldg(weights + __ldg(both + 2 * a) * rows + row));
+        const double behind = fabs(__ldg(weights + __ldg(both + 2 * a + 1) * rows + row));
+        size[a] = log(fmax(ahead, behind));   // no finite number where there are no couplings
+    }
+    lean[0] = size[0] - size[1];
+    lean[1] = size[0] - size[2];
+    lean[2] = size[1] - size[2];
+}
+
+template <int COUNT>
+__device__ __forceinline__ void sum_block(double (&sum)[COUNT], double* out, int stride) {
+    __shared__ double shared[COUNT][THREADS];
+    for (int i = 0; i < COUNT; ++i) shared[i][threadIdx.x] = sum[i];
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            for (int i = 0; i < COUNT; ++i) shared[i][threadIdx.x] += shared[i][threadIdx.x + half];
+    }
+    if (threadIdx.x == 0)
+        for (int i = 0; i < COUNT; ++i) out[i * stride] = shared[i][0];
+}
+
+// parts (6, blocks): for each pair of axes the sum of leanings and their number. 48 bytes a row.
+extern "C" __global__ void leanings(
+    const double* __restrict__ weights, const int* __restrict__ both, long long rows, double* __restrict__ parts
+) {
+    double sum[2 * PAIRS] = {};
+    for (long long row = item(); row < rows; row += items()) {
+        double lean[PAIRS];
+        leanings_of(weights, both, rows, row, lean);
+        for (int i = 0; i < PAIRS; ++i)
+            if (fabs(lean[i]) <= LARGEST) {
+                sum[2 * i] += lean[i];
+                sum[2 * i + 1] += 1.0;
+            }
+    }
+    sum_block(sum, parts + blockIdx.x, gridDim.x);
+}
+
+extern "C" __global__ void leanings_total(const double* __restrict__ parts, int blocks, double* __restrict__ out) {
+    double sum[2 * PAIRS] = {};
+    for (int n = 0; n < 2 * PAIRS; ++n)
+        for (int i = threadIdx.x; i < blocks; i += THREADS) sum[n] += parts[n * blocks + i];
+    sum_block(sum, out, 1);
+}
+
+// out (limits), zeros at first: how many rows lean further from the means than each limit. 48 bytes a row.
+extern "C" __global__ void turns(
+    const double* __restrict__ weights, const int* __restrict__ both, long long rows, double x_y, double x_z, double y_z,
+    const double* __restrict__ limits, int count, double* out
+) {
+    const double means[PAIRS] = {x_y, x_z, y_z};
+    const long long rounds = (rows + items() - 1) / items();
+    for (long long round = 0; round < rounds; ++round) {
+        const long long row = item() + round * items();
+        double far = 0.0;
+        if (row < rows) {
+            double lean[PAIRS];
+            leanings_of(weights, both, rows, row, lean);
+            for (int i = 0; i < PAIRS; ++i)
+                if (fabs(lean[i]) <= LARGEST) far = fmax(far, fabs(lean[i] - means[i]));
+        }
+        for (int i = 0; i < count; ++i) {
+            const int turned = __popc(__ballot_sync(ALL_LANES, far > __ldg(limits + i)));
+            if (turned && threadIdx.x % WARP == 0) atomicAdd(out + i, static_cast<double>(turned));
+        }
+    }
+}
+
+// -- what is wrong with coefficients ----------------------------------------------------------------------------------------
+
+// out: 0 at first, how many of the values are below `least`, or equal to it where it is left out, or infinite, or no number.
+extern "C" __global__ void unfit(const double* __restrict__ values, long long count, double least, int left_out, int* out) {
+    int wrong = 0;
+#pragma unroll 4
+    for (long long i = item(); i < count; i += items()) {
+        const double value = __ldg(values + i);
+        wrong += !((left_out ? value > least : value >= least) && value <= LARGEST);
+    }
+    wrong = __reduce_add_sync(ALL_LANES, wrong);
+    if (wrong && threadIdx.x % WARP == 0) atomicAdd(out, wrong);
+}

@@ -1,0 +1,98 @@
+"""Looks at rows and coefficients of a lattice on a GPU: one launch and at most one copy each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.formats.stencil import CANCELED, ROUNDING, Alike, StencilRows, probes
+from dsolver.kernels.lattice.coarsening import Triple, pairs
+
+FILE, DTYPE = "lattice/look.cu", "float64"
+THREADS: Final = 256
+MOST_BLOCKS: Final = 2048
+"""Of a launch: as many as run at a time on a large device."""
+OFFSET_BLOCKS: Final = 512
+"""Of each offset."""
+FLAGS, WRAPS, BASE, GAINS, WORDS = 0, 1, 2, 3, 9
+"""Words of `alike` behind two for each offset."""
+SIGN: Final = np.uint64(1 << 63)
+
+
+def alike(rows: StencilRows) -> Alike | None:
+    """What the rows have in common, which have an entry of their own at each offset: see `stencil.alike`."""
+    count = len(rows.offsets)
+    offset, places = probes(rows)
+    found = cupy.zeros(2 * count + WORDS, dtype=np.uint64)
+    arguments = (
+        cupy.ascontiguousarray(rows.weights),
+        rows.numbering,
+        table(np.array(rows.offsets, dtype=np.int32)),
+        np.int32(rows.offsets.index((0, 0, 0))),
+        *(np.int32(n) for n in rows.shape),
+        np.int32(offset if places else -1),
+        *(np.int32(place) for place in places or (0, 0, 0)),
+        np.float64(ROUNDING),
+        np.float64(CANCELED),
+        found,
+    )
+    kernel(FILE, "alike", DTYPE)((_blocks(rows.rows, OFFSET_BLOCKS), count), (THREADS,), arguments)
+    words = cupy.asnumpy(found)
+    rest, ends = words[2 * count :], words[: 2 * count].reshape(-1, 2)
+    if rest[FLAGS]:
+        return None
+    some = ends[:, 0] > 0
+    high, low = (np.where(some, _numbers(keys), 0.0) for keys in (ends[:, 0], ~ends[:, 1]))
+    if not np.array_equal(high, low):  # nor are there NaN
+        return None
+    numbers = rest.view(np.float64)
+    weights = [float(numbers[BASE]) if not any(o) else float(w) for o, w in zip(rows.offsets, high, strict=True)]
+    x, y, z = (bool(int(rest[WRAPS]) >> axis & 1) for axis in range(3))
+    return Alike(wraps=(x, y, z), weights=tuple(weights), faces=tuple(numbers[GAINS:WORDS].tolist()))
+
+
+def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
+    """See `coarsening.leanings`."""
+    weights, both, rows = _rows(offsets, weights)
+    blocks = _blocks(rows, MOST_BLOCKS)
+    parts, out = cupy.empty((6, blocks)), cupy.empty(6)
+    kernel(FILE, "leanings", DTYPE)((blocks,), (THREADS,), (weights, both, np.int64(rows), parts))
+    kernel(FILE, "leanings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
+    return out
+
+
+def turns(offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]) -> Array:
+    """See `coarsening.turns`."""
+    weights, both, rows = _rows(offsets, weights)
+    out = cupy.zeros(len(limits))
+    arguments = (np.int64(rows), *(np.float64(m) for m in means), table(np.array(limits)), np.int32(len(limits)), out)
+    kernel(FILE, "turns", DTYPE)((_blocks(rows, MOST_BLOCKS),), (THREADS,), (weights, both, *arguments))
+    return out
+
+
+def unfit(values: Array, least: float, *, left_out: bool) -> int:
+    """See `coarsening.unfit`."""
+    values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
+    arguments = (values, np.int64(values.size), np.float64(least), np.int32(left_out), out)
+    kernel(FILE, "unfit", DTYPE)((_blocks(values.size, MOST_BLOCKS),), (THREADS,), arguments)
+    return int(out[0])
+
+
+def _rows(offsets: tuple[Triple, ...], weights: Array) -> tuple[Array, Array, int]:
+    """The weights (K, rows), the offsets to both sides along each axis, and the number of rows."""
+    weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
+    return weights, table(np.array(pairs(offsets), dtype=np.int32)), weights.shape[1]
+
+
+def _numbers(keys: Any) -> Any:
+    """Numbers from their keys, uint64: see `key_of` of look.cu."""
+    return np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64)
+
+
+def _blocks(items: int, most: int) -> int:
+    return min(most, max(1, -(-items // THREADS)))

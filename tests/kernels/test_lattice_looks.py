@@ -1,0 +1,115 @@
+"""Looks at rows and coefficients of a lattice: every backend against the NumPy text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dsolver.kernels import Backend, load
+from dsolver.kernels.formats.stencil import OFFSETS, StencilRows
+from dsolver.kernels.lattice.setup import LatticeSetup
+
+F64 = npt.NDArray[np.float64]
+STAR = tuple(o for o in OFFSETS if sum(map(abs, o)) <= 1)
+CENTER = STAR.index((0, 0, 0))
+TEXT = LatticeSetup(np)
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return load(str(request.param))
+
+
+def couplings(rows: int) -> F64:
+    """Weights (7, rows) of several magnitudes, some of them zero, also on both sides along an axis."""
+    rng = np.random.default_rng(1)
+    weights = -np.exp(3.0 * rng.standard_normal((len(STAR), rows)))
+    weights[rng.random(weights.shape) < 0.2] = 0.0
+    return weights
+
+
+@pytest.mark.parametrize("rows", [1, 1003])
+def test_how_rows_lean(backend: Backend, rows: int) -> None:
+    weights = couplings(rows)
+    there = backend.asarray(weights)
+    expected = TEXT.leanings(STAR, weights)
+    found = backend.to_host(backend.lattice.leanings(STAR, there))
+    assert np.array_equal(found[1::2], expected[1::2])
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    means, limits = (0.1, -0.2, 0.3), (log(30.0), log(1e3))
+    turned = TEXT.turns(STAR, weights, means, limits)
+    assert rows == 1 or 0.0 < turned[1] < turned[0] < rows
+    assert np.array_equal(backend.to_host(backend.lattice.turns(STAR, there, means, limits)), turned)
+
+
+def test_what_no_coefficient_may_be(backend: Backend) -> None:
+    values = np.random.default_rng(1).random(3000).reshape(10, 15, 20) + 0.1
+    values.reshape(-1)[[3, 700, 1500, 2998, 2999]] = 0.0, np.nan, np.inf, -1.0, -np.inf
+    for some, wrong in ((values, (5, 4)), (values[1:2], (0, 0)), (values[:1], (1, 0))):
+        counts = [backend.lattice.unfit(backend.asarray(some), 0.0, left_out=out) for out in (True, False)]
+        assert counts == [TEXT.unfit(some, 0.0, left_out=out) for out in (True, False)] == list(wrong)
+
+
+# -- what rows have in common ------------------------------------------------------------------------------------------
+
+
+def box(shape: tuple[int, int, int], *, wraps: bool = False, neighbor: bool = False) -> StencilRows:
+    """Rows of a box with one value for each offset, but at its faces; it may wrap along y, and have a neighbor at x."""
+    nx, ny, nz = shape
+    number = np.full((nz + 2, ny + 2, nx + 2), -1, dtype=np.int32)
+    number[1:-1, 1:-1, 1:-1] = np.arange(nx * ny * nz).reshape(nz, ny, nx)
+    if wraps:
+        number[:, 0], number[:, -1] = number[:, -2], number[:, 1]
+    if neighbor:
+        number[1:-1, 1:-1, -1] = nx * ny * nz + np.arange(ny * nz).reshape(nz, ny)
+    weights = np.empty((len(STAR), nz, ny, nx))
+    weights[...] = -np.arange(1.0, 8.0)[:, None, None, None]
+    center = weights[CENTER]
+    center[...] = 30.0
+    center[0] += 0.5
+    center[:, :, -1] -= 0.25
+    numbering = number.reshape(-1)
+    return StencilRows(shape=shape, numbering=numbering, offsets=STAR, weights=weights.reshape(len(STAR), -1))
+
+
+def alike(backend: Backend, rows: StencilRows) -> Any:
+    put = backend.asarray
+    return backend.lattice.alike(replace(rows, numbering=put(rows.numbering), weights=put(rows.weights)))
+
+
+@pytest.mark.parametrize("shape", [(8, 6, 4), (1, 5, 2), (1, 1, 1), (40, 9, 1)])
+def test_what_rows_have_in_common(backend: Backend, shape: tuple[int, int, int]) -> None:
+    for rows in (box(shape), box(shape, wraps=True), box(shape, neighbor=True)):
+        expected = TEXT.alike(rows)
+        assert expected is not None
+        assert alike(backend, rows) == expected
+        unread = rows.weights.copy()
+        unread[STAR.index((0, 0, -1)), 0] = 7.0  # leads out of the box, where nobody is
+        assert alike(backend, replace(rows, weights=unread)) == expected
+
+
+def test_one_entry_of_its_own(backend: Backend) -> None:
+    """Anywhere, of any offset, not a number included; a zero of another sign is none."""
+    rows = box((8, 6, 4))
+    for offset, place, value in (
+        (0, 191, -1.5),
+        (5, 0, -6.0 + 1e-15),
+        (3, 100, 30.0001),
+        (6, 17, np.nan),
+        (3, 9, np.nan),
+    ):
+        weights = rows.weights.copy()
+        weights[offset, place] = value
+        assert TEXT.alike(replace(rows, weights=weights)) is None
+        assert alike(backend, replace(rows, weights=weights)) is None
+    weights = rows.weights.copy()
+    weights[0] = np.where(np.arange(rows.rows) % 2, 0.0, -0.0)
+    found = alike(backend, replace(rows, weights=weights))
+    assert found is not None
+    assert found == TEXT.alike(replace(rows, weights=weights))
+    assert str(found.weights[0]) == "0.0"
