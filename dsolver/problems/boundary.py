@@ -59,6 +59,11 @@ class Condition(ABC):
         """The condition of the same kind that adds nothing to right-hand sides."""
         return type(self)(**{name: value if name == ALPHA else 0.0 for name, value in self.values.items()})
 
+    @property
+    def share(self) -> float | None:
+        """The part of area / resistance that is added to the diagonal; None where it depends on cells."""
+        return None
+
     @abstractmethod
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         """Additions to the diagonal and to the right-hand side of cells.
@@ -97,6 +102,10 @@ class Dirichlet(Condition):
     def values(self) -> dict[str, FaceValue]:
         return {"value": self.value}
 
+    @property
+    def share(self) -> float:
+        return 1.0
+
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         conductance = area / resistance
         return conductance, conductance * values["value"]
@@ -116,6 +125,10 @@ class Neumann(Condition):
     @property
     def values(self) -> dict[str, FaceValue]:
         return {"flux": self.flux}
+
+    @property
+    def share(self) -> float:
+        return 0.0
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         nothing = xp.zeros_like(area * resistance)

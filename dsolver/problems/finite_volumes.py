@@ -79,7 +79,8 @@ class Diffusion(CellRule):
         xp = patch.xp
         values = patch.own[name] if number is None else xp.full(patch.shape, number)
         solid = patch.own[MASK] != 0.0 if self.mask else None
-        _check(patch, "kappa", "must be positive and finite", (values > 0.0) & xp.isfinite(values), solid)
+        if patch.backend.lattice.unfit(values, 0.0, left_out=True):  # in solid cells anything may be
+            _check(patch, "kappa", "must be positive and finite", (values > 0.0) & xp.isfinite(values), solid)
         return values if solid is None else xp.where(solid, 0.0, values)
 
     def weights(self, patch: Patch) -> Array:
@@ -87,6 +88,8 @@ class Diffusion(CellRule):
         diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
         self._add_sigma(patch, diagonal)
         solid = self.solid(patch)
+        if solid is None and not patch.backend.lattice.unfit(diagonal, 0.0, left_out=True):
+            return out.reshape(7, -1)
         bare = diagonal == 0.0 if solid is None else solid | (diagonal == 0.0)  # left out, or closed all around
         if bool(bare.any()):
             # Decoupled and zero: any positive diagonal serves, this one has the size of a neighbor's.
@@ -128,7 +131,7 @@ class Diffusion(CellRule):
 
     def _fluxes(self, patch: Patch, *, ends: bool = True) -> Fluxes:
         """The conductivities and sizes that fluxes between a chunk's cells follow from, and its face conditions."""
-        sizes, edges = self._sizes(patch), product(range(3), (0, 1)) if ends else ()
+        edges = product(range(3), (0, 1)) if ends else ()
         kappa = {name: patch.padded(name, 1.0) for name in self.exchanged}
         x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
         along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
@@ -136,15 +139,16 @@ class Diffusion(CellRule):
         return Fluxes(
             kappa=(x, y, z),
             sizes=(along_x, along_y, along_z),
-            ends={at: self._end(patch, *at, sizes) for at in edges if self._at_edge(patch, *at)},
+            ends={at: self._end(patch, *at) for at in edges if self._at_edge(patch, *at)},
             doubled=(twice[0], twice[1], twice[2]),
         )
 
-    def _end(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> Array:
-        """The diagonal's share of a flux through the end of a row: a face array."""
-        if not self.boundary.periodic[axis]:
-            return self._edge(patch, axis, side, sizes)[0]
-        return patch.xp.zeros([n if i != 2 - axis else 1 for i, n in enumerate(patch.shape)])
+    def _end(self, patch: Patch, axis: int, side: int) -> Array | float:
+        """The diagonal's share of a flux through the end of a row: a face array, or see `Fluxes.ends`."""
+        if self.boundary.periodic[axis]:
+            return 0.0
+        share = self.boundary.at(axis, side).share
+        return self._edge(patch, axis, side, self._sizes(patch))[0] if share is None else share
 
     def _edge(self, patch: Patch, axis: int, side: int, sizes: Sizes) -> tuple[Array, Array]:
         """Additions of the boundary condition at one end to the diagonal and the right-hand side: face arrays.
@@ -200,7 +204,8 @@ class Diffusion(CellRule):
             diagonal += self.sigma * (z * y * x)
             return
         sigma, solid = patch.own[SIGMA], self.solid(patch)
-        _check(patch, "sigma", "must be finite and not negative", (sigma >= 0.0) & patch.xp.isfinite(sigma), solid)
+        if patch.backend.lattice.unfit(sigma, 0.0, left_out=False):
+            _check(patch, "sigma", "must be finite and not negative", (sigma >= 0.0) & patch.xp.isfinite(sigma), solid)
         diagonal += sigma * (z * y * x)
 
     def _at_edge(self, patch: Patch, axis: int, side: int) -> bool:

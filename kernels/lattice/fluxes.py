@@ -25,13 +25,13 @@ class Fluxes:
         kappa: one number, or float64 (nz + 2, ny + 2, nx + 2) of the cells and a layer around them.
         sizes: of the cells and of one more at each end: float64 (n + 2,) on the host.
         ends: by axis and side (0 or 1) where rows end there: what is added to the diagonal instead of a flux, float64
-            (nz, ny, nx) with one cell along the axis.
+            (nz, ny, nx) with one cell along the axis, or a number, the part of area / resistance of half a cell.
         doubled: whether two cells are all there is along a periodic axis, and meet on both sides.
     """
 
     kappa: tuple[Array | float, Array | float, Array | float]
     sizes: tuple[F64, F64, F64]
-    ends: Mapping[tuple[int, int], Array]
+    ends: Mapping[tuple[int, int], Array | float]
     doubled: tuple[bool, bool, bool]
 
     @property
@@ -52,14 +52,20 @@ def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
     with np.errstate(divide="ignore"):
         resistance = _along(xp, axis, 0.5 * fluxes.sizes[axis]) / kappa
     first, second = (_along(xp, other, fluxes.sizes[other][1:-1]) for other in (2, 1, 0) if other != axis)
+    area = first * second
     shape = [n + (i == along) for i, n in enumerate(fluxes.shape)]
-    faces = first * second / (part(resistance, axis, 0) + part(resistance, axis, 1))
+    faces = area / (part(resistance, axis, 0) + part(resistance, axis, 1))
     out: Array = faces if faces.shape == tuple(shape) else xp.broadcast_to(faces, shape).copy()
     if fluxes.doubled[axis]:
         out *= 2.0
     for side in (0, 1):
-        if (axis, side) in fluxes.ends:
-            out[layer(axis, side)] = fluxes.ends[axis, side]
+        end = fluxes.ends.get((axis, side))
+        if isinstance(end, float):
+            place = slice(-2, -1) if side else slice(1, 2)
+            half = resistance[tuple(place if i == along else slice(None) for i in range(3))]
+            end = end * (area / half) if end else end
+        if end is not None:
+            out[layer(axis, side)] = end
     return out
 
 

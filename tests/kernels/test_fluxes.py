@@ -24,10 +24,13 @@ template <typename T> static T __ldg(const T* from) { return *from; }
 #include "lattice/fluxes.cu"
 extern "C" void all(
     int n, const double* const* kappa, const double* const* ends, const double* numbers, const double* times,
-    const double* sizes, int nx, int ny, int nz, double* out
+    const double* parts, const double* sizes, int nx, int ny, int nz, double* out
 ) {
     Axis axes[3];
-    for (int a = 0; a < 3; ++a) axes[a] = {kappa[a], {ends[2 * a], ends[2 * a + 1]}, numbers[a], times[a]};
+    for (int a = 0; a < 3; ++a) {
+        const double* const* const both = ends + 2 * a;
+        axes[a] = {kappa[a], {both[0], both[1]}, numbers[a], times[a], {parts[2 * a], parts[2 * a + 1]}};
+    }
     blockDim = {1, 1, 1};
     for (blockIdx.x = 0; blockIdx.x < n; ++blockIdx.x)
         star_rows(axes[0], axes[1], axes[2], sizes, nx, ny, nz, out);
@@ -48,15 +51,18 @@ def fluxes(case: str) -> Fluxes:
     kappa[0][rng.random(kappa[0].shape) < 0.2] = 0.0
     given: Any = (kappa[0],) * 3 if case == "isotropic" else (kappa[0], 0.7, kappa[2])
     faces = {"inside": [], "isotropic": list(product(range(3), (0, 1)))}.get(case, [(0, 0), (0, 1), (2, 1)])
-    ends = {
+    ends: dict[tuple[int, int], Any] = {
         (axis, side): rng.random([n if axis != 2 - i else 1 for i, n in enumerate((nz, ny, nx))])
         for axis, side in faces
     }
+    if case == "shares":
+        ends = dict(zip(product(range(3), (0, 1)), (1.0, 0.0, 1.0, 1.0, ends[2, 1], 0.5), strict=True))
     x, y, z = (1.0 + rng.random(n + 2) for n in shape)
     return Fluxes(kappa=given, sizes=(x, y, z), ends=ends, doubled=(nx == 2, False, False))
 
 
-CASES = ("isotropic", "by axis", "inside", "meets on both sides")
+FACES = tuple(product(range(3), (0, 1)))
+CASES = ("isotropic", "by axis", "inside", "meets on both sides", "shares")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -71,7 +77,8 @@ def test_the_cuda_text_makes_the_same_bits(host: Any, case: str) -> None:
         return values.ctypes.data if isinstance(values, np.ndarray) else None
 
     kappa = (place * 3)(*(at(k) for k in given.kappa))
-    ends = (place * 6)(*(at(given.ends.get(face)) for face in product(range(3), (0, 1))))
+    ends = (place * 6)(*(at(given.ends.get(face)) for face in FACES))
+    parts = np.array([end if isinstance(end := given.ends.get(face), float) else -1.0 for face in FACES])
     numbers = np.array([k if isinstance(k, float) else 0.0 for k in given.kappa])
     times = np.array([2.0 if doubled else 1.0 for doubled in given.doubled])
     sizes = np.concatenate(given.sizes)
@@ -80,7 +87,7 @@ def test_the_cuda_text_makes_the_same_bits(host: Any, case: str) -> None:
             nx * ny * nz,
             kappa,
             ends,
-            *(place(values.ctypes.data) for values in (numbers, times, sizes)),
+            *(place(values.ctypes.data) for values in (numbers, times, parts, sizes)),
             nx,
             ny,
             nz,
@@ -97,7 +104,7 @@ def test_backends_make_the_same_bits(name: str, case: str) -> None:
     there = Fluxes(
         kappa=(x, y, z),
         sizes=given.sizes,
-        ends={at: backend.asarray(values) for at, values in given.ends.items()},
+        ends={at: v if isinstance(v, float) else backend.asarray(v) for at, v in given.ends.items()},
         doubled=given.doubled,
     )
     assert backend.to_host(backend.lattice.star(there)).tobytes() == star(np, given).tobytes()

@@ -2,11 +2,12 @@
 // memory.
 
 // One axis: κ of the cells and a layer around them, or null for one number; what stands in place of the fluxes at both
-// ends, null where rows go on; 2 where two cells meet on both sides, else 1.
+// ends, null where rows go on; 2 where two cells meet on both sides, else 1. Or rows end with a part of area / resistance
+// of half a cell, which is less than 0 where they do not.
 struct Axis {
     const double* kappa;
     const double* ends[2];
-    double number, times;
+    double number, times, parts[2];
 };
 
 // Sizes of the cells and of one more at each end: along x, then y, then z.
@@ -39,8 +40,10 @@ extern "C" __global__ void star_rows(
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
             const double* const given = axis.ends[side];
-            const bool ends = given != nullptr && place[a] == (side == 0 ? 0 : count[a] - 1);
-            const double flux = ends ? __ldg(given + u + static_cast<long long>(across[a]) * v)
+            const double share = axis.parts[side];
+            const bool ends = (given != nullptr || share >= 0.0) && place[a] == (side == 0 ? 0 : count[a] - 1);
+            const double flux = ends ? given != nullptr ? __ldg(given + u + static_cast<long long>(across[a]) * v)
+                    : share == 0.0 ? 0.0 : share * (area / resistance[1])
                 : area / (resistance[side] + resistance[side + 1]) * axis.times;
             diagonal += flux;
             out[(side == 0 ? 2 - a : 4 + a) * cells + cell] = ends ? 0.0 : -flux;

@@ -26,7 +26,14 @@ LINES = (64, 4)
 """Threads of a block along a line, and lines of a block, where each line has its own."""
 MOST_BLOCKS = 2048
 AXIS = np.dtype(
-    [("kappa", np.uint64), ("ends", np.uint64, 2), ("number", np.float64), ("times", np.float64)], align=True
+    [
+        ("kappa", np.uint64),
+        ("ends", np.uint64, 2),
+        ("number", np.float64),
+        ("times", np.float64),
+        ("parts", np.float64, 2),
+    ],
+    align=True,
 )
 
 
@@ -123,13 +130,15 @@ class CudaLattice(LatticeSetup):
 
     def star(self, fluxes: Fluxes) -> Array:
         nz, ny, nx = fluxes.shape
-        ends = {at: cupy.ascontiguousarray(values) for at, values in fluxes.ends.items()}
+        ends = {at: end if isinstance(end, float) else cupy.ascontiguousarray(end) for at, end in fluxes.ends.items()}
         out = cupy.empty((7, nz, ny, nx))
         axes = []
         for number, (kappa, doubled) in enumerate(zip(fluxes.kappa, fluxes.doubled, strict=True)):
             axis = np.zeros(1, AXIS)
             axis["times"] = 2.0 if doubled else 1.0
-            axis["ends"] = [ends[number, side].data.ptr if (number, side) in ends else 0 for side in (0, 1)]
+            both = [ends.get((number, side)) for side in (0, 1)]
+            axis["ends"] = [0 if end is None or isinstance(end, float) else end.data.ptr for end in both]
+            axis["parts"] = [end if isinstance(end, float) else -1.0 for end in both]
             if isinstance(kappa, float):
                 axis["number"] = kappa
             else:
