@@ -23,7 +23,8 @@ def halo_layout(backend: Backend, layout: Layout, partition: Partition, number: 
 def plan_layout(backend: Backend, layout: Layout, plan: HaloPlan) -> HaloLayout:
     """The exchange of a chunk's vector by a plan of rows and slots."""
     sends = [(chunk, len(rows)) for chunk, rows in plan.sends]
-    return _layout(backend, layout.position[_rows(backend, plan)], sends, plan.receives, layout.size)
+    rows = layout.position[_rows(backend, plan)] if sends else backend.xp.empty(0, dtype=np.int32)
+    return _layout(backend, rows, sends, plan.receives, layout.size)
 
 
 def vector_layout(backend: Backend, rows: int, plan: HaloPlan) -> HaloLayout:

@@ -13,7 +13,7 @@ index along the others, where only 0 is used.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -125,13 +125,13 @@ class Coarsening:
         n = self.grid[axis]
         return (n + 1) // 2 if self.periodic[axis] and end == n else end // 2
 
-    @cached_property
+    @property
     def axes(self) -> tuple[Axis, Axis, Axis]:
-        """The kernels' parameters of x, y and z."""
-        x, y, z = (self._axis(axis) for axis in range(3))
-        return x, y, z
+        """The kernels' parameters of x, y and z, which are not to be written to."""
+        return _axes(self)
 
-    def _axis(self, axis: int) -> Axis:
+    def along(self, axis: int) -> Axis:
+        """The kernels' parameters of an axis."""
         n, periodic, factor, lo = self.grid[axis], self.periodic[axis], self.factors[axis], self.lo[axis]
         place = np.arange(lo - GHOST, lo + self.shape[axis] + GHOST)
         inside = np.full(len(place), True) if periodic else (place >= 0) & (place < n)
@@ -152,6 +152,13 @@ class Coarsening:
             first=GHOST + (1 - lo % 2 if factor == 2 else 0),
             folded=periodic and self.coarse_grid[axis] == 1,
         )
+
+
+@lru_cache(maxsize=256)
+def _axes(coarsening: Coarsening) -> tuple[Axis, Axis, Axis]:
+    """See `Coarsening.axes`: every set-up of a grid asks for the same ones."""
+    x, y, z = (coarsening.along(axis) for axis in range(3))
+    return x, y, z
 
 
 def lattice_weights(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:

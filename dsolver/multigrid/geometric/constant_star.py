@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+import numpy as np
+
 from dsolver.distributed.halo import halo_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coarse_grid import CoarseGrid
@@ -76,7 +78,8 @@ def _numbers(
                 numbers[len(WEIGHTS) + 2 * axis] = stencil.faces[2 * axis]
             if first and place[axis] == count - 1:
                 numbers[len(WEIGHTS) + 2 * axis + 1] = stencil.faces[2 * axis + 1]
-    return tuple(backend.xp.full(1, value) for value in numbers)
+    made = backend.asarray(np.array(numbers))  # in one copy, as they are read in one
+    return tuple(made[place : place + 1] for place in range(len(numbers)))
 
 
 def _alike(

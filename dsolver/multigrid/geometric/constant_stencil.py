@@ -92,13 +92,13 @@ def _like(n: int, m: int) -> npt.NDArray[np.int64]:
 
 def _model_rows(stencil: ConstantStencil, shape: Triple) -> F64:
     """The rows of a stencil on another grid, with ghost layers: float64 (27, nz + 4, ny + 4, nx + 4)."""
-    rows = np.empty((len(OFFSETS), *shape[::-1]))
-    for row, weight in zip(rows, stencil.weights, strict=True):
-        row[...] = weight
-    center = rows[OFFSETS.index((0, 0, 0))]
+    rows = np.zeros((len(OFFSETS), *(n + 2 * GHOST for n in shape[::-1])))
+    own = slice(GHOST, -GHOST)
+    rows[:, own, own, own] = np.array(stencil.weights)[:, None, None, None]
+    center = rows[OFFSETS.index((0, 0, 0)), own, own, own]
     for axis, side in product(range(3), range(2)):
         np.moveaxis(center, 2 - axis, 0)[-side] += stencil.faces[2 * axis + side]
-    for axis, wraps in enumerate(stencil.wraps):
-        width = [(GHOST, GHOST) if 3 - axis == a else (0, 0) for a in range(4)]
-        rows = np.pad(rows, width, mode="wrap") if wraps else np.pad(rows, width)
+    for axis in (a for a, wraps in enumerate(stencil.wraps) if wraps):
+        layers = np.moveaxis(rows, 3 - axis, 0)
+        layers[:GHOST], layers[-GHOST:] = layers[-2 * GHOST : -GHOST], layers[GHOST : 2 * GHOST]
     return rows

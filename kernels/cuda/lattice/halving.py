@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
@@ -61,8 +63,13 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
 
 def places(coarsening: Coarsening) -> Array:
     """`Place` of lattice.cuh for every place of x, then y, then z: int32 (places, 4)."""
+    return table(_places(coarsening))
+
+
+@lru_cache(maxsize=256)
+def _places(coarsening: Coarsening) -> npt.NDArray[np.int32]:
     along = [np.stack([axis.kind, axis.base, axis.open, axis.open], axis=1) for axis in coarsening.axes]
-    return table(np.concatenate(along).astype(np.int32))
+    return np.concatenate(along).astype(np.int32)
 
 
 def _lattice(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Any, ...]:

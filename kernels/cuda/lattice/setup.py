@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, final
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.cuda.lattice import galerkin, look
 from dsolver.kernels.cuda.lattice.components import least_of_connected
@@ -157,6 +159,11 @@ class CudaLattice(LatticeSetup):
 
 def _lattice(made: Coarsening, base: Triple) -> Array:
     """LATTICE of transfers.cu: int32."""
+    return table(_lattice_numbers(made, base))
+
+
+@lru_cache(maxsize=256)
+def _lattice_numbers(made: Coarsening, base: Triple) -> npt.NDArray[np.int32]:
     numbers: list[int] = []
     places: list[Any] = []
     along = zip(made.axes, made.factors, made.coarse_shape, made.shape, base, strict=True)
@@ -172,7 +179,7 @@ def _lattice(made: Coarsening, base: Triple) -> Array:
             start,
         ]
         places.append(axis.base)
-    return table(np.concatenate([np.array(numbers, dtype=np.int32), *places]))
+    return np.concatenate([np.array(numbers, dtype=np.int32), *places])
 
 
 def _launch(name: str, count: int, *arguments: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import cupy
@@ -89,24 +90,40 @@ def plain_layout(shape: tuple[int, int, int]) -> Layout:
 def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]) -> Layout:
     """See `Layouts.lattice`."""
     rows, count, kinds = shape[0] * shape[1] * shape[2], int(colors.max()) + 1, len(colors)
-    within = [np.asarray(axis)[:, None] == np.arange(kinds) for axis in classes]  # of each axis, (n, kinds)
-    nx, ny, nz = (axis.sum(axis=0) for axis in within)
-    lines = (colors == np.arange(count)[:, None, None, None]) @ nx  # (colors, class of z, class of y)
-    planes = lines @ ny
-    color_slices = _color_slices(planes @ nz)
+    of_axes = tuple(np.asarray(axis, dtype=np.int64).tobytes() for axis in classes)
+    numbers, color_slices = _lattice_tables(of_axes, np.asarray(colors, dtype=np.int32).tobytes(), kinds)
     size = int(color_slices[-1] + 1) * SLICE
-    before = [np.column_stack([axis.argmax(axis=1), axis.cumsum(axis=0) - axis]) for axis in within]
-    tables = table(
-        np.concatenate([part.ravel() for part in (SLICE * color_slices[:-1], planes, lines, colors, *before)]).astype(
-            np.int32
-        )
-    )
+    tables = table(numbers)
     color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
     row = cupy.full(size, -1, dtype=np.int32)
     if rows:
         sizes = (np.int32(n) for n in (*shape, kinds, count))
         kernel(FILE, "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
     return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+
+
+@lru_cache(maxsize=64)
+def _lattice_tables(
+    classes: tuple[bytes, ...], colors: bytes, kinds: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """The numbers that `lattice_order` reads, and the first slices of the colors: the same for every set-up of a grid.
+
+    Args:
+        classes: int64, of the places along x, y, z.
+        colors: int32 (kinds, kinds, kinds), of classes along z, y, x.
+        kinds: how many classes there are along an axis.
+    """
+    of_class = np.frombuffer(colors, dtype=np.int32).reshape(kinds, kinds, kinds)
+    along = [np.frombuffer(axis, dtype=np.int64) for axis in classes]
+    within = [axis[:, None] == np.arange(kinds) for axis in along]  # of each axis, (n, kinds)
+    nx, ny, nz = (axis.sum(axis=0) for axis in within)
+    count = int(of_class.max()) + 1
+    lines = (of_class == np.arange(count)[:, None, None, None]) @ nx  # (colors, class of z, class of y)
+    planes = lines @ ny
+    color_slices = _color_slices(planes @ nz)
+    before = [np.column_stack([axis.argmax(axis=1), axis.cumsum(axis=0) - axis]) for axis in within]
+    parts = (SLICE * color_slices[:-1], planes, lines, of_class, *before)
+    return np.concatenate([part.ravel() for part in parts]).astype(np.int32), color_slices
 
 
 def _color_slices(rows: npt.NDArray[np.int_]) -> npt.NDArray[np.int64]:
@@ -161,7 +178,8 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
         arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
         kernel(FILE, "find_boundary", ANY)(*_threads(len(stored)), arguments)
         boundary = cupy.flatnonzero(reads_halo).astype(np.int32)
-    of_boundary = _rows_arguments(columns, _padded(where.row[boundary]), where.color)
+    wanted = _padded(where.row[boundary]) if len(boundary) else boundary
+    of_boundary = _rows_arguments(columns, wanted, where.color)
     slices, _, _ = _slices(HALO, dtype, source, of_boundary)
     return CudaHaloMatrix(
         boundary=boundary, slices=slices, by_boundary=packed(slices), partials=cupy.zeros(len(slices.upper))
