@@ -186,7 +186,7 @@ class StencilSetup:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Alike:
-    """What all rows of a box have in common.
+    """Numbers that all rows of a box have in common.
 
     Attributes:
         wraps: along which axes the box is its own neighbor.
@@ -221,7 +221,7 @@ def constant_stencil(lattice: LatticeSetup, rows: StencilRows, lo: Triple) -> Co
 
 
 def alike(rows: StencilRows) -> Alike | None:
-    """What the rows have in common; None if entries or the diagonal vary. The text that every backend follows."""
+    """The numbers that rows have in common; None if they vary. The text that every backend follows."""
     if rows.weights.ndim == 1:
         return Alike(wraps=_wraps(rows), weights=tuple(rows.weights.tolist()), faces=(0.0,) * 6)
     found = _weights(rows)

@@ -260,7 +260,7 @@ def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 
 def unfit(xp: Any, values: Array, least: float, *, left_out: bool) -> int:
-    """How many of the values are below `least`, or equal to it where it is left out, or infinite, or no number."""
+    """The number of values below `least`, or equal to it where it is left out, or infinite, or no number."""
     good = values > least if left_out else values >= least
     return int(values.size) - int((good & xp.isfinite(values)).sum())
 

@@ -89,7 +89,7 @@ class LatticeSetup:
         return statistics.jumps(self.xp, offsets, weights, ratio)
 
     def leanings(self, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
-        """By how much rows lean towards one axis, and how many do: see `coarsening.leanings`."""
+        """The sums of how far rows lean towards one axis, and of their numbers: see `coarsening.leanings`."""
         return statistics.leanings(self.xp, offsets, weights)
 
     def turns(
@@ -99,15 +99,15 @@ class LatticeSetup:
         means: tuple[float, ...],
         limits: tuple[float, ...],
     ) -> Array:
-        """How many rows lean in another way than most: see `coarsening.turns`."""
+        """The numbers of rows that lean in another way than most: see `coarsening.turns`."""
         return statistics.turns(self.xp, offsets, weights, means, limits)
 
     def alike(self, rows: StencilRows) -> Alike | None:
-        """What a box's rows have in common: see `stencil.alike`."""
+        """The numbers that a box's rows have in common: see `stencil.alike`."""
         return stencil.alike(rows)
 
     def unfit(self, values: Array, least: float, *, left_out: bool) -> int:
-        """How many values no coefficient may have: see `coarsening.unfit`."""
+        """The number of values that no coefficient may have: see `coarsening.unfit`."""
         return statistics.unfit(self.xp, values, least, left_out=left_out)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:

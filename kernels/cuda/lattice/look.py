@@ -16,16 +16,16 @@ from dsolver.kernels.lattice.coarsening import Triple, pairs
 FILE, DTYPE = "lattice/look.cu", "float64"
 THREADS: Final = 256
 MOST_BLOCKS: Final = 2048
-"""Of a launch: as many as run at a time on a large device."""
+"""Blocks of a launch: as many as run at a time on a large device."""
 OFFSET_BLOCKS: Final = 512
-"""Of each offset."""
+"""Blocks of each offset."""
 FLAGS, WRAPS, BASE, GAINS, WORDS = 0, 1, 2, 3, 9
 """Words of `alike` behind two for each offset."""
 SIGN: Final = np.uint64(1 << 63)
 
 
 def alike(rows: StencilRows) -> Alike | None:
-    """What the rows have in common, which have an entry of their own at each offset: see `stencil.alike`."""
+    """The numbers that rows with entries of their own, (K, rows), have in common: see `stencil.alike`."""
     count = len(rows.offsets)
     offset, places = probes(rows)
     found = cupy.zeros(2 * count + WORDS, dtype=np.uint64)
