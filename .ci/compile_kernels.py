@@ -1,14 +1,16 @@
 """Compile every CUDA kernel with NVRTC for each supported architecture, without a GPU or a driver.
 
-Values are double for all architectures and float for one: what does not compile for float does so nowhere.
+    python .ci/compile_kernels.py            as a check
+    python .ci/compile_kernels.py --keep     the machine code of a wheel, before `python -m build`
+
+As a check, values are double for all architectures and float for one: what does not compile for float does so nowhere.
 
 No kernel may read early what the launch before it writes (early_loads.py).
-
-Usage: python .ci/compile_kernels.py [FOLDER]      (default: kernels/cuda)
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator
@@ -20,10 +22,13 @@ from typing import Any
 from cuda.bindings import nvrtc
 from early_loads import moved
 
-VALUE_TYPES = {"sm_80": ("double",), "sm_90": ("double", "float"), "sm_100": ("double",)}
-OPTIONS = ("--std=c++17", "--ptxas-options=-v")
+from dsolver.kernels.cuda.launch import cubins, loader
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+CHECKED = {"sm_80": ("float64",), "sm_90": ("float64", "float32"), "sm_100": ("float64",)}
+OPTIONS = ("-ftz=true", "--device-as-default-execution-space", "--ptxas-options=-v")
+"""Besides the loader's: what CuPy adds, and a log."""
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
-INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"', re.MULTILINE)
 REGISTERS = re.compile(r"Used (\d+) registers")
 SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -49,31 +54,18 @@ def checked(answer: tuple[Any, ...]) -> Any:
     return values[0] if values else None
 
 
-def include_options(path: Path) -> Iterator[str]:
-    """The folder of all sources, and the toolkit's headers where wheels have brought some."""
-    yield f"--include-path={next(folder for folder in path.parents if folder.name == 'cuda')}"
-    for site in map(Path, sys.path):
-        yield from (f"--include-path={folder}" for folder in sorted(site.glob("nvidia/cu*/include")))
-
-
-def names_a_value_type(path: Path, folder: Path) -> bool:
-    """Whether a source, or a header of it, depends on the type of values."""
-    texts = [path.read_text(encoding="utf-8")]
-    for text in texts:
-        texts += [(folder / name).read_text(encoding="utf-8") for name in INCLUDE.findall(text)]
-    return any("REAL" in text for text in texts)
-
-
 def log_of(program: Any) -> str:
     log: bytes = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
     checked(nvrtc.nvrtcGetProgramLog(program, log))  # fills the buffer in place
     return log.rstrip(b"\0 \n").decode()
 
 
-def compile_for(path: Path, architecture: str, value_type: str) -> str:
-    """The compiler's log of `path`; raises with it if `path` does not compile to machine code."""
-    program = checked(nvrtc.nvrtcCreateProgram(path.read_bytes(), path.name.encode(), 0, [], []))
-    options = [f"--gpu-architecture={architecture}", f"-DREAL={value_type}", *OPTIONS, *include_options(path)]
+def compile_for(file: str, architecture: str, dtype: str, width: int | None, into: Path | None) -> str:
+    """The compiler's log of a source, whose machine code is kept in a folder; raises with it if it does not compile."""
+    text = loader.source(file)
+    program = checked(nvrtc.nvrtcCreateProgram(text.encode(), file.encode(), 0, [], []))
+    given = loader.options_for(text, dtype, width)
+    options = [f"--gpu-architecture={architecture}", *given, *OPTIONS]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     log = log_of(program)
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -84,11 +76,17 @@ def compile_for(path: Path, architecture: str, value_type: str) -> str:
     ptx = b" " * checked(nvrtc.nvrtcGetPTXSize(program))
     checked(nvrtc.nvrtcGetCUBIN(program, cubin))  # fill the buffers in place
     checked(nvrtc.nvrtcGetPTX(program, ptx))
+    checked(nvrtc.nvrtcDestroyProgram(program))
     if early := moved(cubin, ptx.rstrip(b"\0").decode()):
         raise CompilationError(
             f"{', '.join(early)}: the assembler moved loads of constant memory in front of the wait for the launch "
             f"before: read what launches write without __ldg and `const __restrict__`"
         )
+    if into is not None:
+        status, toolkit, _ = nvrtc.nvrtcVersion()
+        folder = into / cubins.target(toolkit, architecture)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / cubins.file_name(file, text, given)).write_bytes(cubin)
     return log
 
 
@@ -104,15 +102,16 @@ def usages(log: str) -> Iterator[Usage]:
             yield Usage(kernel=kernel, registers=int(match[1]), spilled_bytes=spilled)
 
 
-def report(path: Path, architecture: str, value_type: str) -> bool:
-    """Compile one file for one architecture and value type and print what came out; False if it did not compile."""
+def report(file: str, architecture: str, dtype: str, width: int | None, into: Path | None) -> bool:
+    """Compile a source for one architecture and value type and print what came out; False if it did not compile."""
+    what = f"{file} {architecture} {dtype}{'' if width is None else f', {width} vectors'}"
     try:
-        log = compile_for(path, architecture, value_type)
+        log = compile_for(file, architecture, dtype, width, into)
     except CompilationError as error:
-        print(f"{path.name} does not compile for {architecture}, {value_type}:\n{error}")
+        print(f"{what} does not compile:\n{error}")
         return False
     found = sorted(usages(log), key=lambda usage: usage.kernel)
-    print(f"{path.name} {architecture} {value_type}: {len(found)} kernels")
+    print(f"{what}: {len(found)} kernels")
     for usage in found:
         spills = f", spills {usage.spilled_bytes} bytes" if usage.spilled_bytes else ""
         print(f"    {usage.kernel}: {usage.registers} registers{spills}")
@@ -121,21 +120,37 @@ def report(path: Path, architecture: str, value_type: str) -> bool:
     return bool(found)
 
 
-def main(arguments: list[str]) -> int:
-    """0 if every file of the folder compiles for every architecture and value type."""
-    folder = Path(arguments[0] if arguments else "kernels/cuda").resolve()
-    paths = sorted(folder.rglob("*.cu"))
-    if not paths:
-        print(f"no *.cu file under {folder}")
-        return 1
+def wanted(file: str, architecture: str, *, everything: bool) -> Iterator[tuple[str, int | None]]:
+    """The value types and numbers of vectors for which a source is compiled."""
+    for dtype, width in loader.variants(loader.source(file)):
+        if everything or (dtype in CHECKED[architecture] and width in (None, max(loader.WIDTHS))):
+            yield dtype, width
+
+
+def main() -> int:
+    """0 if every source compiles for every architecture and value type."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        nargs="?",
+        const=cubins.FOLDER,
+        metavar="FOLDER",
+        help="keep the machine code, of all value types, in the package or there",
+    )
+    parser.add_argument("--architectures", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES)
+    parser.add_argument(
+        "--sources", nargs="+", choices=loader.all_sources(), default=loader.all_sources(), metavar="FILE"
+    )
+    given = parser.parse_args()
     results = [
-        report(path, architecture, value_type)
-        for path, (architecture, value_types) in product(paths, VALUE_TYPES.items())
-        for value_type in value_types[: None if names_a_value_type(path, folder) else 1]
+        report(file, architecture, dtype, width, given.keep)
+        for file, architecture in product(given.sources, given.architectures)
+        for dtype, width in wanted(file, architecture, everything=given.keep is not None)
     ]
     print(f"{results.count(True)} of {len(results)} compilations succeeded")
     return 0 if all(results) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """First use on a machine: what commands take without compiled kernels, and their longest time without a word.
 
-    python bench/cold_start.py [CHECKOUT ...] [--repeat 3]
+    python bench/cold_start.py [CHECKOUT ...] [--repeat 3] [--device cuda] [--cases poisson7]
 
 Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
 are those of the command's own process: what a process beside it compiles is not in them. The machine's load is told.
@@ -36,7 +36,9 @@ def matrix():
 
 def run(checkout, command, cache):
     """Wall and processor seconds, and the longest time without output; None where the command fails."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": str(cache), "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")])
+    caches = {"XDG_CACHE_HOME": str(cache), "CUPY_CACHE_DIR": str(cache / "cupy")}
+    environment = {**os.environ, **caches, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     environment.pop("NUMBA_CACHE_DIR", None)
     began = said = time.perf_counter()
     silence = 0.0
@@ -62,6 +64,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkouts", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--cases", nargs="*", default=[""], help="parts of their names")
     args = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as name:
@@ -69,8 +73,10 @@ def main():
         sp.save_npz(folder / "A.npz", matrix())
         for turn in range(args.repeat):
             for case, command in CASES.items():
+                if not any(part in case for part in args.cases):
+                    continue
                 for number, checkout in enumerate(args.checkouts):
-                    words = [word.format(folder=folder) for word in command]
+                    words = [*(word.format(folder=folder) for word in command), "--device", args.device]
                     cache = folder / (f"{number} {turn} poisson7 64³" if "warm" in case else f"{number} {turn} {case}")
                     if result := run(checkout.resolve(), words, cache):
                         found.setdefault((case, number), []).append(result)

@@ -21,7 +21,9 @@ FOREIGN = re.compile(r"""(\bdsolver\[|pip install (-\S+ )*['"]?dsolver(?!-hpc|/)
 """A text that has someone install `dsolver` from an index."""
 INSTALLED = re.compile(r"""installing\(['"](\w+)['"]\)""")
 """An extra that a message has someone install."""
-CACHES = shutil.ignore_patterns("__pycache__", "*.pyc")
+MACHINE_CODE = "cuda/cubins/cuda13-sm_90/vectors-0123.cubin"
+"""As the build step for wheels leaves it."""
+CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", "cubins")
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +39,9 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(repository / name, source)
     for name in ("dsolver", "kernels"):
         shutil.copytree(repository / name, source / name, symlinks=True, ignore=CACHES)
+    compiled = source / "kernels" / MACHINE_CODE
+    compiled.parent.mkdir(parents=True, exist_ok=True)
+    compiled.touch()
     dist = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(dist), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -68,7 +73,7 @@ def test_the_link_makes_kernels_a_part_of_dsolver_in_a_checkout(repository: Path
 
 
 def test_the_wheel_holds_every_kernel(repository: Path, names: set[str]) -> None:
-    kernels = sources(repository / "kernels", "*.py", "*.cu", "*.cuh")
+    kernels = {MACHINE_CODE, *sources(repository / "kernels", "*.py", "*.cu", "*.cuh")}
     assert "__init__.py" in kernels
     assert {f"dsolver/kernels/{name}" for name in kernels} == {n for n in names if n.startswith("dsolver/kernels/")}
 

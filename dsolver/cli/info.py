@@ -48,12 +48,20 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
     gpu = find_gpu()
     if isinstance(gpu, Gpu):
         console.print(f"GPU: {gpu.name}, {gpu.memory / 2**30:.0f} GiB, PCI {gpu.bus}")
+        console.print(f"kernels: {compiled()}")
         console.print(f"launches of kernels: {launches()}")
     missing = missing_for_gpus(found, gpu)
     if not missing:
         console.print("Everything for GPUs is there.")
     for line in missing:
         console.print(f"missing for GPUs: {line}", markup=False)
+
+
+def compiled() -> str:
+    """The origin of the kernels' machine code, in words."""
+    from dsolver.kernels.cuda.launch import cubins
+
+    return cubins.told()
 
 
 def launches() -> str:

@@ -40,7 +40,6 @@ class CudaVectors(Vectors):
     def __init__(self, dtype: str) -> None:
         super().__init__(dtype)
         self.scratch = Scratch(MOST_BLOCKS)
-        self._move = kernel("sell/multigrid.cu", "move", dtype)
 
     def __reduce__(self) -> Any:
         return vectors, (self.type_name,)
@@ -146,7 +145,8 @@ class CudaVectors(Vectors):
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):
             grid = (-(-size // THREADS),)
-            follow(self._move, grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
+            move = kernel("sell/multigrid.cu", "move", self.type_name)
+            follow(move, grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
 
     def jacobi(self, diagonal: Array, r: Array, scale: float, z: Array) -> None:
         self.items("jacobi", len(z), diagonal, r, np.float64(scale), z)

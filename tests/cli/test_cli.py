@@ -275,7 +275,9 @@ def test_info_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("dsolver.cli.info.find_gpu", lambda: Gpu(name="A GPU", bus="0000:01:00.0", memory=2**34))
     monkeypatch.setattr("dsolver.cli.info.versions.installed", lambda: {"dask-cuda": "26.10", "nccl": "2.27"})
     monkeypatch.setattr("dsolver.cli.info.launches", lambda: "measured for float64")
+    monkeypatch.setattr("dsolver.cli.info.compiled", lambda: "compiled in this package (cuda13-sm_90)")
     out = good("info")
+    assert "kernels: compiled in this package (cuda13-sm_90)" in out
     assert "launches of kernels: measured for float64" in out
     assert "GPU: A GPU, 16 GiB" in out
     assert "Everything for GPUs is there" in out

@@ -115,9 +115,9 @@ def name_of(itemsize: int) -> str:
 @cache
 def fingerprint() -> str:
     """Hash of the kernels' sources: other kernels are another measurement."""
-    from dsolver.kernels.cuda.launch.loader import SOURCES, source
+    from dsolver.kernels.cuda.launch.loader import all_sources, source
 
-    return hashlib.sha256("".join(source(file) for file in SOURCES).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(source(file) for file in all_sources()).encode()).hexdigest()[:16]
 
 
 @contextmanager

@@ -1,60 +1,36 @@
-"""Compiles the package's CUDA sources with NVRTC when they are first used.
+"""Loads the package's CUDA sources: machine code that came with the package, or what NVRTC makes on first use.
 
-Nothing here asks for a GPU before a kernel is launched, so the sources and options can be checked anywhere.
+Nothing here asks for a GPU before a kernel is wanted, so the sources and options can be checked anywhere.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+from dsolver.kernels.cuda.launch import cubins, first_use
 
 OPTIONS = ("--std=c++17",)
 """Options of NVRTC for the sources, next to the architecture. They include no header but their own."""
 
-SOURCES = (
-    "block_slices/build.cu",
-    "block_slices/spmv.cu",
-    "csr/chunks.cu",
-    "csr/ell.cu",
-    "csr/look.cu",
-    "csr/rows.cu",
-    "csr/starts.cu",
-    "sell/assembly.cu",
-    "sell/batched.cu",
-    "sell/multigrid.cu",
-    "hpcg/assembly.cu",
-    "hpcg/batched.cu",
-    "hpcg/flow.cu",
-    "hpcg/smoother.cu",
-    "amg/box_rows.cu",
-    "amg/couplings.cu",
-    "amg/dense.cu",
-    "amg/extended_interpolation.cu",
-    "amg/paths.cu",
-    "amg/points.cu",
-    "amg/pmis.cu",
-    "lattice/fluxes.cu",
-    "lattice/galerkin.cu",
-    "lattice/halving.cu",
-    "lattice/look.cu",
-    "peer/writes.cu",
-    "stencil/march.cu",
-    "amg/mirrors.cu",
-    "amg/products.cu",
-    "amg/setup.cu",
-    "stencil/star.cu",
-    "stencil/stencil.cu",
-    "sell/sweeps.cu",
-    "lattice/transfers.cu",
-    "vectors.cu",
-)
+WIDTHS = tuple(range(2, 9))
+"""Numbers of vectors for which there are kernels: as many as are solved together."""
 
 VALUE_TYPES = {"float64": "double", "float32": "float"}
 """The type `real` of the sources, by the name of the NumPy type."""
 
 _INCLUDE = re.compile(r'^#include "([\w/]+\.cuh)"$', re.MULTILINE)
+
+
+FOLDER: Final = Path(__file__).resolve().parents[1]
+
+
+@cache
+def all_sources() -> tuple[str, ...]:
+    """The names of the source files."""
+    return tuple(sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.cu")))
 
 
 @cache
@@ -64,23 +40,40 @@ def source(name: str) -> str:
     CuPy's cache on disk is keyed by the text that it gets: with headers read by the compiler, it would not notice
     that one of them has changed.
     """
-    folder = resources.files("dsolver.kernels") / "cuda"
-    text = (folder / name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8"), text)
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: (FOLDER / match[1]).read_text(encoding="utf-8"), text)
 
 
-def options_for(dtype: str, width: int | None = None) -> tuple[str, ...]:
-    """Options of NVRTC for a value type, and for kernels on several vectors for their number."""
-    return (*OPTIONS, f"-DREAL={VALUE_TYPES[dtype]}", *(() if width is None else (f"-DWIDTH={width}",)))
+def options_for(text: str, dtype: str, width: int | None = None) -> tuple[str, ...]:
+    """Options of NVRTC for a source and a value type, and for kernels on several vectors for their number."""
+    real = (f"-DREAL={VALUE_TYPES[dtype]}",) if "REAL" in text else ()
+    return (*OPTIONS, *real, *(() if width is None else (f"-DWIDTH={width}",)))
+
+
+def variants(text: str) -> list[tuple[str, int | None]]:
+    """The value types, of a text that depends on them, and numbers of vectors that a source is compiled for."""
+    dtypes = list(VALUE_TYPES)[: None if "REAL" in text else 1]
+    return [(dtype, width) for dtype in dtypes for width in (WIDTHS if "WIDTH" in text else (None,))]
 
 
 @cache
 def kernel(file: str, name: str, dtype: str, width: int | None = None) -> Any:
-    """A kernel of a source file for a value type (and a number of vectors): ``kernel(grid, block, arguments)`` runs it.
+    """A kernel of a source for a value type (and a number of vectors): ``kernel(grid, block, arguments)`` runs it."""
+    return _module(file, dtype, width).get_function(name)
 
-    CuPy compiles a text once per process, device and value type, at the first launch, and keeps the result on disk
-    between processes.
+
+@cache
+def _module(file: str, dtype: str, width: int | None) -> Any:
+    """The machine code that came with the package, where it is of this very text, or what is compiled now.
+
+    CuPy compiles a text once per process, device and value type, and keeps the result on disk between processes.
     """
     import cupy
 
-    return cupy.RawKernel(source(file), name, options=options_for(dtype, width))
+    text = source(file)
+    options = options_for(text, dtype, width)
+    if path := cubins.shipped(file, text, options):
+        return cupy.RawModule(path=str(path))
+    made = cupy.RawModule(code=text, options=options)
+    first_use.compile_all([made])
+    return made

@@ -12,9 +12,9 @@ import numpy as np
 from . import arrays, cuda
 from .arrays import Array
 from .arrays import Array as ndarray  # noqa: N813 - CuPy's name
-from .kernels import RawKernel
+from .kernels import RawKernel, RawModule
 
-__all__ = ["RawKernel", "cuda", "ndarray"]
+__all__ = ["RawKernel", "RawModule", "cuda", "ndarray"]
 __version__ = "14.2.0"
 
 

@@ -166,7 +166,7 @@ runtime = types.SimpleNamespace(
     getDevice=lambda: 0,
     getDeviceProperties=lambda _: PROPERTIES,
     deviceGetPCIBusId=lambda _: "0000:00:00.0",
-    driverGetVersion=lambda: 13000,
+    driverGetVersion=lambda: 0,  # too old for all machine code: a package's is for GPUs
     memGetInfo=lambda: (4 << 30, 8 << 30),
     memcpyAsync=_copy,
 )

@@ -56,6 +56,18 @@ class RawKernel:
             work.append(launch)
 
 
+class RawModule:
+    """The kernels of a CUDA source, each compiled at its first launch. It reads no machine code of a GPU."""
+
+    def __init__(self, *, code: str, options: tuple[str, ...] = ()) -> None:
+        self.code, self.options = code, options
+
+    def compile(self) -> None: ...
+
+    def get_function(self, name: str) -> RawKernel:
+        return RawKernel(self.code, name, self.options)
+
+
 @cache
 def _compiled(code: str, definitions: tuple[str, ...], name: str) -> compiler.Kernel:
     return compiler.Kernel(code, definitions, name)

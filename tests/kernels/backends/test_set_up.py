@@ -56,7 +56,7 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
 def test_cuda_sources_need_no_header_of_the_system() -> None:
     from dsolver.kernels.cuda.launch import loader
 
-    for file in loader.SOURCES:
+    for file in loader.all_sources():
         text = loader.source(file)
         assert "#include" not in text
         assert "__global__" in text
