@@ -250,6 +250,7 @@ def formats(matrix: Any, transfers: list[Any], dtype: str, copied: float) -> Non
         made["chunks"] = rows.chunks(a, columns, int(lengths.max()))
         made["slices"] = slices.made(a, columns)
         made["sorted"] = slices.made(a, columns, window=256)
+        cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these
         if lengths.max() <= 8:
             made["padded"] = rows.padded(a, columns, int(lengths.max()))
         took = {kind: per_call(partial(product.spmv, x, y)) for kind, product in made.items()}

@@ -128,6 +128,7 @@ def in_slices(case: Case) -> dict[str, dict[str, Any]]:
         name = f"slices {window}" if block == 1 else f"blocks {block}" + ("" if window == 1 else " s")
         one = slices.made(matrix, shape[1], block=block, window=window)
         convert = seconds(lambda b=block, w=window: slices.made(matrix, shape[1], block=b, window=w))
+        cupy.cuda.get_current_stream().synchronize()
         stored = int(one.values.nbytes) + int(one.indices.nbytes)
         real = case.entries / max(1, one.values.size)
         must = stored * real + one.nbytes - stored
@@ -258,6 +259,7 @@ def check(stream: Any, dtype: str) -> None:
             others = [rows.chunks(case.csr, wide, case.longest), rows.padded(case.csr, wide, case.longest)]
             blocks = [b for b in (1, 2, 3, 4, 6) if host.shape[0] % b == 0]
             others += [slices.made(case.csr, wide, block=b, window=w) for b in blocks for w in (1, 64)]
+            cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these
             exact = float(case.x.get().astype(np.float64) @ case.want)
             for one in (*products, *others):
                 one.spmv_dot(x, y, dot)

@@ -74,6 +74,7 @@ def stored_matrix(
     choice: Choice | None = None,
     blocks: Sequence[int] = BLOCKS,
     borrowed: bool = False,
+    wait: bool = True,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
 
@@ -88,11 +89,12 @@ def stored_matrix(
         choice: of the format, where one was made before.
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are somebody's who may change them.
+        wait: as of `GeneralSetup.matrix`, of the local part.
     """
     parts = split(backend.xp, rows) if plan.slots else whole(backend.xp, rows)
     borrowed = borrowed and parts.local.values is rows.values
     local = backend.general.matrix(
-        parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed
+        parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
     )
     return ChunkMatrix(
         layout=layout,

@@ -61,7 +61,7 @@ def interpolation(
 
     Args:
         a: own rows, with columns in the window.
-        points: int64, the own points, ascending.
+        points: int64, the own points, ascending; None for all.
         bits: of `couplings.couplings`.
         state: int8, of every point of the window.
         below: ghosts before the own rows.
@@ -74,6 +74,7 @@ def interpolation(
     """
     sums = np.empty(seen.size)
     team.run(_add_up, 0, seen.size, seen, sums)
+    points = np.arange(a.size) if points is None else points
     pieces = (points, a, bits, state, below, seen, sums, coarse, columns, most, NEGLIGIBLE)
     return _kept(len(points), most, _interpolate, pieces, team)
 

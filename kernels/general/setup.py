@@ -132,6 +132,7 @@ class GeneralSetup(ABC):
         known: Statistics | None = None,
         blocks: Sequence[int] = BLOCKS,
         borrowed: bool = False,
+        wait: bool = True,
     ) -> GeneralMatrix:
         """The local part of a chunk.
 
@@ -143,6 +144,8 @@ class GeneralSetup(ABC):
             known: statistics of the rows, where somebody has them.
             blocks: sizes of blocks that are of interest, where nobody has statistics.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
+            wait: until it is there: products read a matrix before they wait for earlier launches. Else whoever uses it
+                waits before.
         """
         rows = self._writable(rows)
         diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
@@ -159,7 +162,8 @@ class GeneralSetup(ABC):
             choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
             rows = self._own(rows) if borrowed and choice.name != "slices" else rows
             product = self.product(rows, rows.size, choice)
-        self.wait()  # products read a matrix before they wait for earlier launches
+        if wait:
+            self.wait()
         return GeneralMatrix(
             layout=layout,
             diagonal=diagonal,
@@ -169,13 +173,14 @@ class GeneralSetup(ABC):
             vectors=self._vectors,
         )
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
         """Rows between two levels.
 
         Args:
             rows: entries in own columns, on the device.
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
             read: that of the vectors that are multiplied, likewise.
+            wait: as of `matrix`.
         """
         guard = self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -183,12 +188,15 @@ class GeneralSetup(ABC):
             rows = self.reordered(rows, order)
         if not read.in_order and (places[1:] < places[:-1]).any():
             rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)), read.rows)
-        return self.between(
+        made = self.between(
             (rows.size, read.rows),
             rows._replace(values=narrowed(rows.values, self._vectors.dtype)),
             slice(guard, guard + written.rows),
             slice(guard, guard + read.rows),
         )
+        if wait:
+            self.wait()
+        return made
 
     def _writable(self, rows: Csr) -> Csr:
         """The rows in arrays that can be written, for which loops are compiled."""

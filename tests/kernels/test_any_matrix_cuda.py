@@ -177,6 +177,7 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
     for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
         for window in (1, 64, 1024):
             sliced = slices.made(there, matrix.shape[1], block=block, window=window)
+            cupy.cuda.get_current_stream().synchronize()
             text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
             same(OnHost(sliced), text, "slices", "indices", "values", "row")
             made.append(sliced)

@@ -46,6 +46,7 @@ from dsolver.multigrid.algebraic.parallel_coarsening import (
     split,
 )
 from dsolver.multigrid.algebraic.parallel_transfer import (
+    SeenRows,
     SentRows,
     coarse_places,
     coarse_rows,
@@ -157,9 +158,9 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _marked(backend: Backend, __: int, rows: LevelRows, graph: Graph, numbers: I64) -> SentRows:
+def _marked(backend: Backend, __: int, rows: LevelRows, graph: Graph, numbers: I64) -> SeenRows:
     """Strong couplings of own points to coarse ones, by these points' numbers, with bits for values."""
-    return sent(rows, coarse_rows(backend, rows, graph, numbers, every=True))
+    return coarse_rows(backend, rows, graph, numbers, every=True)
 
 
 def _second_graph(
@@ -168,7 +169,7 @@ def _second_graph(
     rows: LevelRows,
     graph: Graph,
     numbers: I64,
-    marked: SentRows,
+    marked: SeenRows,
     around: Mapping[int, F64],
     *,
     bounds: Bounds,
@@ -176,7 +177,7 @@ def _second_graph(
     window, amg = rows.window, setup_of(backend, rows)
     whole = stacked(backend, rows, marked.rows, around)
     near = seen_by(bounds, number, numbers, whole)
-    coarse = coarse_places(near, numbers)
+    coarse = marked.names if window.whole else coarse_places(near, numbers)
     found = amg.paths(
         rows.matrix,
         window.below,

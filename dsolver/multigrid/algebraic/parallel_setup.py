@@ -349,7 +349,7 @@ class ParallelSetup:
         self._reads = self._senders
         store = partial(stored_rows, depth=self._depth)
         before = () if step.choices is None else (step.choices,)
-        self._chunks = self._view.per_chunk(store, self.rows, *before).at(self._depth)
+        self._chunks = self._view.per_chunk(store, self.rows, self._layout, *before).at(self._depth)
         return made
 
     def _whole(self, made: PerChunk, bounds: Bounds) -> Place:

@@ -67,6 +67,24 @@ class SentRows:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class SeenRows:
+    """Strong couplings of a chunk's points to coarse ones, by these points' numbers, and what they were found with.
+
+    Attributes:
+        rows: of the chunk.
+        lists: for each chunk that gets some, a message.
+        states: int8, of every point of the window.
+        names: int32, what the kernels call each of these points: its number where there is one chunk, else its place.
+    """
+
+    rows: Rows
+    lists: Mapping[int, F64]
+    states: npt.NDArray[np.int8]
+    names: npt.NDArray[np.int32]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Coarsened:
     """A chunk's part of the coarser level, and of what leads there.
 
@@ -196,9 +214,9 @@ def level_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds)
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _seen(backend: Backend, _: int, rows: LevelRows, graph: Graph, numbers: I64) -> SentRows:
+def _seen(backend: Backend, _: int, rows: LevelRows, graph: Graph, numbers: I64) -> SeenRows:
     """Strong couplings of own fine points to coarse ones, by the coarse points' numbers."""
-    return sent(rows, coarse_rows(backend, rows, graph, numbers))
+    return coarse_rows(backend, rows, graph, numbers)
 
 
 def _interpolated(
@@ -207,7 +225,7 @@ def _interpolated(
     rows: LevelRows,
     graph: Graph,
     numbers: I64,
-    seen: SentRows,
+    seen: SeenRows,
     around: Mapping[int, F64],
     among: I64 | None = None,
     *,
@@ -215,18 +233,18 @@ def _interpolated(
     most: int,
     wanted: Bounds = (),
 ) -> SentRows:
-    window, amg, points = rows.window, setup_of(backend, rows), np.arange(rows.rows, like=rows.origin)
+    window, amg, points = rows.window, setup_of(backend, rows), None
     if among is not None:
         first, last = own_bounds(wanted, number)
-        points = amg.of_coarse(own_of(window, among), first, last - first, points)
+        points = amg.of_coarse(own_of(window, among), first, last - first, np.arange(rows.rows, like=rows.origin))
     whole = stacked(backend, rows, seen.rows, around)
     below = seen_by(bounds, number, numbers, whole)
-    coarse = coarse_places(below, numbers)
+    coarse = seen.names if window.whole else coarse_places(below, numbers)
     p = amg.interpolation(
         rows.matrix,
         points,
         graph.bits,
-        amg.states_of(numbers),
+        seen.states,
         window.below,
         whole.within(below),
         coarse,
@@ -388,13 +406,15 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> Rows:
+def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> SeenRows:
     """Strong couplings to coarse points by their numbers; every: as of `coarse_couplings`."""
     window, amg = rows.window, setup_of(backend, rows)
     names = numbers.astype(np.int32) if window.whole else np.arange(window.size, dtype=np.int32, like=numbers)
-    found = amg.coarse_couplings(rows.matrix, graph.bits, amg.states_of(numbers), window.below, names, every=every)
+    states = amg.states_of(numbers)
+    found = amg.coarse_couplings(rows.matrix, graph.bits, states, window.below, names, every=every)
     columns = found.columns if window.whole else numbers[found.columns]
-    return Rows(start=found.start, columns=columns, values=found.values)
+    made = Rows(start=found.start, columns=columns, values=found.values)
+    return SeenRows(rows=made, lists=sent(rows, made).lists, states=states, names=names)
 
 
 def seen_by(bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:

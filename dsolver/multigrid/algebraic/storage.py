@@ -49,7 +49,9 @@ class StoredRows:
     scaled: Any
 
 
-def stored_rows(backend: Backend, _: int, rows: LevelRows, before: Choice | None = None, *, depth: int) -> AtLevel:
+def stored_rows(
+    backend: Backend, _: int, rows: LevelRows, layout: Layout, before: Choice | None = None, *, depth: int
+) -> AtLevel:
     """A chunk's `ChunkMatrix` of a coarse level; before: the choice of its format, where one was made before.
 
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
@@ -57,10 +59,10 @@ def stored_rows(backend: Backend, _: int, rows: LevelRows, before: Choice | None
     blocks = BLOCKS if rows.near.shape[1] > 1 else (1,)
     columns = rows.window.slots(rows.matrix.columns)
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
-    layout = backend.layouts.plain((rows.rows, 1, 1))
     if not rows.window.whole:
-        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before, blocks=blocks))
-    local = backend.general.matrix(matrix, layout, choice=before, blocks=blocks)
+        made = stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before, blocks=blocks, wait=False)
+        return at_level(depth, made)
+    local = backend.general.matrix(matrix, layout, choice=before, blocks=blocks, wait=False)
     return at_level(depth, ChunkMatrix(layout=layout, local=local))
 
 
@@ -174,7 +176,7 @@ def _product(
         return local, sell.halo_product(written, read, table) if several else None
     rows = Csr(*(backend.asarray(part) for part in rows))
     if plan is None:
-        return general.transfer(rows, written, read), None
+        return general.transfer(rows, written, read, wait=False), None
     parts = split(backend.xp, rows, read.rows)
-    local = general.transfer(parts.local, written, read)
+    local = general.transfer(parts.local, written, read, wait=False)
     return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)

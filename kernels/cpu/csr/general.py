@@ -51,10 +51,11 @@ class CpuGeneral(GeneralSetup):
             return block_slices.made(rows, columns, self._vectors, block=choice.block, window=choice.window)
         return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
         """See `GeneralSetup.transfer`; short rows become equally long."""
         short = 0 < rows.width <= products.SHORT
-        return super().transfer(products.equally_long(rows, self._vectors) if short else rows, written, read)
+        rows = products.equally_long(rows, self._vectors) if short else rows
+        return super().transfer(rows, written, read, wait=wait)
 
     def diagonal(self, rows: Csr) -> Array:
         out = np.empty(rows.size, dtype=rows.values.dtype)

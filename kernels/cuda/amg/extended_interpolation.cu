@@ -155,7 +155,7 @@ struct Wide {
 
 struct Interpolation : Wide {
     static constexpr bool CENTERED = true;
-    const long long *points, *a_start;
+    const long long *points, *a_start;   // points: none where a row is made of each
     const int* a_columns;
     const double* a_values;
     const unsigned char* bits;
@@ -167,11 +167,12 @@ struct Interpolation : Wide {
     const int* coarse;
     double negligible;
 
-    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
-    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + __ldg(points + p) + 1); }
+    __device__ __forceinline__ long long point(long long p) const { return points ? __ldg(points + p) : p; }
+    __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + point(p)); }
+    __device__ __forceinline__ long long last(long long p) const { return __ldg(a_start + point(p) + 1); }
 
     __device__ __forceinline__ bool done(int lane, long long p) const {
-        const long long i = below + __ldg(points + p);
+        const long long i = below + point(p);
         if (__ldg(state + i) != COARSE) return false;
         if (lane == 0) {
             columns[p * most] = __ldg(coarse + i);

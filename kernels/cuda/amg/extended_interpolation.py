@@ -26,8 +26,9 @@ def interpolation(
     sums = cupy.empty(seen.size)
     if seen.size:
         _each(seen.size, "add_up", (seen.start, seen.values, np.int64(seen.size), sums))
+    size, points = (a.size, np.uintp(0)) if points is None else (len(points), points)
     arguments = points, *a, bits, state, np.int32(below), *seen, sums, coarse, np.float64(NEGLIGIBLE)
-    return _kept("interpolate", len(points), columns, most, terms_of(a, seen), arguments)
+    return _kept("interpolate", size, columns, most, terms_of(a, seen), arguments)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:

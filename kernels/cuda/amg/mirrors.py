@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.amg.long_rows import sort_long
-from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.csr.starts import add_up, starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
@@ -62,7 +62,7 @@ def reordered(a: Csr, order: Array) -> Csr:
 
 def symmetrize(a: Csr, below: int) -> None:
     """Replace each two entries (i, j) and (j, i) by their mean, in place: see `spgemm.symmetrize`."""
-    _mirror(a, below)
+    _mirror(a, below, cupy.zeros(1, dtype=np.uint64))
 
 
 def mirrored_means(a: Csr) -> tuple[Csr, int]:
@@ -79,8 +79,17 @@ def mirrored_means(a: Csr) -> tuple[Csr, int]:
     out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     if not len(a.columns):
         return out, 0
-    _sort(a, a.size, out)
-    return out, int(_mirror(out, 0)[0])
+    room = cupy.zeros(COUNTERS // 2 + 1, dtype=np.int64)  # rows that are too long, and missing images: read at once
+    stages, wrong = Stages(a.size, room[:-1].view(np.int32)), room[-1:].view(np.uint64)
+    _sort_short(a, out, stages)
+    _mirror(out, 0, wrong)
+    told = room.get()
+    if not told[:-1].view(np.int32)[stages.last]:
+        return out, int(told[-1])
+    _sort(a, a.size, out)  # some were too long, and nothing that came after it is right
+    wrong[:] = 0
+    _mirror(out, 0, wrong)
+    return out, int(wrong[0])
 
 
 def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
@@ -92,11 +101,9 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
     kernel(FILE, "fill_lost", DTYPE)(grid, (MOST_THREADS,), (*coarse, *sizes, *r, diagonal, np.float64(NEGLIGIBLE)))
 
 
-def _mirror(a: Csr, below: int) -> Array:
-    """Mean values in place; uint64 (1,), entries without mirror images."""
-    wrong = cupy.zeros(1, dtype=np.uint64)
+def _mirror(a: Csr, below: int, wrong: Array) -> None:
+    """Mean values in place; to wrong, uint64 (1,), the number of entries without mirror images is added."""
     _by_rows("mirror", a, (*a, np.int32(below), wrong))
-    return wrong
 
 
 def _by_rows(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
@@ -109,12 +116,18 @@ def _by_rows(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:
 
 def _sort(a: Csr, columns: int, out: Csr) -> None:
     """Rows of a with columns ascending, into a matrix of the same starts, which may be a."""
-    stages, mean = Stages(a.size), len(a.columns) / a.size
-    most = 1 << max(5, int(np.ceil(np.log2(2.0 * mean + 1.0))))
-    lanes = 4 if mean <= 12.0 else 8 if mean <= 48.0 else 16
-    for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
-        stages.launch(kernel(FILE, f"sort_{width}", DTYPE), width, (np.int32(room), *a, *out[1:]), 12 * room)
+    stages = Stages(a.size)
+    _sort_short(a, out, stages)
     if columns > MOST_SORTED:  # else no row is longer
         rows = stages.left()
         if len(rows):
             sort_long(rows, a, columns, out)
+
+
+def _sort_short(a: Csr, out: Csr, stages: Stages) -> None:
+    """The rows of the stages, of all but those that shared memory does not hold, which are left."""
+    mean = len(a.columns) / a.size
+    most = 1 << max(5, int(np.ceil(np.log2(2.0 * mean + 1.0))))
+    lanes = 4 if mean <= 12.0 else 8 if mean <= 48.0 else 16
+    for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
+        stages.launch(kernel(FILE, f"sort_{width}", DTYPE), width, (np.int32(room), *a, *out[1:]), 12 * room)

@@ -80,4 +80,5 @@ class Stages:
     def left(self) -> Array:
         """int32, rows that the last stage has passed on, ascending. It waits for the device."""
         count = int(self._passed[self.last])
-        return cupy.sort(self._lists[self.last % LISTS, :count])
+        rows = self._lists[self.last % LISTS, :count]
+        return cupy.sort(rows) if count else rows

@@ -77,7 +77,9 @@ class CudaBlockSlices(Finished, BlockSlices):
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaBlockSlices:
-    """A matrix in slices, made on the device. It waits for how much memory they take, and in the end.
+    """A matrix in slices, made on the device. It waits for how much memory they take.
+
+    Products read a matrix before they wait for earlier launches: who multiplies waits before.
 
     Args:
         matrix: on the device; its columns ascend in each row.
@@ -110,7 +112,6 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
     arguments = (start, of, values, places, slices, indices, entries, *tail)
     kernel(BUILD, f"fill_{block}", dtype)(grid, threads, arguments)
-    cupy.cuda.get_current_stream().synchronize()  # products read a matrix before they wait for earlier launches
     return CudaBlockSlices(
         shape=(matrix.size, columns), block=block, slices=slices, indices=indices, values=entries, row=order
     )

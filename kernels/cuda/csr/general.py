@@ -87,10 +87,10 @@ class CudaGeneral(GeneralSetup):
     def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> CudaTransfer:
         return transfer(shape, rows, written, read, self._vectors)
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
         """See `GeneralSetup.transfer`; what is padding between colors is rows without entries, or is not read."""
         if written.colors == 1 and read.colors == 1:
-            return super().transfer(rows, written, read)
+            return super().transfer(rows, written, read, wait=wait)
         of = slice(self._guard, written.size - self._guard)
         if not written.in_order:
             rows = self.reordered(rows, written.row[of])
@@ -99,7 +99,10 @@ class CudaGeneral(GeneralSetup):
             rows = self.ascending(rows, read.size)
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         of = slice(of.start, of.start + rows.size)
-        return self.between((rows.size, read.size), rows, of, slice(0, read.size))
+        made = self.between((rows.size, read.size), rows, of, slice(0, read.size))
+        if wait:
+            self.wait()
+        return made
 
     def reordered(self, rows: Csr, order: Array) -> Csr:
         """See `GeneralSetup.reordered`; -1 is a row without entries."""

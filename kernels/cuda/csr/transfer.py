@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-import cupy
-
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
 from dsolver.kernels.cuda.csr.products import LANES, CudaRows
@@ -70,7 +68,6 @@ def transfer(shape: tuple[int, int], rows: Csr, written: slice, read: slice, vec
         product = CudaRows(shape=shape, entries=rows, threads=threads_of(shape[0], mean))
     else:
         product = slices.made(rows, shape[1])
-    cupy.cuda.get_current_stream().synchronize()  # products read a matrix before they wait for earlier launches
     return CudaTransfer(product=product, written=written, read=read, vectors=vectors)
 
 
