@@ -47,13 +47,11 @@ extern "C" __global__ void join_linked(
     if (k > 0 && z[here]) join(root, here, here - nx * ny);
 }
 
-// Every cell's root is the last one then, and the root's label the smallest of its set's. Labels are not negative: their
-// bits ascend as they do.
+// A root's label becomes the smallest of its set's. Labels are not negative: their bits ascend as they do.
 extern "C" __global__ void take_least(int cells, const double* __restrict__ labels, int* root, double* least) {
     const int here = cell();
     if (here >= cells) return;
     const int first = root_of(root, here);
-    root[here] = first;
     const unsigned long long mine = __double_as_longlong(labels[here]);
     unsigned long long* of_set = reinterpret_cast<unsigned long long*>(least + first);
     if (mine < *static_cast<volatile unsigned long long*>(of_set)) atomicMin(of_set, mine);
@@ -63,5 +61,8 @@ extern "C" __global__ void spread_least(
     int cells, const int* __restrict__ root, const double* __restrict__ least, double* __restrict__ out
 ) {
     const int here = cell();
-    if (here < cells) out[here] = least[root[here]];
+    if (here >= cells) return;
+    int first = root[here];   // perhaps not the last one: a way that another thread made shorter may have been an older one
+    while (root[first] != first) first = root[first];
+    out[here] = least[first];
 }
