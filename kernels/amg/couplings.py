@@ -65,13 +65,16 @@ def couplings(a: Csr, below: int, largest: Any, theta: float, team: Team) -> tup
     return bits, counts
 
 
-def paths(a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int, team: Team) -> Csr:
+def paths(
+    a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int, team: Team
+) -> Csr:
     """Couplings of own coarse points by at least so many paths of strong couplings to other coarse points.
 
     A path has two couplings of one direction; a single coupling counts as two paths.
 
     Args:
         a: own rows, with columns in the window.
+        points: int64, the own coarse points, ascending.
         below: ghosts before the own rows.
         bits: of `couplings`.
         coarse: int32, of every point of the window its number among the columns that are coarse, -1 for fine points.
@@ -83,7 +86,6 @@ def paths(a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, l
     Returns:
         a row for each own coarse point, columns ascending, with bits for values.
     """
-    points = np.flatnonzero(coarse[below : below + a.size] >= 0)
 
     def most(first: int, last: int) -> Any:
         return _most_paths(first, last, points, a, seen)

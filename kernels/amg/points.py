@@ -60,6 +60,29 @@ def states_of(numbers: Any) -> Any:
     return np.where(numbers >= 0, np.int8(COARSE), np.int8(FINE))
 
 
+def through(numbers: Any, first: int, others: Any) -> Any:
+    """The numbers that coarse points have among fewer ones, -1 for those that are not among them: int64.
+
+    Args:
+        numbers: of `numbered`.
+        first: the first of them.
+        others: int64, of each of these coarse points the other number.
+    """
+    return np.where(numbers >= 0, others[np.maximum(numbers - first, 0)], -1) if len(others) else numbers
+
+
+def leads(start: Any, values: Any) -> tuple[Any, Any]:
+    """Bits of the entries of rows, uint8, and of each row how many entries lead: int64.
+
+    Args:
+        start: int64 (rows + 1,), of the rows.
+        values: float64, bits of `couplings.couplings`.
+    """
+    bits = values.astype(np.uint8)
+    before = np.append(0, np.cumsum(bits >> 1, dtype=np.int64))
+    return bits, np.diff(before[start])
+
+
 def of_coarse(numbers: Any, first: int, count: int, values: Any) -> Any:
     """The values of coarse points, in the order of their numbers.
 

@@ -61,9 +61,11 @@ class AlgebraicSetup:
         """See `pmis.settle`."""
         return pmis.settle(a, below, bits, key, origin, state, self.team)
 
-    def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
+    def paths(
+        self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
+    ) -> Csr:
         """See `couplings.paths`."""
-        return couplings.paths(a, below, bits, coarse, seen, columns, least, self.team)
+        return couplings.paths(a, points, below, bits, coarse, seen, columns, least, self.team)
 
     # -- points ------------------------------------------------------------------------------------------------------
 
@@ -90,6 +92,14 @@ class AlgebraicSetup:
     def states_of(self, numbers: Any) -> Any:
         """See `points.states_of`."""
         return points.states_of(numbers)
+
+    def through(self, numbers: Any, first: int, others: Any) -> Any:
+        """See `points.through`."""
+        return points.through(numbers, first, others)
+
+    def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
+        """See `points.leads`."""
+        return points.leads(start, values)
 
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         """See `points.of_coarse`."""

@@ -146,9 +146,10 @@ def test_interpolation_has_the_bits_of_the_host(made: Level, most: int) -> None:
 def test_paths_are_those_of_the_host(made: Level, least: int) -> None:
     from dsolver.kernels.cuda.amg.paths import paths
 
-    expected = on_host.paths(made.a, made.below, made.bits, made.coarse, made.marked, made.count, least, TEAM)
-    a, bits, coarse, marked = on_gpu(made.a, made.bits, made.coarse, made.marked)
-    same(paths(a, made.below, bits, coarse, marked, made.count, least), expected)
+    own = np.flatnonzero(made.coarse[made.below : made.below + made.a.size] >= 0)
+    expected = on_host.paths(made.a, own, made.below, made.bits, made.coarse, made.marked, made.count, least, TEAM)
+    a, points, bits, coarse, marked = on_gpu(made.a, own, made.bits, made.coarse, made.marked)
+    same(paths(a, points, made.below, bits, coarse, marked, made.count, least), expected)
 
 
 @pytest.mark.gpu
@@ -176,5 +177,5 @@ def test_no_rows_make_no_rows() -> None:
 
     none = level(hubs(50, 3, 6, 0.0), part=0.0)
     a, bits, coarse, marked = on_gpu(none.a, none.bits, none.coarse, none.marked)
-    assert [len(part) for part in paths(a, 0, bits, coarse, marked, 0, 2)] == [1, 0, 0]
+    assert [len(part) for part in paths(a, a.start[:0], 0, bits, coarse, marked, 0, 2)] == [1, 0, 0]
     assert [len(part) for part in kept_product(Csr(a.start[:1], a.columns[:0], a.values[:0]), a, 50, 2)] == [1, 0, 0]

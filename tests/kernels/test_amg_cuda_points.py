@@ -34,5 +34,11 @@ def test_points_have_the_hosts_bits(count: int) -> None:
     before = same("coarse_before", states)
     numbers = same("numbered", states, before, 40)
     assert np.array_equal(same("states_of", numbers) == COARSE, states == COARSE)
+    same("through", numbers, 40, rng.integers(-1, 9, int(before[-1])))
+    ends = np.sort(rng.integers(0, count + 1, 30))
+    start, bits = np.append(0, ends), rng.integers(0, 4, ends[-1]).astype(np.float64)
+    expected, found = points.leads(start, bits), there.leads(cupy.asarray(start), cupy.asarray(bits))
+    assert all(np.array_equal(one.get(), other) for one, other in zip(found, expected, strict=True))
+    assert expected[1].sum() == np.count_nonzero(bits > 1)
     for values in (rng.standard_normal((count, 3)), np.empty((count, 0)), rng.integers(0, 99, count)):
         same("of_coarse", numbers, 40, int(before[-1]), values)

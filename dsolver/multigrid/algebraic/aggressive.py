@@ -34,7 +34,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     owners_of,
     received,
     setup_of,
-    starts,
     window_of,
 )
 from dsolver.multigrid.algebraic.parallel_coarsening import (
@@ -91,12 +90,14 @@ class SecondGraph:
     Attributes:
         matrix: a row for each; columns are places in the window of `seen`.
         graph: bits and counts.
+        points: int64, the rows of the level that they are.
         origin: int64, the finest row that each stems from.
         seen: the coarse points that they are coupled with.
     """
 
     matrix: Csr
     graph: Graph
+    points: I64
     origin: I64
     seen: Seen
 
@@ -140,7 +141,7 @@ def aggressive(
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
     fewer = engine.per_chunk(numbers_in_window, rows, own, exchange(own))
-    p2 = interpolated(engine, rows, graph, fewer, senders, below, most, among=(numbers, bounds))
+    p2 = interpolated(engine, rows, graph, fewer, senders, below, most, second.at("points"))
     p1 = interpolated(engine, rows, graph, numbers, senders, bounds, most)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
@@ -178,8 +179,11 @@ def _second_graph(
     whole = stacked(backend, rows, marked.rows, around)
     near = seen_by(bounds, number, numbers, whole)
     coarse = marked.names if window.whole else coarse_places(near, numbers)
+    (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
+    chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
         rows.matrix,
+        chosen,
         window.below,
         graph.bits,
         coarse,
@@ -189,12 +193,12 @@ def _second_graph(
     )
     made = Rows.at(found, near)
     seen = _seen(bounds, number, made.columns)
-    bits = made.values.astype(np.uint8)
-    leads = np.diff(starts(bits >> 1)[made.start])
+    bits, leads = amg.leads(made.start, made.values)
     return SecondGraph(
         matrix=made.within(seen.window)._replace(values=made.values[:0]),
         graph=Graph(bits=bits, counts=for_exchange(backend, seen.window, leads)),
-        origin=amg.of_coarse(own_of(window, numbers), seen.window.first, seen.window.rows, rows.origin),
+        points=chosen,
+        origin=amg.of_coarse(own, first, last - first, rows.origin),
         seen=seen,
     )
 
@@ -212,9 +216,8 @@ def _points(backend: Backend, _: int, second: SecondGraph, wanted: Mapping[int, 
 def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: LevelRows, left: I64) -> Any:
     """The numbers of the points that are left, for an exchange: -1 for other rows."""
     own, kept = own_of(rows.window, numbers), own_of(points.window, left)
-    if len(kept):
-        own = np.where(own >= 0, kept[np.maximum(own - points.window.first, 0)], -1)
-    return for_exchange(backend, rows.window, own)
+    fewer = setup_of(backend, rows).through(own, points.window.first, kept)
+    return for_exchange(backend, rows.window, fewer)
 
 
 def _columns(_: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:

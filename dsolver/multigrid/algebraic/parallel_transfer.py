@@ -39,7 +39,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     setup_of,
     window_of,
 )
-from dsolver.multigrid.algebraic.parallel_coarsening import Graph, own_of
+from dsolver.multigrid.algebraic.parallel_coarsening import Graph
 from dsolver.multigrid.algebraic.repeated import Products, bare, bare_rows
 
 ONE_SIDED: Final = "M='amg' needs A[j, i] stored wherever A[i, j] is: use (A + A.T) / 2"
@@ -133,7 +133,7 @@ def interpolated(
     senders: Senders,
     bounds: Bounds,
     most: int,
-    among: tuple[PerChunk, Bounds] | None = None,
+    points: PerChunk | None = None,
 ) -> PerChunk:
     """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
 
@@ -145,15 +145,13 @@ def interpolated(
         senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
         most: entries of a row.
-        among: numbers as those above, of the points whose rows are wanted, if not of all, and the bounds of these
-            numbers; then there are no messages.
+        points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
     seen = engine.per_chunk(_seen, rows, graph, numbers)
     around = delivered(engine, senders, seen.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
-    if among is None:
-        return engine.per_chunk(make, rows, graph, numbers, seen, around)
-    return engine.per_chunk(partial(make, wanted=among[1]), rows, graph, numbers, seen, around, among[0])
+    wanted = () if points is None else (points,)
+    return engine.per_chunk(make, rows, graph, numbers, seen, around, *wanted)
 
 
 def coarsened(
@@ -227,16 +225,12 @@ def _interpolated(
     numbers: I64,
     seen: SeenRows,
     around: Mapping[int, F64],
-    among: I64 | None = None,
+    points: I64 | None = None,
     *,
     bounds: Bounds,
     most: int,
-    wanted: Bounds = (),
 ) -> SentRows:
-    window, amg, points = rows.window, setup_of(backend, rows), None
-    if among is not None:
-        first, last = own_bounds(wanted, number)
-        points = amg.of_coarse(own_of(window, among), first, last - first, np.arange(rows.rows, like=rows.origin))
+    window, amg = rows.window, setup_of(backend, rows)
     whole = stacked(backend, rows, seen.rows, around)
     below = seen_by(bounds, number, numbers, whole)
     coarse = seen.names if window.whole else coarse_places(below, numbers)
@@ -252,7 +246,7 @@ def _interpolated(
         most,
     )
     made = Rows.at(p, below)
-    return sent(rows, made) if among is None else SentRows(rows=made, lists={})
+    return sent(rows, made) if points is None else SentRows(rows=made, lists={})
 
 
 def _ap(

@@ -15,12 +15,11 @@ FILE: Final = "amg/paths.cu"
 THREADS: Final = 256
 
 
-def paths(a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
+def paths(a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
     """`dsolver.kernels.amg.couplings.paths` of arrays on this device: its arguments but the team, and its result.
 
     Rows are counted first, and then made a second time, but for those of a thread: what is kept of these is few.
     """
-    points = cupy.flatnonzero(coarse[below : below + a.size] >= 0)
     if not len(points):
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     rows = Rows(FILE, "paths", len(points), columns, terms_of(a, seen))

@@ -44,6 +44,29 @@ extern "C" __global__ void states_of(const long long* __restrict__ numbers, long
     out[i] = numbers[i] >= 0 ? COARSE : FINE;
 }
 
+extern "C" __global__ void through(
+    const long long* __restrict__ numbers, long long first, const long long* __restrict__ others, long long count,
+    long long* __restrict__ out
+) {
+    FOR_POINT;
+    out[i] = numbers[i] >= 0 ? others[numbers[i] - first] : -1;
+}
+
+// Bits of entries, and how many of a row are LEADS: a point is a row.
+extern "C" __global__ void leads(
+    const long long* __restrict__ start, const double* __restrict__ values, unsigned char* __restrict__ bits, long long count,
+    long long* __restrict__ out
+) {
+    FOR_POINT;
+    int found = 0;
+    for (long long k = start[i]; k < start[i + 1]; ++k) {
+        const int bit = static_cast<int>(values[k]);
+        bits[k] = static_cast<unsigned char>(bit);
+        found += bit >> 1;
+    }
+    out[i] = found;
+}
+
 // Values are words of 8 bytes, `width` of each point.
 extern "C" __global__ void of_coarse(
     const long long* __restrict__ numbers, long long first, const unsigned long long* __restrict__ values, int width,

@@ -51,6 +51,17 @@ def states_of(numbers: Array) -> Array:
     return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers)
 
 
+def through(numbers: Array, first: int, others: Array) -> Array:
+    """See `dsolver.kernels.amg.points.through`."""
+    return _each("through", len(numbers), cupy.empty_like(numbers), numbers, np.int64(first), others)
+
+
+def leads(start: Array, values: Array) -> tuple[Array, Array]:
+    """See `dsolver.kernels.amg.points.leads`."""
+    bits, rows = cupy.empty(len(values), dtype=np.uint8), len(start) - 1
+    return bits, _each("leads", rows, cupy.empty(rows, dtype=np.int64), start, values, bits)
+
+
 def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
     """See `dsolver.kernels.amg.points.of_coarse`."""
     width = prod(values.shape[1:])

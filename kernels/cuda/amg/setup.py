@@ -60,8 +60,10 @@ class CudaAlgebra(AlgebraicSetup):
     def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
         return pmis.settle(a, below, bits, key, origin, state)
 
-    def paths(self, a: Csr, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int) -> Csr:
-        return paths.paths(a, below, bits, coarse, seen, columns, least)
+    def paths(
+        self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
+    ) -> Csr:
+        return paths.paths(a, points, below, bits, coarse, seen, columns, least)
 
     # -- points ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +84,12 @@ class CudaAlgebra(AlgebraicSetup):
 
     def states_of(self, numbers: Any) -> Any:
         return points.states_of(numbers)
+
+    def through(self, numbers: Any, first: int, others: Any) -> Any:
+        return points.through(numbers, first, others)
+
+    def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
+        return points.leads(start, values)
 
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         return points.of_coarse(numbers, first, count, values)
