@@ -102,15 +102,31 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_are_sorted_in_the_
 ) -> None:
     from dsolver.kernels.cuda.amg import long_rows, products
 
-    monkeypatch.setattr(products, "MOST_BITS", 7)
+    monkeypatch.setattr(products, "MOST_BITS", 10)
     monkeypatch.setattr(products, "LEAST_BITS", 3)
     monkeypatch.setattr(products, "LONGEST", 90)
-    monkeypatch.setattr(long_rows, "AT_ONCE", 700)
-    a, b = random(150, 200, 9.0, 12), random(200, 400, 7.0, 13)
+    monkeypatch.setattr(long_rows, "AT_ONCE", 7000)
+    a, b = random(60, 200, 9.0, 12), random(200, 3000, 50.0, 13)
+    lengths = np.diff(spgemm.product(a, b, 3000, TEAM).start)
+    assert (lengths > 768).any()
+    assert ((lengths > 192) & (lengths <= 768)).any()
     for ascending, room in ((False, 0), (True, 1 << 20), (False, 1 << 20)):
         monkeypatch.setattr(products, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
-        found = products.product(on(cupy, a), on(cupy, b), 400, ascending=ascending)
-        same(found, spgemm.product(a, b, 400, TEAM, ascending=ascending))
+        found = products.product(on(cupy, a), on(cupy, b), 3000, ascending=ascending)
+        same(found, spgemm.product(a, b, 3000, TEAM, ascending=ascending))
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_some_rows_of_large_products_are_counted_first(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
+) -> None:
+    from dsolver.kernels.cuda.amg import products
+
+    monkeypatch.setattr(products, "LARGE", 0)
+    a, b, columns = CASES[case]
+    found = products.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
+    same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize("case", ["lattice", "narrow", "empty"])

@@ -1,8 +1,8 @@
 // Products A B of sparse matrices with the bits of the host's loops: kernels/amg/spgemm.py.
 //
-// A group of G lanes makes a row of the result, in step with the others of its warp. It takes up to G entries of one row of B at a time, so that every sum has
-// the order of the row of A; no floating-point number is added by an atomic operation. Columns find their sums by a hash
-// table in shared memory. How many columns a row has is not known before, so a pass counts them and a second one adds up.
+// A group of G lanes makes a row of the result, in step with the others of its warp; a long one is made by a whole block. It
+// takes up to G entries of one row of B at a time, so that every sum has the order of the row of A; no floating-point number
+// is added by an atomic operation. Columns find their sums by a hash table in shared memory. How many columns a row has is not known before, so a pass counts them and a second one adds up.
 //
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for long_rows.py.
 #include "amg/table.cuh"
@@ -11,6 +11,78 @@
 constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;
 constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
+
+constexpr int BLOCK = 256;          // lanes of a row that a block makes
+constexpr unsigned FULL = 0xffffffffu;
+
+template <>
+struct Group<BLOCK> {
+    int lane;
+    mutable int turn;
+
+    __device__ __forceinline__ Group() : lane(threadIdx.x), turn(0) {}
+    __device__ __forceinline__ void sync() const { __syncthreads(); }
+    __device__ __forceinline__ bool any(bool flag) const { return flag; }   // nobody else is in step
+    __device__ __forceinline__ int most(int value) const { return value; }
+};
+
+// How many lanes before this one have a flag. All that have one are added to `total`.
+template <int G>
+__device__ __forceinline__ int ranked(const Group<G>& group, bool flag, int& total) {
+    const unsigned all = group.ballot(flag);
+    total += __popc(all);
+    return __popc(all & group.before());
+}
+
+template <>
+__device__ __forceinline__ int ranked<BLOCK>(const Group<BLOCK>& group, bool flag, int& total) {
+    __shared__ int counts[2][BLOCK / WARP];   // in turns: lanes that are late still read those of the call before
+    const unsigned all = __ballot_sync(FULL, flag);
+    const int warp = group.lane / WARP, lane = group.lane % WARP;
+    int* const found = counts[group.turn ^= 1];
+    if (lane == 0) found[warp] = __popc(all);
+    __syncthreads();
+    int rank = __popc(all & ((1u << lane) - 1u));
+    for (int w = 0; w < BLOCK / WARP; ++w) {
+        if (w < warp) rank += found[w];
+        total += found[w];
+    }
+    return rank;
+}
+
+// Rows of B, packed, and factors that the lanes have read, for all lanes of the group.
+template <int G>
+struct Taken {
+    const Group<G>& group;
+    unsigned long long row;
+    double factor;
+
+    __device__ __forceinline__ Taken(const Group<G>& of, unsigned long long packed, double scale)
+        : group(of), row(packed), factor(scale) {}
+    __device__ __forceinline__ unsigned long long row_of(int lane) const { return group.from(row, lane); }
+    __device__ __forceinline__ double factor_of(int lane) const { return group.from(factor, lane); }
+    __device__ __forceinline__ void stop() { row = 0; }
+};
+
+template <>
+struct Taken<BLOCK> {
+    unsigned long long* rows;
+    double* factors;
+
+    __device__ __forceinline__ Taken(const Group<BLOCK>& group, unsigned long long packed, double scale) {
+        __shared__ unsigned long long all_rows[BLOCK];
+        __shared__ double all_factors[BLOCK];
+        rows = all_rows;
+        factors = all_factors;
+        __syncthreads();   // lanes that are late still read those before
+        rows[group.lane] = packed;
+        factors[group.lane] = scale;
+        __syncthreads();
+    }
+    __device__ __forceinline__ unsigned long long row_of(int lane) const { return rows[lane]; }
+    __device__ __forceinline__ double factor_of(int lane) const { return factors[lane]; }
+    __device__ __forceinline__ void stop() {}
+};
 
 // Forget all columns. The keys begin at a multiple of 16 bytes.
 template <int G>
@@ -42,9 +114,10 @@ __device__ __forceinline__ void walk(
             if (VALUES) factor = a_values[begin + group.lane];
         }
         begin += count;
+        Taken<G> taken(group, row_of_b, factor);
         for (int q = 0; q < most; ++q) {
-            const unsigned long long packed = group.from(row_of_b, q);
-            const double scale = VALUES ? group.from(factor, q) : 0.0;
+            const unsigned long long packed = taken.row_of(q);
+            const double scale = VALUES ? taken.factor_of(q) : 0.0;
             const long long row = packed & (1ull << LENGTH_SHIFT) - 1ull;
             int size = static_cast<int>(packed >> LENGTH_SHIFT);
             for (int base = 0; G < WARP ? group.any(base < size) : base < size; base += G) {
@@ -52,8 +125,9 @@ __device__ __forceinline__ void walk(
                 const int column = m < size ? b_columns[row + m] : NONE;
                 const double value = VALUES && m < size ? __dmul_rn(scale, b_values[row + m]) : 0.0;
                 if (!visit(column, value)) {
+                    if (G >= WARP) return;   // nobody else is in step
                     size = 0;
-                    row_of_b = 0;
+                    taken.stop();
                     begin = end;
                 }
             }
@@ -61,7 +135,35 @@ __device__ __forceinline__ void walk(
     }
 }
 
-// counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; rows of A longer than `longest` are passed on.
+// Columns of a row of A B, or more than `most` where there are so many, or where the row of A is longer than `longest`.
+template <int G>
+__device__ __forceinline__ int columns_of(
+    const Group<G>& group, const Table& table, int i, const long long* __restrict__ a_start,
+    const int* __restrict__ a_columns, const long long* __restrict__ b_start, const int* __restrict__ b_columns, int most,
+    long long longest
+) {
+    long long begin = 0, end = 0;
+    int found = 0;
+    if (i >= 0) {
+        begin = a_start[i];
+        end = a_start[i + 1];
+        if (end - begin > longest) {
+            found = most + 1;
+            begin = end;
+        }
+    }
+    clear(group, table.keys, table.bits);
+    walk<G, false>(
+        group, begin, end, a_columns, nullptr, b_start, b_columns, nullptr,
+        [&](int column, double) {
+            ranked(group, column != NONE && table.enter(column), found);
+            return found <= most;
+        }
+    );
+    return found;
+}
+
+// counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
 template <int G>
 __device__ __forceinline__ void count_rows(
     const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
@@ -73,31 +175,27 @@ __device__ __forceinline__ void count_rows(
     const Table table{reinterpret_cast<int*>(memory) + (threadIdx.x / G << bits), nullptr, bits};
     Turns<G> turns(stage);
     while (turns.next()) {
-        const int i = turns.row();
-        long long begin = 0, end = 0;
-        int found = 0;
-        if (i >= 0) {
-            begin = a_start[i];
-            end = a_start[i + 1];
-            if (end - begin > longest) {
-                found = most + 1;
-                begin = end;
-            }
-        }
-        clear(group, table.keys, bits);
-        walk<G, false>(
-            group, begin, end, a_columns, nullptr, b_start, b_columns, nullptr,
-            [&](int column, double) {
-                found += __popc(group.ballot(column != NONE && table.enter(column)));
-                return found <= most;
-            }
-        );
+        const int i = turns.row(), found = columns_of(group, table, i, a_start, a_columns, b_start, b_columns, most, longest);
         if (i >= 0 && group.lane == 0) {
             if (found <= most) counts[i] = found;
             else stage.pass_on(i);
         }
         group.sync();   // before the next rows clear the tables
     }
+}
+
+// Columns of some rows, with equal steps between them: of as many as there are blocks. Of longer rows than the table has
+// room for it tells most + 1.
+extern "C" __global__ void count_some(
+    int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, const long long* __restrict__ b_start,
+    const int* __restrict__ b_columns, int bits, int most, long long longest, int* __restrict__ counts
+) {
+    extern __shared__ __align__(16) char memory[];
+    const Group<BLOCK> group;
+    const Table table{reinterpret_cast<int*>(memory), nullptr, bits};
+    const int i = static_cast<int>(static_cast<long long>(blockIdx.x) * rows / gridDim.x);
+    const int found = columns_of(group, table, i, a_start, a_columns, b_start, b_columns, most, longest);
+    if (group.lane == 0) counts[blockIdx.x] = found <= most ? found : most + 1;
 }
 
 // Columns and values of rows of A B, columns in the order in which they are found or ascending. Sums stand at the slots of
@@ -141,10 +239,9 @@ __device__ __forceinline__ void fill_rows(
             [&](int column, double value) {
                 unsigned slot = 0;
                 const bool fresh = column != NONE && table.look(column, slot);
-                const unsigned all = group.ballot(fresh);
-                if (fresh) order[found + __popc(all & group.before())] = static_cast<unsigned short>(slot);
+                const int before = found, rank = ranked(group, fresh, found);
+                if (fresh) order[before + rank] = static_cast<unsigned short>(slot);
                 if (column != NONE) sums[slot] = fresh ? value : __dadd_rn(sums[slot], value);
-                found += __popc(all);
                 group.sync();
                 return KNOWN || found <= most;
             }
@@ -299,6 +396,7 @@ KERNELS(4)
 KERNELS(8)
 KERNELS(16)
 KERNELS(32)
+KERNELS(256)
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
 extern "C" __global__ void add_sorted(

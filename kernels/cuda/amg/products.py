@@ -15,12 +15,22 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/products.cu", "float64"
-LEAST_BITS, MOST_BITS = 5, 12
-"""Tables have 32 to 4096 slots, three quarters of which are used at most."""
+LEAST_BITS, MOST_BITS = 5, 13
+"""Tables have 32 to 8192 slots, three quarters of which are used at most."""
+BLOCK: Final = 256
+"""Threads of a block that makes a row by itself."""
+OF_BLOCK: Final = 11
+"""Bits from which on a table is a block's: as many rows are under way then as by warps."""
 LONGEST: Final = 1 << 14
-"""Longest row of A that a warp multiplies: its entries are taken one after the other."""
+"""Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
+LARGE: Final = 1 << 22
+"""Columns of all rows, about, from which on some rows are counted first."""
+SAMPLES: Final = 512
+"""Rows that are counted."""
+USUAL: Final = 0.9
+"""Part of the rows whose columns there is room for."""
 ALONE = 0
 """Most columns, as a rule, of rows that are made by a thread each."""
 COUNTED, SUMMED = 4, 14
@@ -39,7 +49,12 @@ class _Tables(NamedTuple):
     @property
     def limits(self) -> tuple[Any, ...]:
         """Arguments of kernels: bits, most columns, longest row of A."""
-        return np.int32(self.bits), np.int32(3 << self.bits >> 2), np.int64(self.longest)
+        return np.int32(self.bits), np.int32(self.most), np.int64(self.longest)
+
+    @property
+    def most(self) -> int:
+        """Columns of a row, at most."""
+        return 3 << self.bits >> 2
 
 
 def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
@@ -58,9 +73,9 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     room = cupy.zeros(a.size + 1 + COUNTERS // 2, dtype=np.int64)  # lengths and counters are read at once
     start = room[: a.size + 1]
     stages = Stages(a.size, room[a.size + 1 :].view(np.int32))
-    guess = _guess(a, b)
-    rooms = _rooms(a, b, guess, ascending, stages, start) if guess * a.size <= MOST_ROOM else None
-    _count(a, b, guess, stages, start)
+    expected = _expected(a, b)
+    rooms = _rooms(a, b, expected, ascending, stages, start) if expected.most * a.size <= MOST_ROOM else None
+    _count(a, b, expected.mean, stages, start)
     add_up(start)
     known = room[a.size :].get()
     entries, passed = int(known[0]), known[1:].view(np.int32)
@@ -104,21 +119,41 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     return out
 
 
-def _guess(a: Csr, b: Csr) -> float:
-    """Columns that a row of A B has at most, as a rule.
+class _Expected(NamedTuple):
+    """Columns of rows of A B: how many they have in the mean and, as a rule, at most; slots of a table for so many."""
 
-    Of n products about n^0.8 have columns of their own at most, as in products that occur: 28 have 16 and 340 have 58.
+    mean: float
+    most: float
+    slots: float
+
+
+def _expected(a: Csr, b: Csr) -> _Expected:
+    """Columns of rows of A B, before they are known: of large products, some rows are counted.
+
+    Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
+    7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    return float((len(a.columns) / a.size * _mean(b)) ** 0.8)
+    guess = float((len(a.columns) / a.size * _mean(b)) ** 0.8)
+    if guess * a.size < LARGE:
+        return _Expected(guess, guess, 2.0 ** round(np.log2(1.2 * guess + 1.0)))
+    tables, found = _last(), cupy.empty(SAMPLES, dtype=np.int32)
+    arguments = (np.int32(a.size), a.start, a.columns, b.start, b.columns, *tables.limits, found)
+    kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
+    return _of_samples(found.get())
 
 
-def _rooms(a: Csr, b: Csr, guess: float, ascending: bool, stages: Stages, start: Array) -> tuple[Array, Array]:
+def _of_samples(found: Any) -> _Expected:
+    most = float(np.sort(found)[int(USUAL * len(found))])
+    return _Expected(float(found.mean()), most, most / 0.75)
+
+
+def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages, start: Array) -> tuple[Array, Array]:
     """Columns and values of rows of A B, (rows, room) each, and their lengths to start[1:], of those that have room."""
-    tables = _tables(2.0 ** round(np.log2(1.2 * guess + 1.0)), b)[0]
-    most = min(max(4 * int(np.ceil(guess / 4.0)), 16), 3 << tables.bits >> 2)
+    tables = _tables(expected.slots, b)[0]
+    most = min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
     limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), start[1:], columns, values)
-    if guess <= ALONE:
+    if expected.most <= ALONE:
         stages.launch(kernel(FILE, "make_1", DTYPE), 1, (*a, *b, *limits, *made), 12 * (most + 1))
     else:
         function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
@@ -145,11 +180,19 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, start: Array) -> None:
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(1.7 * len(out.columns) / a.size, b)[stages.number :]:
+    for tables in _tables(_slots(out), b)[stages.number :]:
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *b, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
+
+
+def _slots(out: Csr) -> float:
+    """Slots of a table for most rows of a matrix whose lengths are known; of large ones, some are looked at."""
+    if len(out.columns) < LARGE:
+        return 1.7 * len(out.columns) / out.size
+    step = out.size // min(SAMPLES, out.size)
+    return _of_samples((out.start[1::step] - out.start[:-1:step]).get()).slots
 
 
 def _tables(slots: float, b: Csr) -> list[_Tables]:
@@ -164,8 +207,14 @@ def _tables(slots: float, b: Csr) -> list[_Tables]:
     bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
     while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
         lanes *= 2
-    last = _Tables(WARP, MOST_BITS, LONGEST)
-    return [_Tables(lanes, bits, 64 * lanes), _Tables(WARP, min(bits + 3, MOST_BITS), LONGEST // 4), last]
+    if bits >= OF_BLOCK:
+        return [_Tables(BLOCK, bits, LONGEST), _last()]
+    return [_Tables(lanes, bits, 64 * lanes), _Tables(WARP, min(bits + 3, OF_BLOCK - 1), LONGEST // 4), _last()]
+
+
+def _last() -> _Tables:
+    """The largest tables."""
+    return _Tables(BLOCK, MOST_BITS, LONGEST)
 
 
 def _mean(b: Csr) -> float:
