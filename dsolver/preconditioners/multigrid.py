@@ -23,7 +23,9 @@ STAR_BYTES: Final = 84
 """Bytes of each row where the finest level is a constant star, during set-up: the next level's way down."""
 COARSENING_BYTES: Final = 264
 """Bytes of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows,
-stored R and P."""
+and R as it is stored in float64."""
+RESTRICTED: Final = 27 / 8
+"""Entries of R for each row."""
 GHOSTED: Final = 1.03
 """Points of a chunk with ghost layers over those without, where memory matters."""
 CORNERS: Final = 8
@@ -113,6 +115,7 @@ class Multigrid(Preconditioner):
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
+        coarsening = int((COARSENING_BYTES - RESTRICTED * (F64 - value)) * rows)
         return Forecast(
             levels=tuple(levels),
             exact=part.exact(finest),
@@ -120,7 +123,7 @@ class Multigrid(Preconditioner):
             slots=forecast.exchanged(part, levels),
             # the finest rows beside their matrix, while the next level is made: with ghost layers, and for A itself
             rows=0 if part.constant else int(F64 * len(problem.offsets) * rows * (GHOSTED + (value != F64))),
-            temporary=STAR_BYTES * rows if star else COARSENING_BYTES * rows + entries,
+            temporary=STAR_BYTES * rows if star else coarsening + entries,
             moved=moved,
             reached=STAR_REACHED if star else REACHED,
         )
