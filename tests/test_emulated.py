@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,14 @@ def test_arrays_of_the_host_are_none_of_the_device() -> None:
             call()
     assert np.isnan(cupy.empty(3).get()).all()
     assert float((2.0 - x).sum()) == 3.0
+
+
+def test_sources_share_their_stacks() -> None:
+    """A process may have 65530 mappings, of which the guarded stacks of a block's threads are 2048."""
+    before = len(Path("/proc/self/maps").read_bytes().splitlines())
+    for number in (1, 2):
+        source = f'extern "C" __global__ void number(double* x) {{ x[threadIdx.x] = {number}; }}'
+        x = cupy.zeros(2)
+        cupy.RawKernel(source, "number")((1,), (2,), (x,))
+        assert (x.get() == number).all()
+    assert len(Path("/proc/self/maps").read_bytes().splitlines()) < before + 2048 + 200

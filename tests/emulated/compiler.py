@@ -18,6 +18,8 @@ HERE: Final = Path(__file__).resolve().parent
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dsolver" / "emulated"
 seed = 0
 """The order of threads where several can go on: 0 ascending, 1 descending, other numbers shuffle them."""
+_stacks: Final = ctypes.c_void_p()
+"""The stacks of a block's threads, which all libraries share."""
 FLAGS: Final = (
     *("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-gnu-unique", f"-I{HERE}"),
     *("-mfma", "-fexpensive-optimizations", "-ffp-contract=fast"),  # a * b + c is one operation, as NVRTC makes it
@@ -31,10 +33,10 @@ extern "C" const char* signature_{0}() {{ return emulated::signature(&{0}); }}
 """
 RUN: Final = """
 extern "C" const char* run(void (*call)(), const unsigned* grid, const unsigned* block, void** given, size_t dynamic,
-    unsigned seed) {
+    unsigned seed, char** stacks) {
     emulated::arguments = given;
     const size_t shared = __stop_emulated_shared - __start_emulated_shared;
-    return emulated::run(call, grid, block, __start_emulated_shared, shared, dynamic, seed);
+    return emulated::run(call, grid, block, __start_emulated_shared, shared, dynamic, seed, stacks);
 }
 """
 
@@ -88,7 +90,7 @@ def _built(text: str, definitions: tuple[str, ...]) -> Path:
 def _library(text: str, definitions: tuple[str, ...]) -> ctypes.PyDLL:
     library = ctypes.PyDLL(str(_built(text, definitions)))  # holds the interpreter's lock: one launch at a time
     library.run.restype = ctypes.c_char_p
-    library.run.argtypes = (*(ctypes.c_void_p,) * 4, ctypes.c_size_t, ctypes.c_uint)
+    library.run.argtypes = (*(ctypes.c_void_p,) * 4, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p)
     return library
 
 
@@ -132,8 +134,7 @@ class Kernel:
         for place, one in zip(places, arguments, strict=True):
             ctypes.memmove(place, one, len(one))
         three = ctypes.c_uint * 3
-        failed = self._library.run(
-            self._call, three(*grid), three(*block), (ctypes.c_void_p * len(places))(*places), dynamic, seed
-        )
+        given = (ctypes.c_void_p * len(places))(*places)
+        failed = self._library.run(self._call, three(*grid), three(*block), given, dynamic, seed, ctypes.byref(_stacks))
         if failed:
             raise EmulationError(f"kernel {self._name}: {failed.decode()}")

@@ -233,14 +233,17 @@ static void run_blocks(char* shared, size_t shared_bytes, size_t dynamic_bytes, 
     }
 }
 
-// Runs a kernel; what went wrong, or null.
+// Runs a kernel; what went wrong, or null. `held` is where all libraries keep the address of the stacks: each guarded stack
+// is two of the 65530 mappings that a process may have.
 static const char* run(void (*kernel)(), const unsigned* grid, const unsigned* block, char* shared, size_t shared_bytes,
-    size_t dynamic_bytes, unsigned seed) {
+    size_t dynamic_bytes, unsigned seed, char** held) {
     static char signal_stack[1 << 16];
+    stacks = *held;
     if (!stacks) {
         const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         stacks = (char*)mmap(nullptr, STACK * MOST_THREADS, PROT_READ | PROT_WRITE, flags, -1, 0);
         for (int t = 0; t < MOST_THREADS; ++t) mprotect(stacks + STACK * t, 4096, PROT_NONE);
+        *held = stacks;
     }
     const int caught[] = {SIGSEGV, SIGBUS, SIGFPE};
     struct sigaction action = {}, before[3];
