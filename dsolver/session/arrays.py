@@ -98,6 +98,9 @@ class InMemory(Container):
         self._client = client
 
     def check(self) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(float(self._values.sum())):  # in one pass; too large a sum tells nothing
+                return
         bad = int((~self._xp.isfinite(self._values)).sum())
         if bad:
             raise InputError(f"{self._name} has {bad} values that are NaN or infinite")

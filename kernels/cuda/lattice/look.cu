@@ -160,26 +160,30 @@ extern "C" __global__ void leanings_total(const double* __restrict__ parts, int 
     sum_block(sum, out, 1);
 }
 
-// out (limits), zeros at first: how many rows lean further from the means than each limit. 48 bytes a row.
+constexpr int LIMITS = 4;
+
+// out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. 48 bytes a row.
 extern "C" __global__ void turns(
     const double* __restrict__ weights, const int* __restrict__ both, long long rows, double x_y, double x_z, double y_z,
     const double* __restrict__ limits, int count, double* out
 ) {
     const double means[PAIRS] = {x_y, x_z, y_z};
-    const long long rounds = (rows + items() - 1) / items();
-    for (long long round = 0; round < rounds; ++round) {
-        const long long row = item() + round * items();
-        double far = 0.0;
-        if (row < rows) {
-            double lean[PAIRS];
-            leanings_of(weights, both, rows, row, lean);
-            for (int i = 0; i < PAIRS; ++i)
-                if (fabs(lean[i]) <= LARGEST) far = fmax(far, fabs(lean[i] - means[i]));
-        }
-        for (int i = 0; i < count; ++i) {
-            const int turned = __popc(__ballot_sync(ALL_LANES, far > __ldg(limits + i)));
-            if (turned && threadIdx.x % WARP == 0) atomicAdd(out + i, static_cast<double>(turned));
-        }
+    double limit[LIMITS];
+    int turned[LIMITS] = {};
+#pragma unroll
+    for (int i = 0; i < LIMITS; ++i) limit[i] = i < count ? __ldg(limits + i) : LARGEST;
+    for (long long row = item(); row < rows; row += items()) {
+        double lean[PAIRS], far = 0.0;
+        leanings_of(weights, both, rows, row, lean);
+        for (int i = 0; i < PAIRS; ++i)
+            if (fabs(lean[i]) <= LARGEST) far = fmax(far, fabs(lean[i] - means[i]));
+#pragma unroll
+        for (int i = 0; i < LIMITS; ++i) turned[i] += far > limit[i];
+    }
+#pragma unroll
+    for (int i = 0; i < LIMITS; ++i) {
+        const int all = __reduce_add_sync(ALL_LANES, turned[i]);
+        if (all && threadIdx.x % WARP == 0) atomicAdd(out + i, static_cast<double>(all));
     }
 }
 

@@ -19,6 +19,8 @@ MOST_BLOCKS: Final = 2048
 """Blocks of a launch: as many as run at a time on a large device."""
 OFFSET_BLOCKS: Final = 512
 """Blocks of each offset."""
+MOST_LIMITS: Final = 4
+"""Limits that `turns` counts for, as look.cu says too."""
 FLAGS, WRAPS, BASE, GAINS, WORDS = 0, 1, 2, 3, 9
 """Words of `alike` behind two for each offset."""
 SIGN: Final = np.uint64(1 << 63)
@@ -68,6 +70,8 @@ def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
 
 def turns(offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]) -> Array:
     """See `coarsening.turns`."""
+    if len(limits) > MOST_LIMITS:
+        raise ValueError(f"{len(limits)} limits are more than a launch counts for")
     weights, both, rows = _rows(offsets, weights)
     out = cupy.zeros(len(limits))
     arguments = (np.int64(rows), *(np.float64(m) for m in means), table(np.array(limits)), np.int32(len(limits)), out)

@@ -100,11 +100,10 @@ class CudaLattice(LatticeSetup):
     def couplings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
         weights = cupy.ascontiguousarray(weights.reshape(len(offsets), -1))
         rows = weights.shape[1]
-        steps = np.array([sum((step != 0) << axis for axis, step in enumerate(o)) for o in offsets], dtype=np.int32)
         blocks = min(MOST_BLOCKS, max(1, -(-rows // THREADS)))
         parts, out = cupy.empty((3, blocks)), cupy.empty(3)
         center = np.int32(offsets.index((0, 0, 0)))
-        arguments = (weights, table(steps), np.int32(len(offsets)), center, np.int64(rows), parts)
+        arguments = (weights, table(_steps(offsets)), np.int32(len(offsets)), center, np.int64(rows), parts)
         kernel(FILE, "couplings", DTYPE)((blocks,), (THREADS,), arguments)
         kernel(FILE, "couplings_total", DTYPE)((1,), (THREADS,), (parts, np.int32(blocks), out))
         return out
@@ -155,6 +154,12 @@ class CudaLattice(LatticeSetup):
 
     def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
         return least_of_connected(labels, links)
+
+
+@lru_cache(maxsize=16)
+def _steps(offsets: tuple[Triple, ...]) -> npt.NDArray[np.int32]:
+    """Bit a of each number tells whether the offset steps along axis a."""
+    return np.array([sum((step != 0) << axis for axis, step in enumerate(o)) for o in offsets], dtype=np.int32)
 
 
 def _lattice(made: Coarsening, base: Triple) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import cupy
@@ -171,9 +171,11 @@ def square(
 
 def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaHaloMatrix:
     """The slices of the rows that have entries in the halo of a vector whose own items are those of `columns`."""
+    if not rows.halo:
+        return CudaHaloMatrix(**_nothing(int(cupy.cuda.runtime.getDevice()), dtype.name))
     boundary = cupy.empty(0, dtype=np.int32)
-    source, stored = _source_arguments(rows) if rows.halo else (), where.row[SLICE:-SLICE]
-    if rows.halo and len(stored):
+    source, stored = _source_arguments(rows), where.row[SLICE:-SLICE]
+    if len(stored):
         reads_halo = cupy.zeros(where.size, dtype=np.uint8)
         arguments = (*source, stored, np.int32(len(stored)), np.int32(columns.rows), reads_halo)
         kernel(FILE, "find_boundary", ANY)(*_threads(len(stored)), arguments)
@@ -181,9 +183,21 @@ def halo_matrix(where: Layout, columns: Layout, rows: CandidateRows, dtype: np.d
     wanted = _padded(where.row[boundary]) if len(boundary) else boundary
     of_boundary = _rows_arguments(columns, wanted, where.color)
     slices, _, _ = _slices(HALO, dtype, source, of_boundary)
-    return CudaHaloMatrix(
-        boundary=boundary, slices=slices, by_boundary=packed(slices), partials=cupy.zeros(len(slices.upper))
-    )
+    return CudaHaloMatrix(**_of_boundary(boundary, slices))
+
+
+@cache
+def _nothing(device: int, dtype: str) -> dict[str, Any]:
+    """The attributes of a `CudaHaloMatrix` without rows on a device: each level of a chunk alone has three of them."""
+    with cupy.cuda.Device(device):
+        none = cupy.empty(0, dtype=np.int32)
+        slices, _, _ = _slices(HALO, np.dtype(dtype), (), (none, np.int32(0)))
+        return _of_boundary(none, slices)
+
+
+def _of_boundary(boundary: Array, slices: Slices) -> dict[str, Any]:
+    partials = cupy.zeros(len(slices.upper))
+    return {"boundary": boundary, "slices": slices, "by_boundary": packed(slices), "partials": partials}
 
 
 def product(
