@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, final
-
-import numpy as np
 
 from dsolver.grid.partition import Box, Partition, Triple, three
 
@@ -87,7 +85,7 @@ def _cuts_below(fine: Partition, factors: Triple) -> list[list[int]]:
 
 
 def _cuts(partition: Partition) -> list[tuple[int, ...]]:
-    return [tuple(np.cumsum((0, *sizes)).tolist()) for sizes in partition.sizes]
+    return [(0, *accumulate(sizes)) for sizes in partition.sizes]
 
 
 def _halved(cuts: tuple[int, ...], factor: int, periodic: bool) -> list[int]:

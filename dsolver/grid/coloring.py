@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, Final
 
@@ -178,9 +178,13 @@ def colored_layout(backend: Backend, partition: Partition, box: Box, offsets: Of
     ]
     if all(sum(map(abs, o)) <= 1 for o in offsets) and not any(odd):
         return backend.layouts.lattice(classes, RED_BLACK, box.shape)
-    kinds = 3 if any(odd) else 2
-    table = _numbered([kinds] * 3, lambda x, y, z: MULTIGRID_CLASSES.index((x > 0) + 2 * (y > 0) + 4 * (z > 0)))
-    return backend.layouts.lattice(classes, table, box.shape)
+    return backend.layouts.lattice(classes, _class_colors(3 if any(odd) else 2), box.shape)
+
+
+@cache
+def _class_colors(kinds: int) -> npt.NDArray[np.int32]:
+    """The color of each class of multigrid along z, y, x, where axes have so many classes."""
+    return _numbered([kinds] * 3, lambda x, y, z: MULTIGRID_CLASSES.index((x > 0) + 2 * (y > 0) + 4 * (z > 0)))
 
 
 def _parities(lo: int, hi: int, period: int | None) -> npt.NDArray[np.int_]:

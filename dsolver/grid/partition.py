@@ -258,6 +258,8 @@ class Partition:
             part: the part that is exchanged of a box of a chunk's points, None for nothing; by default all of it.
             lattice: the box in which the parts' points are numbered, for points of this chunk; by default its own.
         """
+        if len(self) == 1:
+            return HaloPlan(sends=(), receives=())
         part, lattice = part or (lambda _, box: box), lattice or self[number].box
         backward = tuple(_triple(-d for d in o) for o in offsets)
         sends, receives = [], []
