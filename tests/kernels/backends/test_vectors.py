@@ -26,6 +26,16 @@ def test_vectors(pair: tuple[Box, Box]) -> None:
     both(pair, run)
 
 
+def test_blocks_in_any_order_of_axes(pair: tuple[Box, Box]) -> None:
+    for b in pair:
+        values = np.random.default_rng(1).standard_normal(b.layout.shape)
+        for axes in ((0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)):
+            block = np.ascontiguousarray(values.transpose(axes)).transpose(np.argsort(axes))
+            x = b.zeros()
+            b.kernel("load")(b.layout, b.backend.asarray(block), x)
+            assert np.array_equal(b.block(x), values.astype(b.backend.dtype))
+
+
 @pytest.mark.parametrize(("a", "b"), [(3.0, -0.5), (0.0, 2.0), (np.nan, 1.0), (1.0, np.inf), (-np.inf, 0.0)])
 def test_axpby_leaves_y_where_a_scalar_is_not_finite(pair: tuple[Box, Box], a: float, b: float) -> None:
     def run(box: Box) -> Any:
