@@ -49,6 +49,7 @@ class FinestRows:
             left out.
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
             of regions of rows; None for ones.
+        jumping: what `matrix_statistics.jumping` has found, if somebody has looked.
     """
 
     partition: Partition
@@ -58,6 +59,7 @@ class FinestRows:
     masked: bool = False
     singular: bool = False
     raised: PerChunk | None = None
+    jumping: float | None = None
 
     @property
     def chunks(self) -> Partition:
@@ -114,7 +116,7 @@ class _Coarsening:
         self._add()
         if rows.raised is not None:
             self._raise(rows.raised)
-        if not rows.constant and is_rough(engine, rows.offsets, self._weights):
+        if not rows.constant and is_rough(engine, rows.offsets, self._weights, rows.jumping):
             self.levels[0] = replace(self.levels[0], rough=True)
 
     @property

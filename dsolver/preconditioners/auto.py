@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import Part
@@ -11,7 +11,8 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import METHODS
-from dsolver.multigrid.algebraic.choice import follows_couplings
+from dsolver.multigrid.algebraic.choice import JUMPS, follows_couplings
+from dsolver.multigrid.geometric.matrix_statistics import jumping
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
@@ -85,7 +86,7 @@ class Auto(Preconditioner):
 
     def build(self, builder: Builder) -> Built:
         """All levels of the kind that is chosen."""
-        rows = [builder.rows]
+        rows = [_with_jumps(builder, builder.rows)]
         chosen = Algebraic() if _algebraic(builder, rows[0]) else Multigrid()
         return chosen.build_from(builder, rows.pop)
 
@@ -109,7 +110,16 @@ class Auto(Preconditioner):
 def _algebraic(builder: Builder, rows: FinestRows) -> bool:
     if rows.constant:
         return False
-    return follows_couplings(builder.engine, rows.chunks, rows.offsets, rows.weights, masked=rows.masked)
+    return follows_couplings(
+        builder.engine, rows.chunks, rows.offsets, rows.weights, masked=rows.masked, jumps=rows.jumping
+    )
+
+
+def _with_jumps(builder: Builder, rows: FinestRows) -> FinestRows:
+    """The rows with how much their couplings jump, on devices where the choice depends on it: multigrid asks again."""
+    if rows.constant or builder.engine.kernels not in JUMPS:
+        return rows
+    return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights))
 
 
 def usual_preconditioner(problem: Problem, method: str | None = None) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil, Triple
+from dsolver.kernels.formats.stencil import CENTER, ConstantStencil, Triple
 
 Real = npt.NDArray[Any]
 I64 = npt.NDArray[np.int64]
@@ -214,42 +214,46 @@ def star_transfer(stencil: ConstantStencil, fine: Around, corrected: Around, coa
     cut = [n for n, m in zip(fine.shape, fine.grid, strict=True) if n < m]
     if any(low % 2 for low in fine.lo) or any(n < LEAST for n in cut):
         raise ValueError(f"a chunk of {fine.shape} points from {fine.lo} on does not begin and end between pairs")
-    table = np.zeros((KINDS, KINDS, KINDS, 3, 4))
-    for axis, between in enumerate(AROUND):
-        table[..., axis, :] = _corners(stencil, between)
-    return StarTransfer(stencil=stencil, fine=fine, corrected=corrected, coarse=coarse, table=table)
+    return StarTransfer(stencil=stencil, fine=fine, corrected=corrected, coarse=coarse, table=_corners(stencil))
 
 
-def _corners(stencil: ConstantStencil, between: tuple[int, int]) -> F64:
-    """The corners' weights at points between coarse ones along two axes: float64 (4, 4, 4, 4), by kinds and corner."""
-    corners = np.zeros((KINDS, KINDS, KINDS, 4))
-    for place, axis in enumerate(between):
-        other = between[1 - place]
-        edges = _collapsed(stencil, other, (other,))
-        for side, part in enumerate(_collapsed(stencil, axis, between)):
-            for end, edge in enumerate(edges):
-                bits = (side, end) if place == 0 else (end, side)
-                corners[..., bits[0] + 2 * bits[1]] += part * np.take(edge, NEIGHBORS[side], axis=2 - axis)
-    return corners
-
-
-def _collapsed(stencil: ConstantStencil, axis: int, between: tuple[int, ...]) -> tuple[F64, F64]:
-    """Weights of points between coarse ones along some axes, of neighbors below and above along one: (4, 4, 4) each."""
-    weights = dict(zip(OFFSETS, stencil.weights, strict=True))
-    center, size = np.full((KINDS,) * 3, weights[0, 0, 0]), np.zeros((KINDS,) * 3)
-    sides = []
-    for along, kinds in enumerate(np.indices((KINDS,) * 3)[::-1]):
-        x, y, z = (int(along == a) for a in range(3))
-        first, last = stencil.faces[2 * along : 2 * along + 2]
-        center = center + np.where(kinds == 0, first, np.where(kinds == 2, last, 0.0))
-        lower = np.where(kinds != 0, weights[-x, -y, -z], 0.0)
-        upper = np.where(kinds != 2, weights[x, y, z], 0.0)
-        sides.append((lower, upper))
+def _corners(stencil: ConstantStencil) -> F64:
+    """The corners' weights at points between coarse ones along two axes: see `StarTransfer.table`."""
+    along = [_sides(stencil, axis) for axis in range(3)]
+    size: F64 | float = 0.0
+    for lower, upper, _ in along:
         size = size + abs(lower) + abs(upper)
-        if along not in between:
-            center = center + (lower + upper)
-    size = size + abs(weights[0, 0, 0])
-    good = center > NEGLIGIBLE * size
-    center = np.where(good, center, 1.0)
-    lower, upper = (np.where(good, -side / center, 0.0) for side in sides[axis])
-    return lower, upper
+    size = size + abs(stencil.weights[CENTER])
+
+    def collapsed(between: tuple[int, ...]) -> list[tuple[F64, F64]]:
+        """Weights of points between coarse ones along some axes, of neighbors below and above along each of these."""
+        center: F64 | float = stencil.weights[CENTER]
+        for axis, (lower, upper, gain) in enumerate(along):
+            center = center + gain
+            if axis not in between:
+                center = center + (lower + upper)
+        good = center > NEGLIGIBLE * size
+        divisor, both = np.where(good, center, 1.0), [along[axis][:2] for axis in between]
+        return [(np.where(good, -low / divisor, 0.0), np.where(good, -high / divisor, 0.0)) for low, high in both]
+
+    edges = [collapsed((axis,))[0] for axis in range(3)]
+    table = np.zeros((KINDS, KINDS, KINDS, 3, 4))
+    for across, between in enumerate(AROUND):
+        for place, (axis, sides) in enumerate(zip(between, collapsed(between), strict=True)):
+            for side, part in enumerate(sides):
+                for end, edge in enumerate(edges[between[1 - place]]):
+                    bits = (side, end) if place == 0 else (end, side)
+                    there = edge.take(NEIGHBORS[side], axis=2 - axis)
+                    table[..., across, bits[0] + 2 * bits[1]] += part * there
+    return table
+
+
+def _sides(stencil: ConstantStencil, axis: int) -> tuple[F64, F64, F64]:
+    """Weights of the neighbors below and above along an axis, and what the diagonal gains, by kind along it."""
+    unit = 3**axis
+    lower, upper = (np.full(KINDS, stencil.weights[CENTER + step]) for step in (-unit, unit))
+    gain = np.zeros(KINDS)
+    lower[0], upper[2] = 0.0, 0.0
+    gain[0], gain[2] = stencil.faces[2 * axis : 2 * axis + 2]
+    x, y, z = (values.reshape([-1 if a == 2 - axis else 1 for a in range(3)]) for values in (lower, upper, gain))
+    return x, y, z

@@ -10,6 +10,7 @@ from typing import Any, Final, final
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
+from dsolver.kernels.arrays import apart
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
 
 BLOCKY: Final = 0.25
@@ -60,7 +61,7 @@ at 128³ a first solve took 0.12 to 0.15 s on an H200, and 0.07 to 0.08. Large b
 
 
 def follows_couplings(
-    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool
+    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool, jumps: float | None
 ) -> bool:
     """Whether a grid is to be coarsened by couplings all the way, by all chunks; the same on every rank, for any cut.
 
@@ -72,12 +73,13 @@ def follows_couplings(
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
         masked: whether cells are left out.
+        jumps: of the rows, see `jumping`, on devices where `JUMPS` counts; None elsewhere.
     """
     if not _positive(engine, offsets, weights):
         return False
     if masked and ending(engine, offsets, weights) - _at_faces(partition) > ENDS:
         return True
-    if engine.kernels in JUMPS and jumping(engine, offsets, weights) > JUMPS[engine.kernels]:
+    if jumps is not None and jumps > JUMPS[engine.kernels]:
         return True
     return _turns(engine, offsets, weights, TURNS)
 
@@ -126,14 +128,14 @@ def _turns(engine: Engine, offsets: Offsets, weights: PerChunk, bounds: Sequence
 
 
 def _positive(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether all diagonal entries are positive, as algebraic coarsening needs them."""
+    """Whether all diagonal entries are positive and finite, as algebraic coarsening needs them."""
     counts = engine.per_chunk(partial(_wrong, center=offsets.index((0, 0, 0)), count=len(offsets)), weights)
     return engine.global_sums(counts) == (0.0,)
 
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> Any:
-    wrong = ~(weights.reshape(count, -1)[center] > 0.0)
-    return backend.xp.full(1, float(wrong.sum()))
+    diagonal = apart(weights.reshape(count, -1)[center])
+    return backend.xp.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True)))
 
 
 def _at_faces(partition: Partition) -> float:

@@ -47,12 +47,14 @@ def star_of(engine: Engine, partition: Partition, below: CoarseGrid, stencil: Pe
     if below.factors != (2, 2, 2) or not fits(partition):
         return None
     made = engine.per_chunk(partial(_numbers, partition=partition), stencil)
-    numbers = engine.global_sums(*(made.at(place) for place in range(len(WEIGHTS) + 6)))
+    count, *numbers = engine.global_sums(*(made.at(place) for place in range(1 + len(WEIGHTS) + 6)))
+    if count < len(partition):
+        return None
     by_axis = dict(zip(WEIGHTS, numbers, strict=False))
     found = ConstantStencil(
         shape=partition.grid,
         weights=tuple(by_axis.get(place, by_axis.get(len(OFFSETS) - 1 - place, 0.0)) for place in range(len(OFFSETS))),
-        faces=numbers[len(WEIGHTS) :],
+        faces=tuple(numbers[len(WEIGHTS) :]),
         wraps=partition.periodic,
         lo=(0, 0, 0),
     )
@@ -65,7 +67,8 @@ def _numbers(
 ) -> tuple[Any, ...]:
     """A chunk's contribution to a star on the whole grid, float64 (1,) each.
 
-    Its weights, of the first chunk, and what the diagonal gains at the grid's faces; else zeros.
+    Whether it has a stencil, its weights, of the first chunk, and what the diagonal gains at the grid's faces; else
+    zeros.
     """
     numbers = [0.0] * (len(WEIGHTS) + 6)
     if stencil is not None:
@@ -78,8 +81,8 @@ def _numbers(
                 numbers[len(WEIGHTS) + 2 * axis] = stencil.faces[2 * axis]
             if first and place[axis] == count - 1:
                 numbers[len(WEIGHTS) + 2 * axis + 1] = stencil.faces[2 * axis + 1]
-    made = backend.asarray(np.array(numbers))  # in one copy, as they are read in one
-    return tuple(made[place : place + 1] for place in range(len(numbers)))
+    made = backend.asarray(np.array([float(stencil is not None), *numbers]))  # in one copy, as they are read in one
+    return tuple(made[place : place + 1] for place in range(len(made)))
 
 
 def _alike(

@@ -17,9 +17,9 @@ ROUGH: Final = 0.01
 """Fraction of jumping points above which a problem counts as rough: fewer may be the surface of one body."""
 
 
-def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether couplings jump from point to point in more than `ROUGH` of the rows: see `jumping`."""
-    return jumping(engine, offsets, weights) > ROUGH
+def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk, found: float | None = None) -> bool:
+    """Whether couplings jump in more than `ROUGH` of the rows: see `jumping`, whose result may be known."""
+    return (jumping(engine, offsets, weights) if found is None else found) > ROUGH
 
 
 def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:

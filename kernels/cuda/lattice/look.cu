@@ -55,8 +55,8 @@ extern "C" __global__ void alike(
         const long long step = di + line * dj + plane * dk;
         Word high = 0, low = 0;
 #pragma unroll 4
-        for (long long row = item(); row < rows; row += items()) {
-            const int along = static_cast<int>(row / nx), x = static_cast<int>(row) - along * nx, y = along % ny, z = along / ny;
+        for (unsigned n = item(); n < rows; n += items()) {
+            const int row = n, along = row / nx, x = row - along * nx, y = along % ny, z = along / ny;
             const bool inside = x + di >= 0 && x + di < nx && y + dj >= 0 && y + dj < ny && z + dk >= 0 && z + dk < nz;
             if (!inside && __ldg(numbering + origin + x + line * y + plane * z + step) < 0) continue;
             const Word key = key_of(__ldg(values + row)), turned = ~key;
@@ -81,9 +81,8 @@ extern "C" __global__ void alike(
     __syncthreads();
     bool misfits = false;
 #pragma unroll 4
-    for (long long row = item(); row < rows; row += items()) {
-        const int along = static_cast<int>(row / nx);
-        const int at[3] = {static_cast<int>(row) - along * nx, along % ny, along / ny};
+    for (unsigned n = item(); n < rows; n += items()) {
+        const int row = n, along = row / nx, at[3] = {row - along * nx, along % ny, along / ny};
         const double value = __ldg(values + row), allowed = rounding * fabs(value), most = canceled * fabs(value);
         double left = value - base;
         for (int a = 0; a < 3; ++a) {
