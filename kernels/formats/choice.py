@@ -72,12 +72,19 @@ class Choice:
         return f"{name} ({self.why})"
 
 
+def few_rows(rows: int, entries: int) -> Choice | None:
+    """The format for a GPU of rows of which nothing else need be known; None of others."""
+    if rows <= FEW_ROWS and entries >= LONG_FOR_FEW * max(1, rows):
+        return Choice(name="rows", threads=32, why="few rows, a warp each")
+    return None
+
+
 def gpu_choice(statistics: Statistics) -> Choice:
     """The format for a GPU."""
     one = statistics.stored.get(1)
     mean, deviation = statistics.mean, statistics.variance**0.5
-    if statistics.shape[0] <= FEW_ROWS and mean >= LONG_FOR_FEW:
-        return Choice(name="rows", threads=32, why="few rows, a warp each")
+    if few := few_rows(statistics.shape[0], statistics.entries):
+        return few
     if one is None or statistics.longest > 16 * mean + 64:
         return Choice(name="chunks", why="some rows are far longer than the others")
     blocks = {b: s for b, s in statistics.stored.items() if b > 1 and s.fill >= DENSE and s.padding <= 1 / DENSE}

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dsolver import kernels
 from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
@@ -219,9 +221,12 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
     from dsolver.kernels.cpu.csr.statistics import statistics as on_cpu
     from dsolver.kernels.cuda.csr.statistics import statistics as on_gpu
 
-    for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6))))):
+    few = sparse.csr_matrix(np.ones((70, 70)))
+    for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6)))), few):
         rows = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
-        here, there = on_cpu(rows, matrix.shape[1]), on_gpu(Csr(*(cupy.asarray(p) for p in rows)), matrix.shape[1])
+        on_device = Csr(*(cupy.asarray(p) for p in rows))
+        here, there = on_cpu(rows, matrix.shape[1]), on_gpu(on_device, matrix.shape[1])
+        assert kernels.load("cuda").general.choice(on_device, None) == gpu_choice(there)
         assert (there.shape, there.entries, there.longest, there.stored) == (
             here.shape,
             here.entries,

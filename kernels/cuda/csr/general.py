@@ -19,7 +19,7 @@ from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.choice import Choice, few_rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
@@ -64,6 +64,11 @@ class CudaGeneral(GeneralSetup):
 
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed)
+
+    def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
+        """The format of that name, or by statistics, which few rows do not need."""
+        few = None if formats else few_rows(rows.size, len(rows.columns))
+        return few or super().choice(rows, formats, blocks)
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
         if choice.name == "chunks":
