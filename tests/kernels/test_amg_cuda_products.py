@@ -179,7 +179,9 @@ def test_running_sums(cupy: Any, count: int) -> None:
 
     lengths = np.random.default_rng(count).integers(0, 2**31, (count, 2), dtype=np.int32)
     expected = np.cumsum(lengths, axis=0, dtype=np.int64)
-    np.testing.assert_array_equal(running_sums(cupy.asarray(lengths)).get(), expected.T)
+    sums, totals = running_sums(cupy.asarray(lengths))
+    np.testing.assert_array_equal(sums.get(), expected.T)
+    np.testing.assert_array_equal(totals.get(), lengths.sum(axis=0, dtype=np.int64))
     start = cupy.asarray(np.append(-1, lengths[:, 0]).astype(np.int64))
     add_up(start)
     np.testing.assert_array_equal(start.get()[1:], expected[:, 0] - 1)

@@ -103,11 +103,11 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     kernel(BUILD, f"measure_{block}", dtype)(
         grid, threads, (start, of, places, sizes, found, *tail, np.int32(columns // block), tail[0], np.int32(0))
     )
-    ends = running_sums(sizes)
+    ends, totals = running_sums(sizes)
     slices = cupy.empty((count, 4), dtype=np.uint32)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))
-    width, units = (int(total) for total in cupy.asnumpy(ends[:, -1])) if count else (0, 0)
+    width, units = map(int, totals.get())
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
     arguments = (start, of, values, places, slices, indices, entries, *tail)

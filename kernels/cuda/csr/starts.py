@@ -35,19 +35,29 @@ def starts_of(lengths: Array) -> Array:
     return start
 
 
-def running_sums(numbers: Array) -> Array:
-    """The sum of all numbers of a list up to each one: int64 (lists, numbers) of int32 (numbers, lists)."""
+def running_sums(numbers: Array) -> tuple[Array, Array]:
+    """The sum of all numbers of a list up to each one, and of all of each list.
+
+    Args:
+        numbers: int32 (numbers, lists).
+
+    Returns:
+        int64 (lists, numbers) and (lists,).
+    """
     count, lists = numbers.shape
-    out = cupy.empty((lists, count), dtype=np.int64)
-    _add_up(numbers, count, lists, out)
-    return out
+    out, totals = (
+        cupy.empty((lists, count), dtype=np.int64),
+        (cupy.empty if count else cupy.zeros)(lists, dtype=np.int64),
+    )
+    _add_up(numbers, count, lists, out, totals)
+    return out, totals
 
 
-def _add_up(numbers: Array, count: int, lists: int, out: Array) -> None:
+def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any = NOTHING) -> None:
     if not count:
         return
     grid, length, tiles = (-(-count // TILE), lists), np.int64(count), NOTHING
     if grid[0] > 1:
         tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
         kernel(FILE, f"sum_tiles_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles))
-    kernel(FILE, f"add_up_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles, out))
+    kernel(FILE, f"add_up_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles, out, totals))
