@@ -9,7 +9,8 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.finish import NOTHING, Finished
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
@@ -24,13 +25,16 @@ WARPS: Final = 4
 THREADS: Final = 256
 ROUND: Final = 8
 """Mean entry columns of slices above which kernels for wide ones are faster."""
-BUILD, PRODUCT = "block_slices/build.cu", "block_slices/spmv.cu"
+BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "block_slices/batched.cu"
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaBlockSlices(Finished, BlockSlices):
     """A matrix in slices of rows of blocks with its kernels, a warp a slice."""
+
+    def batched(self, width: int) -> Columns:
+        return TogetherColumns(self, width, self._together) if self.block == 1 else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
         follow(self._kernel("spmv"), self._grid, (WARPS * SLICE,), (*self._head, x, y, *self._tail))
@@ -74,6 +78,19 @@ class CudaBlockSlices(Finished, BlockSlices):
     @cached_property
     def _partials(self) -> Array:
         return cupy.zeros(max(1, len(self.slices)))
+
+    @cached_property
+    def _together(self) -> Launch:
+        return Launch(
+            file=BATCHED,
+            end="",
+            dtype=str(self.values.dtype),
+            grid=self._grid,
+            threads=WARPS * SLICE,
+            head=self._head,
+            tail=self._tail,
+            parts=len(self._partials),
+        )
 
 
 def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaBlockSlices:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Final, final
 
+import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.columns import WideColumns
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.layout import Array
 
 NOTHING: Final = np.uint64(0)
@@ -49,7 +55,7 @@ class Finished(ABC):
 
 @final
 class FinishedColumns(Columns):
-    """Such a format for several columns: each gets the kernels that it would have alone, and so its bits."""
+    """Such a format for several columns, one after the other."""
 
     def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:
         """See `Finished.jacobi_sweep`; w is of all columns."""
@@ -65,3 +71,95 @@ class FinishedColumns(Columns):
         """See `Finished.jacobi_first`; w is of all columns."""
         for number in range(self.width):
             self.one.jacobi_first(w, r[number], x[number], y[number])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Launches of a format's kernels for several columns.
+
+    Attributes:
+        file: their source.
+        end: of their names.
+        dtype: the value type.
+        grid: blocks.
+        threads: of a block.
+        head: their first arguments.
+        tail: their last ones.
+        parts: partial dot products of a column.
+    """
+
+    file: str
+    end: str
+    dtype: str
+    grid: tuple[int]
+    threads: int
+    head: tuple[Any, ...]
+    tail: tuple[np.int32, ...]
+    parts: int
+
+
+@final
+class TogetherColumns(WideColumns):
+    """Such a format for several columns, whose entries are read once for all of them; sums are those of one column.
+
+    Args:
+        one: the format.
+        width: number of columns.
+        launch: of its kernels.
+    """
+
+    def __init__(self, one: Any, width: int, launch: Launch) -> None:
+        super().__init__(one, width)
+        self._launch = launch
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """y = A x."""
+        self._finish("spmv", x, y)
+
+    def add(self, x: Array, r: Array, y: Array) -> None:
+        """y = r + A x; y may be r."""
+        self._finish("sum", x, y, r=r)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        """See `Finished.residual`."""
+        self._finish("residual", x, y, r=r)
+
+    def jacobi_sweep(self, w: Array, r: Array, x: Array, z: Array) -> None:
+        """See `Finished.jacobi_sweep`; w is of all columns."""
+        self._finish("sweep", x, z, r=r, w=w)
+
+    def jacobi_first(self, w: Array, r: Array, x: Array, y: Array) -> None:
+        """See `Finished.jacobi_first`; w is of all columns."""
+        self._finish("first", NOTHING, y, r=r, w=w, kept=x)
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        """y = A x, dot = x . y."""
+        self._finish("spmv_dot", x, y, dot=dot)
+
+    def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
+        """See `Finished.jacobi_sweep_dot`; w is of all columns."""
+        self._finish("sweep_dot", x, z, r=r, w=w, dot=dot)
+
+    def _finish(
+        self,
+        name: str,
+        x: Any,
+        y: Array,
+        *,
+        r: Any = NOTHING,
+        w: Any = NOTHING,
+        kept: Any = NOTHING,
+        dot: Array | None = None,
+    ) -> None:
+        launch = self._launch
+        apart = (np.int64(0 if a is NOTHING else a.strides[0] // a.itemsize) for a in (x, y))
+        arguments = (*launch.head, x, r, w, y, kept, *apart)
+        function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
+        if dot is None:
+            follow(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
+            return
+        partials = self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
+        follow(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
+        for number in range(self.width):
+            vectors(launch.dtype).sum(partials[number], launch.parts, dot[number])

@@ -9,7 +9,8 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.finish import NOTHING, Finished
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
@@ -18,9 +19,12 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 
 THREADS: Final = 256
-ROWS, PADDED, CHUNKS = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu"
+ROWS, PADDED, CHUNKS, BATCHED = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu", "csr/batched.cu"
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
+FEWEST: Final = 4
+"""Threads of a row from which there are kernels for several columns: fewer have rows of less than ten entries, as are
+mostly stored in slices."""
 
 
 @final
@@ -33,6 +37,9 @@ class CudaRows(Finished, CompressedRows):
     """
 
     threads: int
+
+    def batched(self, width: int) -> Columns:
+        return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
         follow(self._kernel("spmv"), self._grid, (THREADS,), (*self.entries, x, y, self._rows))
@@ -79,6 +86,19 @@ class CudaRows(Finished, CompressedRows):
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(self._grid[0])
+
+    @cached_property
+    def _together(self) -> Launch:
+        return Launch(
+            file=BATCHED,
+            end=f"_{self.threads}",
+            dtype=self._dtype,
+            grid=self._grid,
+            threads=THREADS,
+            head=tuple(self.entries),
+            tail=(self._rows,),
+            parts=self._grid[0],
+        )
 
 
 @final

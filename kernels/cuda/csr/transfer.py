@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
 from dsolver.kernels.cuda.csr.products import LANES, CudaRows
@@ -42,6 +43,9 @@ class CudaTransfer(Format):
     def nbytes(self) -> int:
         return self.product.nbytes
 
+    def batched(self, width: int) -> Columns:
+        return _TransferColumns(self, width)
+
     def restrict_full(self, y: Array, rc: Array) -> None:
         self.product.spmv(y[self.read], rc[self.written])
 
@@ -50,6 +54,25 @@ class CudaTransfer(Format):
 
     def prolong_sum(self, xc: Array, x: Array, y: Array) -> None:
         self.product.add(xc[self.read], x[self.written], y[self.written])
+
+
+@final
+class _TransferColumns(Columns):
+    """R or P for several columns: its format multiplies them together."""
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self._product.spmv(y[:, self.one.read], rc[:, self.one.written])
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self.prolong_sum(xc, x, x)
+
+    def prolong_sum(self, xc: Array, x: Array, y: Array) -> None:
+        one = self.one
+        self._product.add(xc[:, one.read], x[:, one.written], y[:, one.written])
+
+    @property
+    def _product(self) -> Any:
+        return self.one.product.batched(self.width)
 
 
 def transfer(shape: tuple[int, int], rows: Csr, written: slice, read: slice, vectors: Any) -> CudaTransfer:
