@@ -110,13 +110,15 @@ class _Coarsening:
         found = rows.looked_at(self._view)
         self._layout = found.at("layout")
         self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
+        self._star = star_of(engine, self._partition, *self._stencil)
         self._at_once = not rows.constant and wanted_at_once(
             engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
         )
         self._add()
         if rows.raised is not None:
             self._raise(rows.raised)
-        if not rows.constant and is_rough(engine, rows.offsets, self._weights, rows.jumping):
+        varies = not rows.constant and self._star is None
+        if varies and is_rough(engine, rows.offsets, self._weights, rows.jumping):
             self.levels[0] = replace(self.levels[0], rough=True)
 
     @property
@@ -174,7 +176,7 @@ class _Coarsening:
         """Make the transfer from the last level, and the level that it leads to."""
         depth, view = self._depth, self._view
         below = self._below()
-        star = star_of(self._engine, self._partition, below, *self._stencil) if self._stencil else None
+        star = self._star if below.factors == (2, 2, 2) else None
         made = self._stored_transfer(below) if star is None else self._star_passes(below, star)
         self._weights, self._layout = made.at("weights"), made.at("coarse")
         chunks = view.per_chunk(partial(without_weights, depth=depth), made).at(depth)
@@ -185,6 +187,7 @@ class _Coarsening:
         transfer = kind(chunks=chunks, order=order, replication=replicated)
         self.levels[-1] = replace(self.levels[-1], transfer=transfer)
         self._partition, self._offsets, self._constant, self._stencil = below.partition, BOX_OFFSETS, False, ()
+        self._star = None
         self._add()
 
     def _below(self) -> CoarseGrid:

@@ -35,16 +35,17 @@ def fits(partition: Partition) -> bool:
     )
 
 
-def star_of(engine: Engine, partition: Partition, below: CoarseGrid, stencil: PerChunk) -> ConstantStencil | None:
-    """The star on the whole grid, or None where its passes cannot lead to the next level; the same on every rank.
+def star_of(engine: Engine, partition: Partition, stencil: PerChunk) -> ConstantStencil | None:
+    """The star on the whole grid, or None where its passes cannot lead to a level with all axes coarsened.
+
+    The same on every rank.
 
     Args:
         engine: of the finest level, in float64.
         partition: its chunks.
-        below: the next level.
         stencil: the `ConstantStencil` of every chunk, or None.
     """
-    if below.factors != (2, 2, 2) or not fits(partition):
+    if not fits(partition):
         return None
     made = engine.per_chunk(partial(_numbers, partition=partition), stencil)
     count, *numbers = engine.global_sums(*(made.at(place) for place in range(1 + len(WEIGHTS) + 6)))
