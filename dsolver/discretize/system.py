@@ -179,7 +179,7 @@ def _source(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Source:
 def _assembled(backend: Backend, _: int, layout: Layout, x: Any, source: Source, *, right: bool) -> Any:
     """A chunk's part of b from the source x, or x with zeros at cells that are left out."""
     values = cells(backend, layout, x)
-    return (source.assembled(values) if right else source.cleared(values)).T
+    return (source.assembled(backend.lattice, values) if right else source.cleared(values)).T
 
 
 def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:

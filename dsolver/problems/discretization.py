@@ -15,6 +15,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.lattice.setup import LatticeSetup
 
 
 @final
@@ -88,10 +89,9 @@ class Source:
         volumes = z * y * x
         return volumes if self.solid is None else volumes * ~self.solid
 
-    def assembled(self, f: Array) -> Array:
+    def assembled(self, lattice: LatticeSetup, f: Array) -> Array:
         """f times the volume, plus the boundary's part; zero where cells are left out. Overwrites f, (nz, ny, nx)."""
-        for size in self.sizes:
-            f *= size
+        lattice.scale(f, self.sizes)
         for where, value in self.faces:
             f[where] += value
         return self.cleared(f)

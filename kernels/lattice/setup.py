@@ -43,6 +43,11 @@ class LatticeSetup:
         """The rows of finite volumes, float64 (7, nz, ny, nx): see `fluxes.star`."""
         return finite_volumes.star(self.xp, fluxes)
 
+    def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
+        """Multiply f, float64 (nz, ny, nx) in C order, by sizes along z, y and x, one after the other."""
+        for size in sizes:
+            f *= size
+
     def interpolation(self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
         """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
 

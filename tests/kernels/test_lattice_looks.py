@@ -1,4 +1,4 @@
-"""Looks at rows and coefficients of a lattice: every backend against the NumPy text."""
+"""Looks at rows and coefficients of a lattice, and sizes of its cells: every backend against the NumPy text."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def test_what_no_coefficient_may_be(backend: Backend) -> None:
     for some, wrong in ((values, (5, 4)), (values[1:2], (0, 0)), (values[:1], (1, 0))):
         counts = [backend.lattice.unfit(backend.asarray(some), 0.0, left_out=out) for out in (True, False)]
         assert counts == [TEXT.unfit(some, 0.0, left_out=out) for out in (True, False)] == list(wrong)
+
+
+def test_sizes_of_cells_are_multiplied_in_their_order(backend: Backend) -> None:
+    rng = np.random.default_rng(1)
+    f, z, y, x = (rng.random(shape) for shape in ((5, 6, 7), (5, 1, 1), (1, 6, 1), (1, 1, 7)))
+    found = backend.asarray(f.copy())
+    backend.lattice.scale(found, (backend.asarray(z), backend.asarray(y), backend.asarray(x)))
+    assert np.array_equal(backend.to_host(found), f * z * y * x)
 
 
 # -- what rows have in common ------------------------------------------------------------------------------------------

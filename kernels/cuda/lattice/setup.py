@@ -152,6 +152,15 @@ class CudaLattice(LatticeSetup):
         )
         return out
 
+    def scale(self, f: Array, sizes: tuple[Array, Array, Array]) -> None:
+        if not f.flags.c_contiguous or f.dtype != DTYPE:
+            raise ValueError("this kernel takes float64 in C order")
+        _, ny, nx = f.shape
+        blocks = -(-f.size // THREADS)
+        kernel("lattice/fluxes.cu", "scale", DTYPE)(
+            (blocks,), (THREADS,), (f, *sizes, np.int32(nx), np.int32(ny), np.int64(f.size))
+        )
+
     def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
         return least_of_connected(labels, links)
 
