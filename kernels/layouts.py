@@ -65,5 +65,5 @@ class Layouts(ABC):
 
     def route(self, source: Array, target: Array) -> Route:
         """Items that go from places of one vector to places of another; see `Route`."""
-        source, target = (self.xp.asarray(places).astype(np.int32) for places in (source, target))
+        source, target = (self.xp.asarray(places, dtype=np.int32) for places in (source, target))
         return Route(source=source, target=target)
