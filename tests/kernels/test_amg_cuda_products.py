@@ -129,17 +129,6 @@ def test_some_rows_of_large_products_are_counted_first(
     same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
 
 
-@pytest.mark.parametrize("case", ["lattice", "narrow", "empty"])
-def test_rows_that_a_thread_makes(cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    from dsolver.kernels.cuda.amg import products
-
-    monkeypatch.setattr(products, "ALONE", 30)
-    a, b, columns = CASES[case]
-    for ascending in (False, True):
-        found = products.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
-        same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
-
-
 @pytest.mark.parametrize(
     ("matrix", "columns"), [*((b, columns) for _, b, columns in CASES.values()), (lattice(6), 216), (arrow(4500), 4500)]
 )

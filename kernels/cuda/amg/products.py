@@ -31,8 +31,6 @@ SAMPLES: Final = 512
 """Rows that are counted."""
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
-ALONE = 0
-"""Most columns, as a rule, of rows that are made by a thread each."""
 COUNTED, SUMMED = 4, 14
 """Bytes of shared memory of a slot, where columns are counted and where they are added up."""
 OF_WARP: Final = 8192
@@ -153,11 +151,8 @@ def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages,
     most = min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
     limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), start[1:], columns, values)
-    if expected.most <= ALONE:
-        stages.launch(kernel(FILE, "make_1", DTYPE), 1, (*a, *b, *limits, *made), 12 * (most + 1))
-    else:
-        function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
-        stages.launch(function, tables.lanes, (*a, *b, bits, *limits, *made), SUMMED << tables.bits)
+    function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
+    stages.launch(function, tables.lanes, (*a, *b, bits, *limits, *made), SUMMED << tables.bits)
     return columns, values
 
 
