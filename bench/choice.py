@@ -20,15 +20,18 @@ from amg import theirs
 from fields import FIELDS, HARD, Field, made
 
 import dsolver
-from dsolver.multigrid.algebraic import choice
+from dsolver.multigrid import hierarchy
 
-LIMITS = dict(choice.LIMITS)
-NEVER = dict.fromkeys(LIMITS, choice.Limits(ends=1.0, rows=0))
+AT_ONCE = hierarchy.wanted_at_once
+
+
+def never(*_: Any, **__: Any) -> bool:
+    return False
 
 
 def solved(field: Field, b: Any, name: str) -> tuple[float, Any]:
     """Processor seconds, and the solution."""
-    choice.LIMITS.update(NEVER if name == "lattice" else LIMITS)
+    hierarchy.wanted_at_once = never if name == "lattice" else AT_ONCE
     began = time.process_time()
     solution = dsolver.solve(field.problem(), b, M="mg" if name == "lattice" else name, device="cpu")
     return time.process_time() - began, solution

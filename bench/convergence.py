@@ -23,7 +23,7 @@ import numpy as np
 
 import dsolver
 from dsolver import Problem, problems
-from dsolver.multigrid.algebraic import choice
+from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Multigrid
 
 BLOCK = 8
@@ -125,12 +125,16 @@ def main() -> None:
     )
     arguments = options.parse_args()
     if arguments.lattice:
-        choice.LIMITS.update(dict.fromkeys(choice.LIMITS, choice.Limits(ends=1.0, rows=0)))
+        hierarchy.wanted_at_once = never
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
     for name in arguments.rows or (PLANES if arguments.planes else ROWS):
         for size in arguments.sizes:
             for chunks in arguments.chunks or [(1, 1, 1)]:
                 print(row(name, size + arguments.odd, tuple(chunks), arguments), flush=True)
+
+
+def never(*_: Any, **__: Any) -> bool:
+    return False
 
 
 def smooth(n: int) -> Any:

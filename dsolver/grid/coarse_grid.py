@@ -44,9 +44,9 @@ class CoarseGrid:
     replicated: bool
 
     @classmethod
-    def of(cls, fine: Partition, factors: Triple, *, early: bool = False) -> CoarseGrid:
-        """The level below a partition; early: replicated as soon as it is small, however few chunks share it."""
-        partition, replicated = coarser(fine, factors, early=early)
+    def of(cls, fine: Partition, factors: Triple) -> CoarseGrid:
+        """The level below a partition."""
+        partition, replicated = coarser(fine, factors)
         return cls._of(fine, factors, _cuts_below(fine, factors), partition, replicated=replicated)
 
     @classmethod
@@ -71,12 +71,12 @@ class CoarseGrid:
         return cls(factors=factors, partition=partition, boxes=tuple(boxes), replicated=replicated)
 
 
-def coarser(fine: Partition, factors: Triple, *, early: bool = False) -> tuple[Partition, bool]:
+def coarser(fine: Partition, factors: Triple) -> tuple[Partition, bool]:
     """The level below a partition, and whether it is replicated; see `CoarseGrid`."""
     cuts = _cuts_below(fine, factors)
     grid = three("grid", (c[-1] for c in cuts))
     sizes = [tuple(b - a for a, b in pairwise(c)) for c in cuts]
-    replicated = len(fine) > 1 and _whole(grid, sizes, early)
+    replicated = len(fine) > 1 and _whole(grid, sizes)
     return partition_of(grid, (1, 1, 1) if replicated else tuple(sizes), fine.periodic), replicated
 
 
@@ -98,8 +98,8 @@ def _halved(cuts: tuple[int, ...], factor: int, periodic: bool) -> list[int]:
     return halved
 
 
-def _whole(grid: Triple, sizes: list[tuple[int, ...]], early: bool) -> bool:
+def _whole(grid: Triple, sizes: list[tuple[int, ...]]) -> bool:
     """Whether a level should live whole on every owner."""
     thin = any(len(along) > 1 and min(along) < THIN for along in sizes)
     largest = max(sizes[0]) * max(sizes[1]) * max(sizes[2])
-    return thin or ((early or largest <= SMALL_CHUNK) and grid[0] * grid[1] * grid[2] <= SMALL_GRID)
+    return thin or (largest <= SMALL_CHUNK and grid[0] * grid[1] * grid[2] <= SMALL_GRID)

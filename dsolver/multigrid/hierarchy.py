@@ -2,6 +2,7 @@
 
 Everything follows from the rows: no boundary condition, mask or spacing is special here. For each level of a lattice
 the rows around a chunk are exchanged once; interpolation and the coarser level's rows are then each owner's own work.
+Where a lattice says little of a level, the levels below it are algebraic.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
-from dsolver.multigrid.algebraic.setup import algebraic_levels
+from dsolver.multigrid.algebraic.of_grid import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.geometric.assembly import chunk_layout, chunk_matrix, raised_matrix, raised_rows
@@ -148,29 +149,24 @@ class _Coarsening:
         self._weights = self._engine.per_chunk(partial(raised_rows, offsets=self._offsets), self._weights, factors)
 
     def ended(self) -> bool:
-        """Whether the last level is the coarsest: one that can be inverted, or whose rest needs no lattice."""
-        alone, last = len(self._partition) == 1, DENSE_ROWS[self._engine.kernels]
-        if alone and self._partition.domain.points <= last:
+        """Whether all levels are there: the last one can be inverted, or those below it need no lattice."""
+        if len(self._partition) == 1 and self._partition.domain.points <= DENSE_ROWS[self._engine.kernels]:
             invert = partial(lattice_inverse, singular=self._singular, **self._where(self._depth))
             inverse = self._view.per_chunk(invert, self._layout, self._weights).at(self._depth)
             self.levels[-1] = replace(self.levels[-1], inverse=inverse)
             return True
-        if self._by_couplings(alone):
-            level, depth = self.levels[-1], self._depth
-            rest = algebraic_levels(
-                self._engine, self._view, level, depth, self._weights, last=last, singular=self._singular
-            )
-            self.levels[-1:] = rest or self.levels[-1:]
-            self._at_once = False
-            return bool(rest)
-        return False
+        if not self._by_couplings():
+            return False
+        level, depth = self.levels[-1], self._depth
+        rest = below_lattice(self._engine, level, self._weights, depth, self._dtype, singular=self._singular)
+        self.levels[-1:] = rest or self.levels[-1:]
+        return bool(rest)
 
-    def _by_couplings(self, alone: bool) -> bool:
+    def _by_couplings(self) -> bool:
         """Whether coarse points of the last level should be chosen by couplings."""
-        if self._at_once and alone:
-            return True
-        late = self.levels[0].rough and len(self.levels) > 1
-        return late and wanted(self._engine, self._partition, self._offsets, self._weights)
+        if self._depth == 0:
+            return self._at_once
+        return self.levels[0].rough and wanted(self._engine, self._offsets, self._weights)
 
     def descend(self) -> None:
         """Make the transfer from the last level, and the level that it leads to."""
@@ -193,17 +189,14 @@ class _Coarsening:
     def _below(self) -> CoarseGrid:
         """The next level's points.
 
-        Rows that are coarsened by couplings live whole on every owner, so those of several chunks are gathered first.
-        So are chunks of one point along each axis that rows are strongly coupled along: side by side, Gauss-Seidel
-        leaves (1, -1) nearly as it is.
+        Chunks of one point along each axis that rows are strongly coupled along are gathered: side by side,
+        Gauss-Seidel leaves (1, -1) nearly as it is.
         """
-        if self._at_once and len(self.levels) == 1:
-            return CoarseGrid.same(self._partition)
         factors = coarsening_factors(self._engine, self._partition, self._offsets, self._weights)
         strong = [max(along) for along, factor in zip(self._partition.sizes, factors, strict=True) if factor > 1]
         if max(strong, default=1) == 1 and self._partition.domain.points <= max(len(self._partition), THIN_ROWS):
             return CoarseGrid.same(self._partition)
-        return CoarseGrid.of(self._partition, factors, early=self.levels[0].rough)
+        return CoarseGrid.of(self._partition, factors)
 
     def _star_passes(self, below: CoarseGrid, star: ConstantStencil) -> PerChunk:
         make = partial(chunk_passes, partition=self._partition, below=below, star=star)

@@ -18,11 +18,12 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES, Backend
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
-from dsolver.multigrid.algebraic.methods import Aggregation, CoarsePoints, Method
+from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
+from dsolver.multigrid.algebraic.of_grid import first_of_grid
 from dsolver.multigrid.algebraic.parallel_setup import (
+    COARSE_ROWS,
+    GATHERED_ROWS,
     FirstRows,
-    OfGrid,
     Options,
     ParallelSetup,
     check_diagonal,
@@ -41,11 +42,8 @@ from dsolver.problems import Problem
 COARSENINGS: Final = ("pmis", "aggregation")
 SMOOTHERS: Final = ("jacobi", "chebyshev")
 CYCLES: Final = ("V", "W")
-THETA: Final = {"pmis": 0.25, "aggregation": 0.08}
+THETA: Final = {"pmis": STRONG, "aggregation": 0.08}
 SMOOTHER: Final = {"pmis": "jacobi", "aggregation": "chebyshev"}
-COARSE_ROWS: Final = (300, 1000)
-"""Most rows of a level that is solved by its inverse, made on a host and on a GPU. There a level of 400 rows takes 3 ms
-to set up and 18 us in each cycle, its inverse 1 ms and 3 us; on a CPU the inverse of 1000 rows takes a second."""
 COMPLEXITY: Final = (2.8, 1.9)
 """Entries of all levels over those of A, without and with aggressive coarsening, for a forecast: 2.3 to 2.8 and 1.4 to
 2.7 were seen. With aggregation they were 1.4 to 2.1."""
@@ -102,14 +100,14 @@ class Algebraic(Preconditioner):
     )
     coarsening: str | None = None
     theta: float | None = None
-    max_elements: int = 4
+    max_elements: int = MOST
     aggressive_levels: int = 1
     omega: float | None = None
     smoother: str | None = None
     sweeps: int = 1
     cycle: str = "V"
     coarse_rows: int | None = None
-    gathered_rows: int = 4000
+    gathered_rows: int = GATHERED_ROWS
     precision: str | None = None
 
     def __post_init__(self) -> None:
@@ -283,17 +281,10 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Pe
     if rows.raised is not None:
         weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
     chunks = view.per_chunk(store, layout, weights).at(0) if builder.lowered or rows.raised is not None else exact
-    lattice = LatticeRows(engine, rows.chunks, rows.offsets, weights, on_device=on_device)
-    return exact, FirstRows(
-        rows=lattice.rows,
-        layout=layout,
-        chunks=chunks,
-        bounds=lattice.bounds,
-        senders=lattice.senders,
-        singular=rows.singular,
-        grid=OfGrid(rows=lattice, **where),
-        on_device=on_device,
+    first = first_of_grid(
+        engine, **where, weights=weights, layout=layout, chunks=chunks, singular=rows.singular, on_device=on_device
     )
+    return exact, first
 
 
 def _as_it_came(_: Backend, __: int, block: Any) -> Any:

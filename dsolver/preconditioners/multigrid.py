@@ -47,8 +47,8 @@ class Multigrid(Preconditioner):
 
     Attributes:
         sweeps: 1, or 2 for twice the smoothing on the finest level: fewer iterations for coefficients that are rough
-            from cell to cell. By default 2 where the matrix is rough (`matrix_statistics`) and no level leaves the
-            lattice for that (`dsolver.multigrid.algebraic.setup`), else 1.
+            from cell to cell. By default 2 where the matrix is rough (`matrix_statistics`) and no coarse level leaves
+            the lattice (`dsolver.multigrid.algebraic.of_grid`), else 1.
         visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in
             random patches of several cells. By default 2 where the matrix is rough, else 1.
 
@@ -93,13 +93,15 @@ class Multigrid(Preconditioner):
         if engine.width > 1:
             levels = [level.batched(engine.width) for level in levels]
         visits = 2 if levels[0].rough else 1
-        sweeps = 1 if any(level.algebraic for level in levels) else visits
+        coarse_left = levels[-1].algebraic and not levels[1].algebraic
+        sweeps = 1 if coarse_left else visits
         return MultigridCycle(levels, self.sweeps or sweeps, self.visits or visits)
 
     def forecast(self, part: Part) -> Forecast:
         """Levels that are coarsened along every axis.
 
-        Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this.
+        Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this. Levels
+        that have left the lattice are stored in up to twice as much.
         """
         levels, problem, value = forecast.levels_of(part), part.problem, part.value
         star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))

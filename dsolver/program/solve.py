@@ -172,9 +172,10 @@ class Solve:
         return self._spec.preconditioner.chosen(self._site.levels)
 
     def hierarchy(self) -> tuple[LevelSummary, ...]:
-        """The preconditioner's levels in numbers, finest first; empty where it has none, or those of a grid."""
+        """The preconditioner's levels in numbers, finest first; empty where it has none, or some of a lattice."""
         found = [getattr(level, "summary", None) for level in self._site.levels]
-        return tuple(summary for summary in found if summary is not None)
+        summaries = tuple(summary for summary in found if summary is not None)
+        return summaries if len(summaries) == len(found) else ()
 
     def formats(self) -> Blocks:
         """In which format each chunk's rows of a general matrix are stored, and why, by chunk number."""

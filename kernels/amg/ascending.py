@@ -1,10 +1,8 @@
-"""Sorting of short lists inside loops, and arrays that grow."""
+"""Sorting of short lists inside loops."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 
@@ -26,11 +24,3 @@ def ascend(values: Any) -> None:
                 k -= gap
             values[k] = value
         gap //= 3
-
-
-@compiled()
-def longer(values: Any, size: Any) -> Any:
-    """The values at the beginning of an array of that size."""
-    out = np.empty(size, values.dtype)
-    out[: len(values)] = values
-    return out

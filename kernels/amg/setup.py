@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spectrum, spgemm
+from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spgemm
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -167,7 +167,3 @@ class AlgebraicSetup:
             width: entries of its longest row.
         """
         return tabulated(rows, width, self.team)
-
-    def largest_eigenvalue(self, rows: Csr) -> float:
-        """The largest eigenvalue of D⁻¹A of a matrix from `on_device`, from below: see `amg.spectrum`."""
-        return spectrum.largest_eigenvalue(rows, self.team)

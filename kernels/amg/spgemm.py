@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import uint64
 
-from dsolver.kernels.amg.ascending import ascend, longer
-from dsolver.kernels.cpu.csr.rows import joined, written
+from dsolver.kernels.amg.ascending import ascend
+from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
 from dsolver.kernels.cpu.loops.team import Team
@@ -34,11 +34,6 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
 
     team.run(fill, 0, len(parts), worth=1)
     return out
-
-
-def galerkin(r: Csr, a: Csr, p: Csr, team: Team) -> Csr:
-    """R A P."""
-    return joined(team, team.run(_galerkin, 0, r.size, r, a, p))
 
 
 def product(a: Csr, b: Csr, columns: int, team: Team, *, ascending: bool = True) -> Csr:
@@ -152,42 +147,6 @@ def _fill_mirrored(first: Any, last: Any, place: Any, a: Any, out: Any) -> None:
 
 
 @compiled()
-def _galerkin(first: Any, last: Any, r: Any, a: Any, p: Any) -> Any:
-    """Rows first .. last of R A P, each one as (a row of R A) P: nothing between is stored, and nothing is counted.
-
-    The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number.
-
-    Returns:
-        the rows' lengths, columns and values.
-    """
-    lengths = np.empty(last - first, np.int64)
-    columns, values = np.empty(64 * (last - first) + 64, np.int32), np.empty(64 * (last - first) + 64)
-    near, sums = np.empty(len(a.start), np.int32), np.empty(len(a.start))  # the row of R A
-    near_place, place = np.full(len(a.start), -1, np.int64), np.full(len(r.start), -1, np.int64)
-    base = used = 0
-    for i in range(first, last):
-        n = _row_of_product(i, r, a, base, near_place, near, sums)
-        base += n
-        most = used
-        for j in near[:n]:
-            most += p.start[j + 1] - p.start[j]
-        if most > len(columns):
-            columns, values = longer(columns, 2 * most), longer(values, 2 * most)
-        begin = used
-        for q in range(n):
-            for m in range(p.start[near[q]], p.start[near[q] + 1]):
-                c = p.columns[m]
-                if place[c] < begin:
-                    place[c] = used
-                    columns[used] = c
-                    values[used] = 0.0
-                    used += 1
-                values[place[c]] += sums[q] * p.values[m]
-        lengths[i - first] = used - begin
-    return lengths, columns[:used], values[:used]
-
-
-@compiled()
 def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
     """Products of rows first .. last of A and the rows of B."""
     found = 0
@@ -201,9 +160,10 @@ def _most(first: Any, last: Any, a: Any, b: Any) -> Any:
 def _product(
     first: Any, last: Any, a: Any, b: Any, width: Any, ascending: Any, lengths: Any, columns: Any, values: Any
 ) -> Any:
-    """Rows first .. last of A B, one after the other (Gustavson, as above); returns their number of entries.
+    """Rows first .. last of A B, one after the other; returns their number of entries.
 
-    Rows of B are requested ahead. Whether a column is new is no branch: nobody foresees it.
+    The rows of Gustavson (ACM Trans. Math. Softw. 4, 1978), where each column finds its sum by its number. Rows of B
+    are requested ahead. Whether a column is new is no branch: nobody foresees it.
     """
     place = np.full(width, -1, np.int64)  # of each column, where its sum stands
     used, end = np.int64(0), uint64(len(a.columns))
@@ -305,20 +265,3 @@ def _symmetrize(a: Any, below: Any) -> None:
             if place[j] < a.start[j + 1] and a.columns[place[j]] == below + i:
                 mean = (a.values[k] + a.values[place[j]]) / 2
                 a.values[k] = a.values[place[j]] = mean
-
-
-@compiled()
-def _row_of_product(i: Any, r: Any, a: Any, base: Any, place: Any, near: Any, sums: Any) -> Any:
-    """Row i of R A into near and sums; place is at least base where a column is in that row."""
-    n = 0
-    for k in range(r.start[i], r.start[i + 1]):
-        j = r.columns[k]
-        for m in range(a.start[j], a.start[j + 1]):
-            c = a.columns[m]
-            if place[c] < base:
-                place[c] = base + n
-                near[n] = c
-                sums[n] = 0.0
-                n += 1
-            sums[place[c] - base] += r.values[k] * a.values[m]
-    return n

@@ -11,9 +11,11 @@ from distributed import Client, LocalCluster
 import dsolver
 from dsolver import kernels, problems
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid import coarse_grid
 from dsolver.grid.partition import Partition, Triple
 from dsolver.multigrid import hierarchy
-from dsolver.multigrid.algebraic import choice, setup
+from dsolver.multigrid.algebraic import choice
+from dsolver.multigrid.algebraic.of_grid import below_lattice
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.multigrid.level import Level
@@ -104,6 +106,27 @@ def test_iterations_do_not_depend_on_the_cut(chunks: Triple) -> None:
     assert abs(one.iterations - cut.iterations) <= 1
 
 
+@pytest.mark.parametrize("chunks", [(2, 1, 1), (2, 2, 2)])
+def test_levels_that_are_cut_leave_the_lattice(chunks: Triple, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels of more than 64³ points do so before any owner has them whole."""
+    one = dsolver.solve(problem(), B, rtol=1e-9, device="cpu")
+    cut: list[int] = []
+
+    def below(engine: Any, level: Level, *rest: Any, **more: Any) -> list[Level]:
+        cut.append(len(level.partition))
+        return below_lattice(engine, level, *rest, **more)
+
+    monkeypatch.setattr(coarse_grid, "SMALL_CHUNK", 0)
+    monkeypatch.setattr(hierarchy, "below_lattice", below)
+    precisions: tuple[PrecondDtype, ...] = ("float64", "float32")
+    for precision in precisions:
+        with dsolver.Solver(problem(chunks=chunks), precond_dtype=precision, device="cpu") as solver:
+            for found in solver.solve([B, B[::-1].copy()], rtol=1e-9):
+                assert found.converged
+                assert abs(one.iterations - found.iterations) <= 2
+    assert cut == [len(Partition(GRID, chunks))] * 2
+
+
 def test_without_fixed_values_and_in_float32() -> None:
     b = B - B.mean()
     precisions: tuple[PrecondDtype, ...] = ("float64", "float32")
@@ -121,16 +144,6 @@ def test_several_right_hand_sides_and_a_first_guess() -> None:
         assert both.converged
         assert np.array_equal(both.x[1], alone.x)
         assert solver.solve(B, x0="fmg", rtol=1e-9).iterations <= alone.iterations
-
-
-def test_rows_that_grow_too_long_leave_the_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "WIDE", 10)
-    longer_in_small_tables = levels_of(GRID, KAPPA)[1]
-    assert longer_in_small_tables[-1].algebraic
-    monkeypatch.setattr(setup, "ROOM", 0)
-    _, levels = levels_of(GRID, KAPPA)
-    assert not any(level.algebraic for level in levels)
-    assert levels[-1].inverse is not None
 
 
 def test_engines_give_the_same_bits() -> None:

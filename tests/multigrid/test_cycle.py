@@ -313,7 +313,7 @@ def test_where_anisotropy_turns_coarse_points_follow_couplings(name: str, cut: t
     b = np.random.default_rng(5).standard_normal(TURNING[name].grid)
     solution = dsolver.solve(replace(TURNING[name], chunks=cut), b - b.mean(), rtol=1e-9, device="cpu", M="mg")
     assert solution.converged
-    assert solution.iterations <= 12
+    assert solution.iterations <= 13
 
 
 @pytest.mark.parametrize("grid", [(16, 2, 2), (9, 5, 8)])

@@ -12,6 +12,9 @@ import dsolver
 from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.grid.partition import BOX_OFFSETS, Partition
+from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
+from dsolver.multigrid.algebraic.of_grid import symmetric_weights
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
@@ -136,3 +139,37 @@ def test_closed_pockets_and_float32_are_right() -> None:
         lattice = dsolver.solve(problem, b, M="mg", device="cpu", rtol=1e-11)
     assert solution.closed_regions == lattice.closed_regions > 1
     np.testing.assert_allclose(solution.x, lattice.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1), (2, 1, 2)])
+def test_rows_that_leave_a_lattice_are_the_symmetric_part(chunks: Any) -> None:
+    """Entries on one side alone among them, and an axis around which both neighbors are one point."""
+    grid, periodic = (6, 2, 5), (True, True, False)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(-1.0, 0.0, (27, *grid[::-1])) * (rng.random((27, *grid[::-1])) < 0.5)
+    weights[BOX_OFFSETS.index((0, 0, 0))] = 26.0
+    points = list(np.ndindex(grid))
+    dense = np.zeros((len(points), len(points)))
+    for place, offset in enumerate(BOX_OFFSETS):
+        for x, y, z in points:
+            i, j, k = offset
+            if 0 <= z + k < 5:
+                dense[number_of(x, y, z), number_of((x + i) % 6, (y + j) % 2, z + k)] += weights[place, z, y, x]
+    partition = Partition(grid, chunks, periodic)
+    engine = EagerEngine(partition, kernels.load("cpu"))
+    made = engine.per_chunk(
+        lambda _, number: weights[(slice(None), *partition[number].box.slices[::-1])].reshape(-1).copy()
+    )
+    symmetric = symmetric_weights(engine, partition, BOX_OFFSETS, made)
+    rows: Any = LatticeRows(engine, partition, BOX_OFFSETS, symmetric, on_device=True).rows
+    found = np.zeros_like(dense)
+    for part in rows.items.values():
+        of_entry = np.repeat(np.arange(part.rows), np.diff(part.matrix.start)) + part.window.first
+        places = of_entry, part.window.numbers[part.matrix.columns]
+        assert len(np.unique(np.stack(places), axis=1).T) == len(of_entry)
+        found[places] = part.matrix.values
+    np.testing.assert_allclose(found, (dense + dense.T) / 2, rtol=0, atol=1e-14)
+
+
+def number_of(x: int, y: int, z: int) -> int:
+    return x + 6 * (y + 2 * z)

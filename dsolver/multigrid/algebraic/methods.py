@@ -20,6 +20,10 @@ from dsolver.multigrid.smoothers import SAFETY
 
 SLOW: Final = 0.95
 """A coarser level with more than this part of the rows is not worth its work."""
+STRONG: Final = 0.25
+"""Part of its row's largest coupling that one must exceed to be strong (Ruge and Stüben)."""
+MOST: Final = 4
+"""Entries of a row of P."""
 GERSHGORIN: Final = 2.0
 """Largest eigenvalue of D⁻¹A that the diagonal of `Measures.share` leaves, by Gershgorin's circles."""
 
@@ -114,9 +118,9 @@ class CoarsePoints(Method):
     """
 
     on_device: ClassVar[bool] = True
-    theta: float
-    max_elements: int
-    aggressive_levels: int
+    theta: float = STRONG
+    max_elements: int = MOST
+    aggressive_levels: int = 0
 
     def smoothing(self, here: Here) -> Smoothing:
         """The diagonal of `Measures`."""

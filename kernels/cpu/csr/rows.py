@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
@@ -22,38 +21,6 @@ def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
     columns, values = np.empty((width, rows.size), dtype=np.int32), np.empty((width, rows.size))
     team.run(_tabulate, 0, rows.size, rows, columns, values)
     return Ell(columns=columns, values=values, halo=False)
-
-
-def of_stencil(
-    offsets: tuple[tuple[int, int, int], ...],
-    numbering: npt.NDArray[np.int32],
-    weights: npt.NDArray[np.float64],
-    team: Team = ALONE,
-) -> Csr:
-    """The rows of a lattice.
-
-    Args:
-        offsets: the K offsets of the columns; with each one, its opposite.
-        numbering: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and of those around, -1 outside.
-        weights: float64 (K, rows).
-        team: shares the rows.
-    """
-    _, ny, nx = numbering.shape
-    steps = np.array([i + nx * (j + ny * k) for i, j, k in offsets], dtype=np.int64)
-    opposite = np.array([offsets.index((-i, -j, -k)) for i, j, k in offsets], dtype=np.int64)
-    own = np.flatnonzero(_inner(numbering))
-    stencil = (numbering.reshape(-1), own, steps, opposite, weights)
-    return filled(team, len(own), _count_stencil, _fill_stencil, *stencil)
-
-
-def filled(team: Team, rows: int, count: Any, fill: Any, *arguments: Any) -> Csr:
-    """Rows that a loop fills after another one has counted their entries."""
-    start = np.zeros(rows + 1, dtype=np.int64)
-    team.run(count, 0, rows, *arguments, start[1:])
-    np.cumsum(start, out=start)
-    out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
-    team.run(fill, 0, rows, *arguments, out)
-    return out
 
 
 def written(team: Team, rows: int, most: Callable[[int, int], int], write: Callable[..., int]) -> Csr:
@@ -105,12 +72,6 @@ def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:
     return out
 
 
-def _inner(numbering: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    inside = np.zeros(numbering.shape, dtype=np.bool_)
-    inside[1:-1, 1:-1, 1:-1] = True
-    return inside
-
-
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
@@ -124,31 +85,3 @@ def _tabulate(first: Any, last: Any, a: Any, out_columns: Any, out_values: Any) 
         for k in range(n, len(out_columns)):
             out_columns[k, i] = -1
             out_values[k, i] = 0.0
-
-
-@compiled()
-def _count_stencil(
-    first: Any, last: Any, numbering: Any, own: Any, steps: Any, opposite: Any, weights: Any, counts: Any
-) -> None:
-    """An entry is there if it or its mirror image is not zero: rounding leaves one of them sometimes."""
-    for i in range(first, last):
-        n = 0
-        for k in range(len(steps)):
-            j = numbering[own[i] + steps[k]]
-            if j >= 0 and (weights[k, i] != 0.0 or weights[opposite[k], j] != 0.0):
-                n += 1
-        counts[i] = n
-
-
-@compiled()
-def _fill_stencil(
-    first: Any, last: Any, numbering: Any, own: Any, steps: Any, opposite: Any, weights: Any, out: Any
-) -> None:
-    for i in range(first, last):
-        n = out.start[i]
-        for k in range(len(steps)):
-            j = numbering[own[i] + steps[k]]
-            if j >= 0 and (weights[k, i] != 0.0 or weights[opposite[k], j] != 0.0):
-                out.columns[n] = j
-                out.values[n] = weights[k, i]
-                n += 1

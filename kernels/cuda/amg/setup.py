@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.kernels.amg.setup import AlgebraicSetup
-from dsolver.kernels.amg.spectrum import STEPS
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import box_rows, couplings, extended_interpolation, mirrors, paths, pmis, points, products
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -20,8 +18,6 @@ from dsolver.kernels.formats.ell import Ell
 
 FILE, DTYPE = "amg/setup.cu", "float64"
 THREADS = 256
-WARPS = 8
-"""Warps of a block that multiplies, as in setup.cu."""
 
 
 @final
@@ -142,15 +138,3 @@ class CudaAlgebra(AlgebraicSetup):
             grid, (THREADS,), (*rows, np.int32(rows.size), np.int32(width), columns, values)
         )
         return Ell(columns=columns, values=values, halo=False)
-
-    def largest_eigenvalue(self, rows: Csr) -> float:
-        size, blocks = np.int32(rows.size), -(-rows.size // WARPS)
-        x, y, diagonal = (cupy.empty(rows.size) for _ in range(3))
-        parts = cupy.empty((2, blocks))
-        kernel(FILE, "rough", DTYPE)((-(-rows.size // THREADS),), (THREADS,), (*rows, size, x, diagonal))
-        step = kernel(FILE, "power_step", DTYPE)
-        for _ in range(STEPS):
-            step((blocks,), (WARPS * 32,), (*rows, size, diagonal, x, y, parts))
-            x, y = y, x
-        before, after = parts.get().sum(axis=1)
-        return math.sqrt(after / before)

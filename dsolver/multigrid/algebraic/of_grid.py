@@ -1,0 +1,144 @@
+"""Algebraic levels of a grid: from its finest level on, or below the last one of a lattice.
+
+Where couplings jump from point to point, a coarse point of a lattice stands for points that it is hardly coupled to,
+and clusters of strongly coupled points have none at all. Coarse points that are chosen by couplings follow them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.numbering import own_number
+from dsolver.grid.partition import Offsets, Partition
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
+from dsolver.multigrid.algebraic.methods import CoarsePoints
+from dsolver.multigrid.algebraic.parallel_setup import (
+    COARSE_ROWS,
+    GATHERED_ROWS,
+    FirstRows,
+    OfGrid,
+    Options,
+    ParallelSetup,
+)
+from dsolver.multigrid.geometric.ghost_rows import WIDTH, ghosted_rows
+from dsolver.multigrid.level import Level
+
+
+def first_of_grid(
+    engine: Engine,
+    partition: Partition,
+    offsets: Offsets,
+    weights: PerChunk,
+    layout: PerChunk,
+    chunks: PerChunk,
+    *,
+    singular: bool,
+    on_device: bool,
+    depth: int = 0,
+) -> FirstRows:
+    """The first of the levels.
+
+    Args:
+        engine: of the grid's chunks, in float64.
+        partition: the chunks; an axis of one point is not periodic.
+        offsets: of the rows' columns.
+        weights: the rows, float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
+        layout: the `Layout` of every chunk.
+        chunks: the `ChunkMatrix`, in the value type of the levels.
+        singular: whether constants are in the null space.
+        on_device: whether set-up shall be on the chunks' devices; else on their hosts.
+        depth: its number.
+    """
+    rows = LatticeRows(engine, partition, offsets, weights, on_device=on_device)
+    return FirstRows(
+        rows=rows.rows,
+        layout=layout,
+        chunks=chunks,
+        bounds=rows.bounds,
+        senders=rows.senders,
+        singular=singular,
+        grid=OfGrid(rows=rows, partition=partition, offsets=offsets),
+        on_device=on_device,
+        depth=depth,
+    )
+
+
+def below_lattice(
+    engine: Engine, level: Level, weights: PerChunk, depth: int, dtype: str, *, singular: bool
+) -> list[Level]:
+    """The last level of a lattice, now with a transfer, and the levels below it; none where nothing is coarsened.
+
+    The finest level is smoothed as those below: where couplings are strong across the cuts between chunks, sweeps of
+    chunks side by side leave what coarse points that follow couplings cannot take over.
+
+    Args:
+        engine: in float64, as the rows are.
+        level: that level.
+        weights: its rows, float64 (K rows,) of every chunk, of a symmetric matrix but for rounding.
+        depth: its number.
+        dtype: the value type of the levels.
+        singular: whether constants are in the null space.
+    """
+    partition, offsets = level.partition, level.offsets
+    if depth:
+        weights = symmetric_weights(engine, partition, offsets, weights)
+    first = first_of_grid(
+        engine,
+        partition,
+        offsets,
+        weights,
+        level.layout,
+        level.chunks,
+        singular=singular,
+        on_device=True,
+        depth=depth,
+    )
+    del weights
+    coarse_rows = COARSE_ROWS[engine.kernels == "cuda"]
+    options = Options(
+        method=CoarsePoints(), smoother="jacobi", coarse_rows=coarse_rows, gathered_rows=max(GATHERED_ROWS, coarse_rows)
+    )
+    setup = ParallelSetup(engine, first, options, dtype)
+    while setup.descend():
+        pass
+    there, *below = setup.levels
+    if not below:
+        return []
+    smoother = level.make_smoother if depth else there.make_smoother
+    return [replace(level, transfer=there.transfer, make_smoother=smoother), *below]
+
+
+def symmetric_weights(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> PerChunk:
+    """The rows of (A + Aᵀ) / 2: products leave roundings, which may be entries on one side alone."""
+    around = ghosted_rows(engine, partition, weights, len(offsets))
+    return engine.per_chunk(partial(_symmetric, partition=partition, offsets=offsets), around)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _symmetric(backend: Backend, number: int, around: Any, *, partition: Partition, offsets: Offsets) -> Any:
+    """A chunk's rows, float64 (K rows,), of those in and around it.
+
+    Where a periodic axis has two points, each is the other's neighbor on both sides: one of the two entries has both.
+    """
+    nx, ny, nz = partition[own_number(partition, number)].box.shape
+    out = backend.xp.empty((len(offsets), nz, ny, nx))
+    for place, (i, j, k) in enumerate(offsets):
+        mirrored = offsets.index((-i, -j, -k))
+        here, there = (
+            around[of, WIDTH + z : WIDTH + z + nz, WIDTH + y : WIDTH + y + ny, WIDTH + x : WIDTH + x + nx]
+            for of, (x, y, z) in ((place, (0, 0, 0)), (mirrored, (i, j, k)))
+        )
+        out[place] = (here + there) / 2
+    for axis, n in enumerate(partition.grid):
+        for place, offset in enumerate(offsets):
+            if partition.periodic[axis] and n == 2 and offset[axis] < 0:
+                same = offsets.index((*offset[:axis], 1, *offset[axis + 1 :]))
+                out[same] += out[place]
+                out[place] = 0.0
+    return out.reshape(-1)
