@@ -51,6 +51,7 @@ class FinestRows:
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
             of regions of rows; None for ones.
         jumping: what `matrix_statistics.jumping` has found, if somebody has looked.
+        lattice: whether somebody has found that the finest level need not follow couplings.
     """
 
     partition: Partition
@@ -61,6 +62,7 @@ class FinestRows:
     singular: bool = False
     raised: PerChunk | None = None
     jumping: float | None = None
+    lattice: bool = False
 
     @property
     def chunks(self) -> Partition:
@@ -112,7 +114,7 @@ class _Coarsening:
         self._layout = found.at("layout")
         self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
         self._star = star_of(engine, self._partition, *self._stencil)
-        self._at_once = not rows.constant and wanted_at_once(
+        self._at_once = not (rows.constant or rows.lattice) and wanted_at_once(
             engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
         )
         self._add()

@@ -87,8 +87,11 @@ class Auto(Preconditioner):
     def build(self, builder: Builder) -> Built:
         """All levels of the kind that is chosen."""
         rows = [_with_jumps(builder, builder.rows)]
-        chosen = Algebraic() if _algebraic(builder, rows[0]) else Multigrid()
-        return chosen.build_from(builder, rows.pop)
+        if _algebraic(builder, rows[0]):
+            return Algebraic().build_from(builder, rows.pop)
+        if 1 not in rows[0].partition.grid:  # in planes multigrid follows couplings sooner
+            rows = [replace(rows[0], lattice=True)]
+        return Multigrid().build_from(builder, rows.pop)
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The multigrid that was chosen."""

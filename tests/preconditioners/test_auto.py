@@ -59,6 +59,14 @@ def laplacian(n: int, shift: float = 0.0) -> Any:
     return sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
 
 
+def test_nobody_looks_again_where_a_lattice_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(hierarchy, "wanted_at_once", lambda *_, **__: looked.append(1))
+    for m in ("auto", "mg"):
+        assert taken(dsolver.problems.diffusion(GRID, FIELDS["smooth"]), M=m) == Multigrid()
+    assert looked == [1]
+
+
 def test_a_matrix_gets_algebraic_multigrid_if_it_is_large_and_elliptic(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken(laplacian(40)) == Chebyshev()
     monkeypatch.setattr(auto, "MANY", 1000)
