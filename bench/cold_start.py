@@ -1,6 +1,6 @@
 """First use on a machine: what commands take without compiled kernels, and their longest time without a word.
 
-    python bench/cold_start.py [CHECKOUT ...] [--repeat 3] [--device cuda] [--cases poisson7]
+    python bench/cold_start.py [CHECKOUT ...] [--repeat 3] [--device cuda] [--terminal] [--cases poisson7]
 
 Checkouts take turns, each command with a cache folder of its own; by default it is this one alone. Processor seconds
 are those of the command's own process: what a process beside it compiles is not in them. The machine's load is told.
@@ -34,7 +34,7 @@ def matrix():
     return sp.csr_array(sp.kron(line, sp.eye_array(64)) + sp.kron(sp.eye_array(64), line))
 
 
-def run(checkout, command, cache):
+def run(checkout, command, cache, terminal):
     """Wall and processor seconds, and the longest time without output; None where the command fails."""
     path = os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")])
     caches = {"XDG_CACHE_HOME": str(cache), "CUPY_CACHE_DIR": str(cache / "cupy")}
@@ -42,19 +42,22 @@ def run(checkout, command, cache):
     environment.pop("NUMBA_CACHE_DIR", None)
     began = said = time.perf_counter()
     silence = 0.0
+    heard, written = os.openpty() if terminal else os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "dsolver", *command],
-        cwd=checkout,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        [sys.executable, "-m", "dsolver", *command], cwd=checkout, env=environment, stdout=written, stderr=written
     )
+    os.close(written)
     while True:
-        select.select([process.stdout], [], [])
+        select.select([heard], [], [])
         now = time.perf_counter()
         silence, said = max(silence, now - said), now
-        if not os.read(process.stdout.fileno(), 65536):
+        try:
+            text = os.read(heard, 65536)
+        except OSError:  # how a terminal ends
+            text = b""
+        if not text:
             break
+    os.close(heard)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = status
     return None if status else (time.perf_counter() - began, used.ru_utime + used.ru_stime, silence)
@@ -65,6 +68,7 @@ def main():
     parser.add_argument("checkouts", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--terminal", action="store_true", help="as seen on a terminal, where there is a bar")
     parser.add_argument("--cases", nargs="*", default=[""], help="parts of their names")
     args = parser.parse_args()
     found = {}
@@ -78,7 +82,7 @@ def main():
                 for number, checkout in enumerate(args.checkouts):
                     words = [*(word.format(folder=folder) for word in command), "--device", args.device]
                     cache = folder / (f"{number} {turn} poisson7 64³" if "warm" in case else f"{number} {turn} {case}")
-                    if result := run(checkout.resolve(), words, cache):
+                    if result := run(checkout.resolve(), words, cache, args.terminal):
                         found.setdefault((case, number), []).append(result)
     print(f"best of {args.repeat}, {os.cpu_count()} cores, load {os.getloadavg()[1]:.1f} at the end")
     print("| | checkout | wall s | processor s | longest silence s |\n|---|---|---|---|---|")

@@ -61,7 +61,11 @@ class CudaVectors(Vectors):
         self.items("load", layout.size, layout.row, values, np.int64(nx), np.int64(ny), *strides, x)
 
     def unload(self, layout: Layout, x: Array) -> Array:
-        return x[layout.position].reshape(layout.shape, order="F")
+        rows = layout.position
+        block = cupy.empty(len(rows), dtype=x.dtype)
+        if size := len(rows):
+            follow(kernel("vectors.cu", "gather", x.dtype.name), *grid_of(size), (rows, x, block, np.int64(size)))
+        return block.reshape(layout.shape, order="F")
 
     def copy(self, x: Array, y: Array) -> None:
         self.items("copy", len(x), x, y)

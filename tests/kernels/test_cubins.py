@@ -99,6 +99,17 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
     assert cubins.told().startswith("compiled on first use; this package has them for cuda13-sm_100, ")
 
 
+@pytest.mark.usefixtures("cupy")
+def test_what_a_solve_needs_soon_is_compiled_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[list[str]] = []
+    monkeypatch.setattr(first_use, "compile_all", lambda modules: together.append([one.code for one in modules]))
+    for file, more in loader.AHEAD.items():
+        module(file, "float64")
+        assert together[-1] == [loader.source(name) for name in (file, *more)]
+    module(SMALL, "float64")
+    assert together[-1] == [loader.source(SMALL)]
+
+
 def test_there_are_kernels_for_all_that_is_solved_together() -> None:
     assert tuple(range(2, AT_ONCE + 1)) == loader.WIDTHS
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
@@ -106,7 +108,7 @@ def _positive(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> Any:
     diagonal = apart(weights.reshape(count, -1)[center])
-    return backend.xp.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True)))
+    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
 
 
 def _at_faces(partition: Partition) -> float:

@@ -136,8 +136,7 @@ def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> Any:
-    wrong = ~(measures.diagonal > 0.0)
-    return backend.asarray(wrong.sum(dtype=np.float64).reshape(1))
+    return backend.asarray(np.full(1, float(backend.lattice.unfit(measures.diagonal, 0.0, left_out=True))))
 
 
 def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:

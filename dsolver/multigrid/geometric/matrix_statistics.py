@@ -7,6 +7,8 @@ from functools import partial
 from math import log
 from typing import Any, Final
 
+import numpy as np
+
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets
 from dsolver.kernels import Backend
@@ -90,7 +92,7 @@ def _turns(
     """The number of a chunk's rows, and of those that lean in another way than most: float64 (1,) each."""
     weights = weights.reshape(len(offsets), -1)
     turned = backend.lattice.turns(offsets, weights, means, limits)
-    return (backend.xp.full(1, float(weights.shape[1])), *(turned[i : i + 1] for i in range(len(limits))))
+    return (backend.asarray(np.full(1, float(weights.shape[1]))), *(turned[i : i + 1] for i in range(len(limits))))
 
 
 def _jumps(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, Any, Any]:

@@ -21,10 +21,19 @@ extern "C" __global__ void dense_matrix(
     }
 }
 
-// The inverse of the diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes; kept tells which
-// are left. One block of BLOCK x BLOCK threads.
+// out (n, n) = the symmetric part of a, zero in rows and columns that are not kept; NULL: all are. One thread an item.
+extern "C" __global__ void symmetric(
+    const double* __restrict__ a, const unsigned char* __restrict__ kept, int n, double* __restrict__ out
+) {
+    const long long item = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = item / n, j = item % n;
+    if (i >= n) return;
+    out[item] = !kept || (kept[i] && kept[j]) ? (a[item] + a[j * n + i]) / 2.0 : 0.0;
+}
+
+// The inverse of the diagonal block of a that begins at `first`, zero in rows and columns whose pivot vanishes against what
+// `matrix` has on its diagonal; kept tells which are left. One block of BLOCK x BLOCK threads.
 extern "C" __global__ void pivot_block(
-    const double* __restrict__ a, const double* __restrict__ diagonal, int n, int first, double tolerance,
+    const double* __restrict__ a, const double* __restrict__ matrix, int n, int first, double tolerance,
     double* inverse, unsigned char* kept
 ) {
     __shared__ double rows[2][BLOCK], least[BLOCK];
@@ -32,7 +41,7 @@ extern "C" __global__ void pivot_block(
     const int x = threadIdx.x, y = threadIdx.y;   // a warp has a row
     const bool inside = first + x < n && first + y < n;
     double own = inside ? a[static_cast<long long>(first + y) * n + first + x] : 0.0;
-    if (y == 0) least[x] = first + x < n ? tolerance * diagonal[first + x] : 0.0;
+    if (y == 0) least[x] = first + x < n ? tolerance * matrix[(n + 1LL) * (first + x)] : 0.0;
     for (int i = 0; i < BLOCK; ++i) {
         if (y == i) rows[i % 2][x] = own;
         __syncthreads();   // one a pivot: the row before the last one has been read by all who are here

@@ -84,19 +84,26 @@ def dense_matrix(rows: StencilRows) -> Array:
     arguments = (cupy.asarray(rows.numbering, dtype=np.int32), table(rows.steps()), weights, np.int64(stride))
     sizes = (np.int32(stride > 1), np.int32(len(rows.offsets)), nx, ny, np.int32(n))
     kernel(FILE, "dense_matrix", DTYPE)((-(-n // THREADS),), (THREADS,), (*arguments, *sizes, out))
-    return (out + out.T) / 2
+    return _symmetric(out, np.uintp(0))
 
 
 def semidefinite_inverse(matrix: Array) -> Array:
     """See `dsolver.kernels.formats.dense.semidefinite_inverse`."""
+    matrix = cupy.ascontiguousarray(matrix)
     a, n = matrix.copy(), len(matrix)
-    diagonal, kept = cupy.ascontiguousarray(matrix.diagonal()), cupy.empty(n, dtype=np.bool_)
+    kept = cupy.empty(n, dtype=np.uint8)
     inverse, left, right = cupy.empty((BLOCK, BLOCK)), cupy.empty((n, BLOCK)), cupy.empty((BLOCK, n))
     pivot, panels, eliminate = (kernel(FILE, name, DTYPE) for name in ("pivot_block", "panels", "eliminate"))
     size, tiles = np.int32(n), -(-n // BLOCK)
     for first in map(np.int32, range(0, n, BLOCK)):
-        pivot((1,), (BLOCK, BLOCK), (a, diagonal, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
+        pivot((1,), (BLOCK, BLOCK), (a, matrix, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
         panels((tiles,), (BLOCK, LINES), (a, inverse, size, first, left, right))
         eliminate((tiles, tiles), (BLOCK, LINES), (a, inverse, left, right, size, first))
-    a = cupy.where(kept[:, None] & kept[None, :], a, 0.0)
-    return (a + a.T) / 2
+    return _symmetric(a, kept)
+
+
+def _symmetric(a: Array, kept: Array | np.uintp) -> Array:
+    """The symmetric part of a (n, n), zero in rows and columns that are not kept (uint8 (n,); NULL for all)."""
+    out, size = cupy.empty_like(a), np.int32(len(a))
+    kernel(FILE, "symmetric", DTYPE)((-(-a.size // THREADS),), (THREADS,), (a, kept, size, out))
+    return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, final
 
 import cupy
-import numpy as np
 
 from dsolver.kernels.cuda.hpcg.matrix import CudaHpcgHalo, CudaHpcgMatrix, CudaInjection, matrix
 from dsolver.kernels.cuda.sell import assembly
@@ -34,9 +33,9 @@ class CudaHpcg(HpcgBuilder):
 
     def injection(self, fine: Layout, coarse: Layout, fine_row: Array) -> CudaInjection:
         places = fine.position[cupy.asarray(fine_row)]
-        fine_of = cupy.full(coarse.size, -1, dtype=np.int32)
+        fine_of = assembly.none_of(coarse.size)
         fine_of[coarse.position] = places
-        coarse_of = cupy.full(fine.size, -1, dtype=np.int32)
+        coarse_of = assembly.none_of(fine.size)
         coarse_of[places] = coarse.position
         first, last = (int(places.min()), int(places.max())) if len(places) else (SLICE, SLICE - 1)
         slices = first // SLICE, last // SLICE + 1

@@ -15,6 +15,20 @@ from dsolver.kernels.cuda.launch import cubins, first_use
 OPTIONS = ("--std=c++17",)
 """Options of NVRTC for the sources, next to the architecture. They include no header but their own."""
 
+AHEAD = {
+    "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
+    "amg/couplings.cu": (
+        "amg/extended_interpolation.cu",
+        "amg/products.cu",
+        "amg/paths.cu",
+        "amg/pmis.cu",
+        "amg/mirrors.cu",
+        "amg/dense.cu",
+        "vectors.cu",
+    ),
+}
+"""Sources, and those that are compiled beside them because the same set-up, or the solve after it, needs them soon."""
+
 WIDTHS = tuple(range(2, 9))
 """Numbers of vectors for which there are kernels: as many as are solved together."""
 
@@ -75,5 +89,6 @@ def _module(file: str, dtype: str, width: int | None) -> Any:
     if path := cubins.shipped(file, text, options):
         return cupy.RawModule(path=str(path))
     made = cupy.RawModule(code=text, options=options)
-    first_use.compile_all([made])
+    beside = [(source(name), options_for(source(name), dtype)) for name in AHEAD.get(file, ())]
+    first_use.compile_all([made, *(cupy.RawModule(code=code, options=given) for code, given in beside)])
     return made

@@ -244,7 +244,7 @@ def cuts_of(
     """
     count = len(headers)
     slab = cupy.empty(count, dtype=np.int32)
-    begins = cupy.full((len(colors), slabs), count, dtype=np.int32)
+    begins = cupy.asarray(np.full((len(colors), slabs), count, dtype=np.int32))
     dtype = local.values.dtype.name
     kernel("sell/assembly.cu", "lattice_slabs", dtype)(
         *warps(-(-count // SLICE)),

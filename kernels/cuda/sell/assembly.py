@@ -59,7 +59,7 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
     color_slices = _color_slices(np.diff(first))
     size = int(color_slices[-1] + 1) * SLICE
     position = cupy.empty(rows, dtype=np.int32)
-    row = cupy.full(size, -1, dtype=np.int32)
+    row = none_of(size)
     shift = cupy.asarray(color_slices[:-1] * SLICE - first[:-1])
     if rows:
         kernel(FILE, "storage_order", ANY)(
@@ -95,7 +95,7 @@ def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape:
     size = int(color_slices[-1] + 1) * SLICE
     tables = table(numbers)
     color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
-    row = cupy.full(size, -1, dtype=np.int32)
+    row = none_of(size)
     if rows:
         sizes = (np.int32(n) for n in (*shape, kinds, count))
         kernel(FILE, "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
@@ -313,9 +313,16 @@ def _slices(
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
 
 
+def none_of(size: int) -> Array:
+    """int32 (size,), all -1: bytes that the driver sets, where CuPy would compile a kernel."""
+    out = cupy.empty(size, dtype=np.int32)
+    cupy.cuda.runtime.memsetAsync(out.data.ptr, 0xFF, out.nbytes, cupy.cuda.get_current_stream().ptr)
+    return out
+
+
 def _padded(rows: Array) -> Array:
     """The rows, with -1 up to whole slices."""
-    out = cupy.full(-(-len(rows) // SLICE) * SLICE, -1, dtype=np.int32)
+    out = none_of(-(-len(rows) // SLICE) * SLICE)
     out[: len(rows)] = rows
     return out
 

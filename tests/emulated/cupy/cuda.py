@@ -160,6 +160,11 @@ def _copy(target: int, source: int, size: int, kind: int, stream: Any = None) ->
         work.append(lambda: ctypes.memmove(target, source, size))
 
 
+def _set(target: int, value: int, size: int, stream: Any) -> None:
+    arrays.refuse_in_graphs()
+    ctypes.memset(target, value, size)
+
+
 runtime = types.SimpleNamespace(
     CUDARuntimeError=CUDARuntimeError,
     getDeviceCount=_count,
@@ -169,6 +174,7 @@ runtime = types.SimpleNamespace(
     driverGetVersion=lambda: 0,  # too old for all machine code: a package's is for GPUs
     memGetInfo=lambda: (4 << 30, 8 << 30),
     memcpyAsync=_copy,
+    memsetAsync=_set,
 )
 nvrtc = types.SimpleNamespace(getVersion=lambda: (13, 0))
 driver = types.SimpleNamespace(CUDADriverError=CUDADriverError)
