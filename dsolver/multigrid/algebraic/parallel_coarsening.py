@@ -136,7 +136,8 @@ def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> Any:
-    return backend.asarray(np.full(1, float(backend.lattice.unfit(measures.diagonal, 0.0, left_out=True))))
+    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
+    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
 
 
 def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:

@@ -37,6 +37,8 @@ def asarray(a: Any, dtype: Any = None, *, order: Any = None) -> Array:
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
+    if not isinstance(a, Array):
+        raise TypeError("CuPy's ascontiguousarray takes arrays of the device alone")
     return asarray(a, dtype, order="C")
 
 
