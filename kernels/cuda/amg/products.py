@@ -31,6 +31,8 @@ SAMPLES: Final = 512
 """Rows that are counted."""
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
+LONGER: Final = 1.5
+"""Columns that there is room for as parts of those of usual rows, where all samples fit and no block is needed."""
 COUNTED, SUMMED = 4, 14
 """Bytes of shared memory of a slot, where columns are counted and where they are added up."""
 OF_WARP: Final = 8192
@@ -141,7 +143,11 @@ def _expected(a: Csr, b: Csr) -> _Expected:
 
 
 def _of_samples(found: Any) -> _Expected:
-    most = float(np.sort(found)[int(USUAL * len(found))])
+    ascending = np.sort(found)
+    usual = float(ascending[int(USUAL * len(found))])
+    most = min(float(ascending[-1]), LONGER * usual)
+    if most / 0.75 > 1 << OF_BLOCK - 1:
+        most = usual
     return _Expected(float(found.mean()), most, most / 0.75)
 
 
