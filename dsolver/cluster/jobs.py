@@ -251,7 +251,9 @@ def run(name: str, command: Sequence[str], files: bytes) -> dict[str, Any]:
         _watch(process, log, record)
     finally:
         _end(process)
-    record.set(tail=_tail(log), ended=time.time(), code=process.returncode)  # code last: with it the job has ended
+    code = process.returncode
+    code = 128 - code if code < 0 else code  # as of the supervisor, which a signal may have ended before it began
+    record.set(tail=_tail(log), ended=time.time(), code=code)  # code last: with it the job has ended
     return _output_of(folder, log, worker.address)
 
 

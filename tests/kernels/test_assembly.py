@@ -81,8 +81,12 @@ def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
     with gpu_modules(SimpleNamespace(zeros=zeros, **{name: getattr(np, name) for name in names})):
         from dsolver.kernels.cuda.sell import assembly
 
-        vars(assembly).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64)
+        vars(assembly).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64, none_of=_none_of)
         yield assembly
+
+
+def _none_of(size: int) -> npt.NDArray[np.int32]:
+    return np.full(size, -1, dtype=np.int32)
 
 
 def _warps(count: int) -> tuple[tuple[int], tuple[int]]:
