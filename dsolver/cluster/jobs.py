@@ -333,14 +333,22 @@ def _watch(process: subprocess.Popen[bytes], log: Path, record: _Record) -> None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs: first as Ctrl-C would, so that its ranks end in order."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+    """End a process that still runs: first as Ctrl-C would, so that its ranks end in order.
+
+    The supervisor is told by its pipe, which keeps what it has not read yet: a signal would be lost before it begins,
+    for it is started with what the worker does at Ctrl-C, which may be nothing.
+    """
+    assert process.stdin is not None
+    if process.poll() is None:
+        with suppress(OSError):
+            process.stdin.write(b"\n")
+            process.stdin.flush()
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _tail(log: Path) -> str:

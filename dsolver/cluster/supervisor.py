@@ -4,8 +4,9 @@ A program by itself, with Python's own library alone, so that it starts at once 
 
     python supervisor.py COMMAND ...
 
-Its standard input is a pipe of the worker's, which closes when the worker ends, however that happens. It ends with the
-exit status of the command, or 128 and the number of the signal that has ended it.
+Its standard input is a pipe of the worker's, which closes when the worker ends, however that happens. A line that comes
+there interrupts the command as Ctrl-C would. It ends with the exit status of the command, or 128 and the number of the
+signal that has ended it.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ def main(command: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a worker that ignores Ctrl-C hands that down to its processes
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all processes of the job hear it: the command decides what follows
-    threading.Thread(target=end_with_worker, daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
     code = process.wait()
     return 128 - code if code < 0 else code
 
 
-def end_with_worker() -> None:
-    """Wait for the end of the worker, and end the job's processes: first as Ctrl-C would."""
+def listen() -> None:
+    """Interrupt the job's processes when the worker says so, and end them when it ends: first as Ctrl-C would."""
     while os.read(0, 1024):  # not by way of sys.stdin, whose lock the interpreter wants at its end
-        pass
+        os.killpg(os.getpgrp(), signal.SIGINT)
     for number in (signal.SIGINT, signal.SIGKILL):
         os.killpg(os.getpgrp(), number)
         time.sleep(GRACE)

@@ -10,6 +10,8 @@ import signal
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ from distributed.security import Security
 
 import dsolver
 from dsolver.cli.jobs import sent
-from dsolver.cluster import jobs
+from dsolver.cluster import jobs, supervisor
 from dsolver.cluster.local import start_local
 from dsolver.engines.spmd import worker
 from dsolver.errors import ClusterError
@@ -383,6 +385,16 @@ def test_a_job_beside_workers_that_ignore_interrupts_ends_in_order(
     job = wait_for(terminal, name, "cancelled")
     assert job.code == 130
     assert "cancelled" in good("status", "--scheduler", terminal, name)
+
+
+def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was where the worker ignores Ctrl-C, and the job ran on until it was killed."""
+    monkeypatch.setattr(jobs, "GRACE", PATIENCE)
+    ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "bash")
+    python = (sys.executable, "-I", supervisor.__file__, sys.executable, "-c", "import time; time.sleep(600)")
+    process = subprocess.Popen([*ignoring, *python], stdin=subprocess.PIPE, start_new_session=True)
+    jobs._end(process)
+    assert process.returncode == jobs.INTERRUPTED
 
 
 def busy_until_told() -> None:
