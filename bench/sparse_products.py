@@ -11,8 +11,6 @@ vector is compared with A (A x). Times are the best of several by the clock, the
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,7 +23,7 @@ import numpy as np
 from cupyx import cusparse
 from matrices import MATRICES
 from scipy import sparse
-from spmv import as_they_come, file_of
+from spmv import as_they_come, file_of, maker_of
 
 from dsolver.kernels.cuda.amg.products import numeric, product
 from dsolver.kernels.formats.csr import Csr
@@ -87,10 +85,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=1e9, help="begin no matrix after so many seconds")
     chosen = options.parse_args()
     began = time.perf_counter()
-    missing = [name for name in chosen.only if not file_of(chosen.folder, name).exists()]
-    command = [sys.executable, str(Path(__file__).with_name("matrices.py")), str(chosen.folder), "--only", *missing]
-    command += ["--scale", str(chosen.scale), "--processes", str(chosen.processes)]
-    maker = subprocess.Popen(command, stdout=subprocess.DEVNULL) if missing else None
+    maker = maker_of(chosen.folder, chosen.only, chosen.scale, chosen.processes)
     ratios = []
     print(
         f"{'':17}{'rows':>10}{'entries':>11}{'products':>11}{'of A A':>11}  cuSPARSE, ours, again in ms; times as fast"

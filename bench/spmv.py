@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -274,6 +274,14 @@ def file_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.npz"
 
 
+def maker_of(folder: Path, names: Sequence[str], scale: float, processes: int) -> subprocess.Popen[bytes] | None:
+    """A process that makes the matrices whose files are not there; None where all are."""
+    missing = [name for name in names if not file_of(folder, name).exists()]
+    command = [sys.executable, str(Path(__file__).with_name("matrices.py")), str(folder), "--only", *missing]
+    command += ["--scale", str(scale), "--processes", str(processes)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL) if missing else None
+
+
 def as_they_come(names: list[str], folder: Path, maker: Any, until: float) -> Iterator[str]:
     """Matrices whose files are there, until all were, their maker has ended, or the time is over."""
     left = list(names)
@@ -302,10 +310,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=1e9, help="begin no matrix after so many seconds")
     chosen = options.parse_args()
     began = time.perf_counter()
-    missing = [name for name in chosen.only if not file_of(chosen.folder, name).exists()]
-    command = [sys.executable, str(Path(__file__).with_name("matrices.py")), str(chosen.folder), "--only", *missing]
-    command += ["--scale", str(chosen.scale), "--processes", str(chosen.processes)]
-    maker = subprocess.Popen(command, stdout=subprocess.DEVNULL) if missing else None
+    maker = maker_of(chosen.folder, chosen.only, chosen.scale, chosen.processes)
     found: dict[str, Any] = {}
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
