@@ -143,7 +143,7 @@ def _expected(a: Csr, b: Csr) -> _Expected:
 
 
 def _of_samples(found: Any) -> _Expected:
-    """What to expect of all rows, from the columns of some: int (samples,)."""
+    """Columns of all rows, by those of some: int (samples,)."""
     ascending = np.sort(found)
     usual = float(ascending[int(USUAL * len(found))])
     most = min(float(ascending[-1]), LONGER * usual)

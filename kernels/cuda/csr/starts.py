@@ -5,18 +5,18 @@ CuPy's takes four to six launches, of which two change the type or the place of 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "csr/starts.cu", "float64"
 THREADS, TILE = 256, 4096
 """Threads of a block, and items that it adds up, as in starts.cu."""
-NOTHING: Final[Any] = np.uintp(0)
 
 
 def add_up(start: Array) -> None:
