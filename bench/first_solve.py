@@ -45,11 +45,12 @@ def system_of(field: Field, a: sp.csr_array | None) -> tuple[Any, Any]:
     x, y, z = (cupy.asarray(s) for s in field.sizes)
     volumes = x[:, None, None] * y[None, :, None] * z[None, None, :]  # rows are multiplied by them
     sides = [cupy.asarray(rng.standard_normal(field.kappa.shape)) / volumes for _ in range(2)]
-    if field.solid is not None:
-        sides = [cupy.where(cupy.asarray(field.solid), 0.0, b) for b in sides]
+    solid = None if field.solid is None else cupy.asarray(field.solid)
+    if solid is not None:
+        sides = [cupy.where(solid, 0.0, b) for b in sides]
     problem = dsolver.problems.diffusion
     grid: Any = field.kappa.shape
-    return (lambda: problem(grid, kappa, spacing=field.sizes, mask=field.solid)), sides
+    return (lambda: problem(grid, kappa, spacing=field.sizes, mask=solid)), sides
 
 
 def solved(system: Any, sides: list[Any], m: str) -> tuple[float, float, float, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.layout import Array, Layout, Route
+from dsolver.kernels.formats.layout import SLICE, Array, Layout, Route
 
 
 class Layouts(ABC):
@@ -62,6 +62,26 @@ class Layouts(ABC):
         number = x[None, None, :] + kinds * (y[None, :, None] + kinds * z[:, None, None])
         color = self.xp.asarray(colors.reshape(-1))[number.reshape(-1)]
         return self.colored(color, int(colors.max()) + 1, shape)
+
+    def opened(self, layout: Layout, closed: Array) -> Layout:
+        """The storage order without the rows that are closed: these lie in the last guard, where vectors are zero.
+
+        In its first place: a run that reads it in any lane stays inside the vector.
+
+        Args:
+            layout: of all rows.
+            closed: bool (rows,), rows without couplings that nobody asks for. Where vectors have no guards, they stay.
+        """
+        if not self.guard:
+            return layout
+        xp, colors = self.xp, layout.colors
+        made = self.colored(xp.where(closed, np.int32(colors), layout.color), colors + 1, layout.shape)
+        color_slices = made.color_slices[:-1]
+        size = int(color_slices[-1] + 1) * SLICE
+        row = made.row[:size].copy()
+        row[size - SLICE :] = -1  # the first of those that are closed
+        position = xp.where(closed, np.int32(size - SLICE), made.position)
+        return replace(made, size=size, color_slices=color_slices, position=position, row=row, color=layout.color)
 
     def route(self, source: Array, target: Array) -> Route:
         """Items that go from places of one vector to places of another; see `Route`."""

@@ -151,7 +151,8 @@ def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
     across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
     for axis in range(3):
         linked = rule.linked(patch, axis)
-        inside += linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))].sum()
+        between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
+        inside += between.astype(np.float64).sum()  # CuPy adds flags up in one block
         for side in (0, 1):
             across[layer(axis, side)] |= linked[layer(axis, side)]
     shared = xp.zeros(len(groups.keys), dtype=np.bool_)
@@ -163,7 +164,7 @@ def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
         groups=groups,
         begun=(rows(patch).reshape(-1)[first] + 1.0 == groups.keys).astype(np.float64),
         beyond=xp.flatnonzero(shared),
-        others=xp.full(1, 1.0) * (labels <= GROUNDED).sum(),
+        others=(labels <= GROUNDED).astype(np.float64).sum().reshape(1),
         inside=inside,
     )
 

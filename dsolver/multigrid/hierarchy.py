@@ -45,7 +45,7 @@ class FinestRows:
         offsets: of the columns.
         weights: float64 (K rows,) of every chunk, offset after offset in lattice order, or (K,) for a constant stencil.
         constant: whether it is one.
-        masked: whether cells are left out.
+        closed: bool (rows,) of every chunk, the cells that are left out; None for none.
         singular: whether the vector of ones on all rows is in the null space; if masked, on those of cells that are not
             left out.
         raised: what the levels' diagonal is multiplied by, a block for each chunk, so that nothing of the kind is left
@@ -58,7 +58,7 @@ class FinestRows:
     offsets: Offsets
     weights: PerChunk
     constant: bool
-    masked: bool = False
+    closed: PerChunk | None = None
     singular: bool = False
     raised: PerChunk | None = None
     jumping: float | None = None
@@ -72,7 +72,12 @@ class FinestRows:
     def looked_at(self, engine: Engine) -> PerChunk:
         """The `constant_stencil.Finest` of every chunk."""
         look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=self.raised is not None)
-        return engine.per_chunk(look, self.weights)
+        return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
+
+    @property
+    def masked(self) -> bool:
+        """Whether cells are left out."""
+        return self.closed is not None
 
 
 def finest(engine: Engine, rows: FinestRows) -> PerChunk:

@@ -20,7 +20,7 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.hierarchy import FinestRows, finest
 from dsolver.multigrid.reuse import Reuse
 from dsolver.problems import Problem
-from dsolver.problems.discretization import Patch
+from dsolver.problems.discretization import CellRule, Patch
 
 Blocks = Callable[[Backend, int], Any]
 """Makes the block (nx, ny, nz) of a chunk; picklable."""
@@ -35,6 +35,14 @@ def ordered(backend: Backend, partition: Partition, number: int, order: Order) -
 def weights(problem: Problem, backend: Backend, _: int, patch: Patch | None = None) -> Any:
     """Weights of a chunk's rows: float64 (K rows,), offset after offset, or (K,) for a constant stencil."""
     return problem.values(backend.xp, patch).reshape(-1)
+
+
+def closed(problem: Problem, _: Backend, __: int, patch: Patch) -> Any:
+    """Cells of a chunk that are left out: bool (rows,)."""
+    assert isinstance(problem.rule, CellRule)
+    solid = problem.rule.solid(patch)
+    assert solid is not None
+    return solid.reshape(-1)
 
 
 @final
@@ -113,7 +121,7 @@ class Builder:
             offsets=self.problem.offsets,
             weights=self.system.per_chunk(partial(weights, self.problem)),
             constant=self.problem.constant,
-            masked=self.problem.masked,
+            closed=self.system.per_chunk(partial(closed, self.problem)) if self.problem.masked else None,
             singular=self.system.singular,
             raised=self.system.raised,
         )

@@ -16,7 +16,7 @@ from numba import njit
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
+from dsolver.kernels.formats.layout import SLICE, HaloLayout, Layout, Route
 from dsolver.kernels.scalars import finite, ratio, scale_of, sound
 from dsolver.kernels.vectors import Vectors
 
@@ -47,6 +47,7 @@ class CpuVectors(Vectors):
 
     def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
         x[layout.position] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
+        x[-SLICE:] = 0.0  # of rows that are not stored
 
     def unload(self, layout: Layout, x: Real) -> Real:
         return x[layout.position].reshape(layout.shape, order="F")
@@ -56,6 +57,7 @@ class CpuVectors(Vectors):
 
     def fill(self, layout: Layout, value: float, x: Real) -> None:
         x[layout.position] = value
+        x[-SLICE:] = 0.0  # as above
 
     def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
         gather(plan.send_rows, x, buffer)

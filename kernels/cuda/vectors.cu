@@ -358,10 +358,10 @@ extern "C" __global__ void load(
 constexpr int TILE = 32;
 
 // As `load`, of a block whose items lie closer along z than along x, as NumPy has them: blocks of threads turn TILE x TILE of them.
-// position: of each row, x fastest. 20 bytes a row.
+// position: of each row, x fastest; from `end` on that of rows which are not stored. 20 bytes a row.
 extern "C" __global__ void load_turned(
     const int* __restrict__ position, const double* __restrict__ block, long long nx, long long ny, long long nz, long long stride_x,
-    long long stride_y, long long stride_z, real* __restrict__ x
+    long long stride_y, long long stride_z, real* __restrict__ x, int end
 ) {
     __shared__ double tile[TILE][TILE + 1];
     FOLLOW_LAST()
@@ -375,7 +375,9 @@ extern "C" __global__ void load_turned(
     __syncthreads();
     for (int n = threadIdx.x / TILE; n < TILE; n += blockDim.x / TILE) {
         const long long i = first_x + lane, k = first_z + n;
-        if (i < nx && k < nz) x[__ldg(position + i + nx * (j + ny * k))] = tile[lane][n];
+        if (i >= nx || k >= nz) continue;
+        const int place = __ldg(position + i + nx * (j + ny * k));
+        if (place < end) x[place] = tile[lane][n];
     }
 }
 

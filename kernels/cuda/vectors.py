@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.launch.columns import WideColumns, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.formats.layout import Array, HaloLayout, Layout, Route
+from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.vectors import Vectors
 
 THREADS = 256
@@ -55,7 +55,8 @@ class CudaVectors(Vectors):
         nx, ny, nz = layout.shape
         if nx > 1 and nz > 1 and strides[2] < strides[0]:
             tiles = -(-nx // TILE) * -(-nz // TILE) * ny
-            arguments = (layout.position, values, *(np.int64(n) for n in layout.shape), *strides, x)
+            end = np.int32(layout.size - SLICE)
+            arguments = (layout.position, values, *(np.int64(n) for n in layout.shape), *strides, x, end)
             follow(self._function("load_turned"), (tiles,), (THREADS,), arguments)
             return
         self.items("load", layout.size, layout.row, values, np.int64(nx), np.int64(ny), *strides, x)

@@ -28,7 +28,7 @@ class Layout:
         rows: number of rows (without padding).
         size: length of a vector in storage order, guards and padding included.
         color_slices: int64 (colors + 1,) on the host; color c is slices [color_slices[c], color_slices[c + 1]).
-        position: int32 (rows,), row to storage position.
+        position: int32 (rows,), row to storage position; that of the last guard for rows that are not stored.
         row: int32 (size,), storage position to row, or -1 for padding.
         color: int32 (rows,), the color of each row, in 0 .. colors - 1.
         shape: the chunk's extent (nx, ny, nz) when its rows are a lattice with x fastest, else (rows, 1, 1).

@@ -15,6 +15,7 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.of_grid import symmetric_weights
+from dsolver.multigrid.geometric import constant_stencil
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
@@ -139,6 +140,28 @@ def test_closed_pockets_and_float32_are_right() -> None:
         lattice = dsolver.solve(problem, b, M="mg", device="cpu", rtol=1e-11)
     assert solution.closed_regions == lattice.closed_regions > 1
     np.testing.assert_allclose(solution.x, lattice.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+def test_cells_that_are_left_out_are_no_rows_of_vectors(
+    chunks: Any, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever f and x0 have there; the other cells have the same solution by the same levels."""
+    f, solid = RNG.standard_normal((9, 8, 7)), NOISE > 3.0
+    f[solid] = np.nan
+    problem = dsolver.problems.diffusion((9, 8, 7), NOISE, 1e-3, mask=solid, chunks=chunks)
+    monkeypatch.setattr(constant_stencil, "FEW", 1)
+    with dsolver.Solver(problem, M=SMALL, device=device, engine="reference") as solver:
+        found, (finest, *_) = solver.solve(f, x0=f), solver.hierarchy.levels
+        assert not np.asarray(solver.aspreconditioner() @ np.ones(solid.size)).reshape(solid.shape)[solid].any()
+    monkeypatch.setattr(constant_stencil, "FEW", solid.size)
+    with dsolver.Solver(problem, M=SMALL, device=device, engine="reference") as solver:
+        expected, (whole, *_) = solver.solve(f), solver.hierarchy.levels
+    assert finest.matrix_bytes < 0.8 * whole.matrix_bytes
+    assert finest.transfer_bytes < whole.transfer_bytes
+    assert found.iterations == expected.iterations
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-9 * abs(expected.x).max())
 
 
 @pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1), (2, 1, 2)])

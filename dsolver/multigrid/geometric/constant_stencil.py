@@ -26,6 +26,13 @@ EDGE: Final = 2
 """Coarse points at a face whose rows may differ."""
 
 
+LEFT_OUT: Final = 0.25
+"""Part of a chunk's cells that are left out from which their rows are not stored. The other rows do not follow each
+other any more, so that each entry has a column: 12 bytes for 8.1."""
+FEW: Final = 4096
+"""Least number of them: fewer cost nothing, and a small grid's matrix may be inverted with all its rows."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Finest:
@@ -41,7 +48,14 @@ class Finest:
 
 
 def look_at_rows(
-    backend: Backend, number: int, weights: Any, *, partition: Partition, offsets: Offsets, stored: bool
+    backend: Backend,
+    number: int,
+    weights: Any,
+    closed: Any = None,
+    *,
+    partition: Partition,
+    offsets: Offsets,
+    stored: bool,
 ) -> Finest:
     """The storage order of a chunk's rows, and the stencil that they are.
 
@@ -49,6 +63,7 @@ def look_at_rows(
         backend: of the chunk.
         number: its number.
         weights: (K, rows) in any shape, or (K,).
+        closed: bool (rows,), cells that are left out; None for none.
         partition: the chunks.
         offsets: of the rows' columns.
         stored: whether rows are to be stored even if they are all the same.
@@ -57,7 +72,10 @@ def look_at_rows(
     rows = stencil_rows(backend, partition, number, offsets, weights)
     stencil = constant_stencil(backend.lattice, rows, box.lo)
     if stencil is None or stored or not stencil.fits(backend.dtype):
-        return Finest(layout=colored_layout(backend, partition, box, offsets), stencil=None)
+        layout = colored_layout(backend, partition, box, offsets)
+        if closed is not None and float(closed.astype(np.float64).sum()) >= max(LEFT_OUT * box.points, FEW):
+            layout = backend.layouts.opened(layout, closed)
+        return Finest(layout=layout, stencil=None)
     return Finest(layout=backend.layouts.plain(box.shape), stencil=stencil)
 
 
