@@ -89,8 +89,7 @@ class Auto(Preconditioner):
         rows = [_with_jumps(builder, builder.rows)]
         if _algebraic(builder, rows[0]):
             return Algebraic().build_from(builder, rows.pop)
-        if 1 not in rows[0].partition.grid:  # in planes multigrid follows couplings sooner
-            rows = [replace(rows[0], lattice=True)]
+        rows = [replace(rows[0], lattice=True)]
         return Multigrid().build_from(builder, rows.pop)
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:

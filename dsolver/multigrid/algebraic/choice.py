@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -25,10 +24,8 @@ TURNS: Final = ((30.0, 0.06), (1e3, 0.003))
 """For ratios of `matrix_statistics.turning`, the fraction of the rows, likewise; one that is exceeded is enough. Packed
 spheres have 0.5 % of such rows at any size and take 13, then 71 iterations on a lattice of 48³, 96³ cells; a surface
 that is one cell thick has fewer the larger the grid is."""
-TURNING: Final = ((30.0, 0.06), (1e3, 0.005))
-"""As `TURNS`, where the lattice was asked for."""
-TURNING_IN_PLANES: Final = ((30.0, 0.002),)
-"""As `TURNING`, where the grid has one point along an axis. What flows there has fewer ways around, so fewer rows spoil
+TURNS_IN_PLANES: Final = ((30.0, 0.002),)
+"""As `TURNS`, where the grid has one point along an axis. What flows there has fewer ways around, so fewer rows spoil
 the lattice, and couplings take no longer to set up."""
 JUMPS: Final = {"cuda": 0.03}
 """Fraction of the pairs of neighbors between which couplings jump, from which on a grid follows them on a device. A
@@ -40,9 +37,7 @@ packages of chips 0.02 to 0.04."""
 def follows_couplings(
     engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool, jumps: float | None
 ) -> bool:
-    """Whether a grid is to be coarsened by couplings all the way, by all chunks; the same on every rank, for any cut.
-
-    GPUs follow couplings where these jump, too: see `JUMPS`.
+    """Whether nobody has to ask for the lattice to leave it: as `wanted_at_once`, and on GPUs by `JUMPS`, too.
 
     Args:
         engine: of the finest level.
@@ -52,13 +47,9 @@ def follows_couplings(
         masked: whether cells are left out.
         jumps: of the rows, see `jumping`, on devices where `JUMPS` counts; None elsewhere.
     """
-    if not _positive(engine, offsets, weights):
-        return False
-    if _porous(engine, partition, offsets, weights, masked=masked):
-        return True
     if jumps is not None and jumps > JUMPS[engine.kernels]:
-        return True
-    return _turns(engine, offsets, weights, TURNS)
+        return _positive(engine, offsets, weights)
+    return wanted_at_once(engine, partition, offsets, weights, masked=masked)
 
 
 def wanted(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
@@ -84,8 +75,7 @@ def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weigh
         weights: float64 (K rows,) of every chunk.
         masked: whether cells are left out.
     """
-    turns = TURNING_IN_PLANES if 1 in partition.grid else TURNING
-    found = _porous(engine, partition, offsets, weights, masked=masked) or _turns(engine, offsets, weights, turns)
+    found = _porous(engine, partition, offsets, weights, masked=masked) or _turns(engine, partition, offsets, weights)
     return found and _positive(engine, offsets, weights)
 
 
@@ -94,8 +84,9 @@ def _porous(engine: Engine, partition: Partition, offsets: Offsets, weights: Per
     return masked and ending(engine, offsets, weights) - _at_faces(partition) > ENDS
 
 
-def _turns(engine: Engine, offsets: Offsets, weights: PerChunk, bounds: Sequence[tuple[float, float]]) -> bool:
+def _turns(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> bool:
     """Whether anisotropy turns in more rows than one of the bounds allows."""
+    bounds = TURNS_IN_PLANES if 1 in partition.grid else TURNS
     found = turning(engine, offsets, weights, [ratio for ratio, _ in bounds])
     return any(part > least for part, (_, least) in zip(found, bounds, strict=True))
 
