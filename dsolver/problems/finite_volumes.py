@@ -14,7 +14,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels.arrays import apart, layer
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.fluxes import Fluxes, conductances
+from dsolver.kernels.lattice.fluxes import Fluxes, part
 from dsolver.problems.boundary import Boundary
 from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
 
@@ -121,7 +121,12 @@ class Diffusion(CellRule):
         return patch.own[self.exchanged[0]] == 0.0 if self.mask else None
 
     def linked(self, patch: Patch, axis: int) -> Array:
-        faces = conductances(patch.xp, self._fluxes(patch, ends=False), axis) > 0.0
+        name, across = self.fields[axis], slice(1, -1)
+        if name in self.exchanged:  # zero in cells that are left out
+            conducts = patch.padded(name, 1.0)[tuple(slice(None) if i == 2 - axis else across for i in range(3))] > 0.0
+        else:
+            conducts = patch.xp.ones([n + 2 * (i == 2 - axis) for i, n in enumerate(patch.shape)], dtype=np.bool_)
+        faces = part(conducts, axis, 0) & part(conducts, axis, 1)
         for side in (0, 1):
             if self._at_edge(patch, axis, side):
                 faces[layer(axis, side)] = False
@@ -129,9 +134,9 @@ class Diffusion(CellRule):
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _fluxes(self, patch: Patch, *, ends: bool = True) -> Fluxes:
+    def _fluxes(self, patch: Patch) -> Fluxes:
         """The conductivities and sizes that fluxes between a chunk's cells follow from, and its face conditions."""
-        edges = product(range(3), (0, 1)) if ends else ()
+        edges = product(range(3), (0, 1))
         kappa = {name: patch.padded(name, 1.0) for name in self.exchanged}
         x, y, z = (kappa.get(name, number) for name, number in zip(self.fields, self.kappa, strict=True))
         along_x, along_y, along_z = (self._around(patch.box, axis) for axis in range(3))
