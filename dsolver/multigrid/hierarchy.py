@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
 
+import numpy as np
+
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coarse_grid import CoarseGrid, partition_of
 from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
-from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
 from dsolver.multigrid.algebraic.of_grid import below_lattice
@@ -73,6 +75,13 @@ class FinestRows:
         """The `constant_stencil.Finest` of every chunk."""
         look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=self.raised is not None)
         return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
+
+    def left_out(self, engine: Engine) -> float:
+        """Part of the cells that are left out; the same on every rank."""
+        if self.closed is None:
+            return 0.0
+        (count,) = engine.global_sums(engine.per_chunk(_count, self.closed))
+        return count / self.partition.domain.points
 
     @property
     def masked(self) -> bool:
@@ -226,3 +235,8 @@ class _Coarsening:
         made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)
         self._engine, self._view = alone, narrow
         return made
+
+
+def _count(_: Backend, __: int, flags: Any) -> Any:
+    """The number of flags that are set: float64 (1,)."""
+    return flags.astype(np.float64).sum().reshape(1)

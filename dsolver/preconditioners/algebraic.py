@@ -49,6 +49,11 @@ COMPLEXITY: Final = (2.8, 1.9)
 2.7 were seen. With aggregation they were 1.4 to 2.1."""
 GRIDS: Final = (1.45, 1.2)
 """Rows of all levels over those of A, likewise."""
+AGGRESSIVE: Final = 1
+"""Levels that "pmis" coarsens twice at once, where nothing else is said."""
+LEFT_OUT: Final = 0.5
+"""Part of a grid's cells that are left out from which no level is coarsened twice at once: rows have few entries, and
+iterations are 11 to 13 for 16 to 20."""
 AGGREGATES: Final = 4
 """Aggregates that a row of a smoothed P reads: 3 to 5 were seen."""
 TYPICAL: Final = 15
@@ -77,7 +82,8 @@ class Algebraic(Preconditioner):
             for nodes of several unknowns.
         max_elements: entries of a row of P by "pmis", at most: the largest are kept.
         aggressive_levels: levels, from the finest on, that "pmis" coarsens twice at once where that leaves less
-            than half of the coarse points: little more than half the memory, for a few iterations more.
+            than half of the coarse points: little more than half the memory, for a few iterations more. By default
+            1, and 0 for a grid of whose cells half are left out.
         omega: of "aggregation", P is smoothed with this damping over the largest eigenvalue of D⁻¹A; 0 leaves it as it
             is. By default 4/3, and 0 where A is not symmetric: the coarse matrices of strong convection are stable so.
         smoother: "jacobi" or "chebyshev", two steps of it. By default "jacobi" for "pmis", with the diagonal
@@ -101,7 +107,7 @@ class Algebraic(Preconditioner):
     coarsening: str | None = None
     theta: float | None = None
     max_elements: int = MOST
-    aggressive_levels: int = 1
+    aggressive_levels: int | None = None
     omega: float | None = None
     smoother: str | None = None
     sweeps: int = 1
@@ -122,7 +128,8 @@ class Algebraic(Preconditioner):
             ("gathered_rows", 0, 10**7),
         ):
             value = getattr(self, name)
-            if not (is_a(value, Integral) and least <= value <= most):
+            usual = value is None and name == "aggressive_levels"
+            if not usual and not (is_a(value, Integral) and least <= value <= most):
                 raise InputError(f"{name} must be an integer from {least} to {most}, not {value!r}")
         if not (self.coarse_rows is None or (is_a(self.coarse_rows, Integral) and 1 <= self.coarse_rows <= 2000)):
             raise InputError(f"coarse_rows must be an integer from 1 to 2000, not {self.coarse_rows!r}")
@@ -161,7 +168,12 @@ class Algebraic(Preconditioner):
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         on_device = method.on_device and not builder.problem.asymmetry
         if builder.problem.lattice:
-            exact, first = _of_grid(builder, take(), on_device=on_device)
+            rows = take()
+            if self.aggressive_levels is None and isinstance(method, CoarsePoints):
+                sparse = rows.left_out(builder.engine) >= LEFT_OUT
+                method = replace(method, aggressive_levels=0 if sparse else AGGRESSIVE)
+            exact, first = _of_grid(builder, rows, on_device=on_device)
+            del rows
         else:
             exact, first = _of_matrix(builder, on_device=on_device)
         if coarsening == "aggregation":
@@ -186,7 +198,7 @@ class Algebraic(Preconditioner):
             return CoarsePoints(
                 theta=theta,
                 max_elements=int(self.max_elements),
-                aggressive_levels=int(self.aggressive_levels),
+                aggressive_levels=AGGRESSIVE if self.aggressive_levels is None else int(self.aggressive_levels),
             )
         vectors = (problem.near_vectors if isinstance(problem, MatrixProblem) else 0) or size
         if self.theta is None and (size > 1 or vectors > 1):
@@ -205,7 +217,7 @@ class Algebraic(Preconditioner):
     def forecast(self, part: Part) -> Forecast:
         """Levels of the usual complexity; what they are depends on the matrix."""
         a, value, coarsening = part.stored(), part.value, self._coarsening(part.problem)
-        thin = coarsening == "aggregation" or self.aggressive_levels > 0
+        thin = coarsening == "aggregation" or self.aggressive_levels != 0
         method = self._method(part.problem)
         width = AGGREGATES * method.vectors if isinstance(method, Aggregation) else self.max_elements
         coarse = (COMPLEXITY[thin] - 1.0) * a.entries * (value + I32)

@@ -129,13 +129,14 @@ def test_right_hand_sides_together_are_counted_too(m: Preconditioner, chunks: Tr
     assert together - alone == pytest.approx(array_bytes(made, set()) - before, rel=0.04)
 
 
-@pytest.mark.parametrize("solid", [0.05, 0.6])
-def test_closed_regions_are_counted_as_if_all_cells_were_in_some(solid: float) -> None:
+@pytest.mark.parametrize(("solid", "most"), [(0.05, 1.25), (0.6, 2.0)])
+def test_closed_regions_are_counted_as_if_all_cells_were_in_some(solid: float, most: float) -> None:
+    """And as if none were left out."""
     mask = np.random.default_rng(1).uniform(size=VARYING.shape) < solid
     spec, made = set_up(problems.diffusion(VARYING.shape, VARYING, mask=mask, bc="neumann"), (1, 1, 1))
     (counted,) = memory.of_workers(spec, (0,), cuda=False)
     allocated = array_bytes(made, set())
-    assert 0.97 * allocated <= counted.resident <= 1.25 * allocated
+    assert 0.97 * allocated <= counted.resident <= most * allocated
 
 
 @pytest.mark.parametrize(
