@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import CARRIED
+from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.vectors import Vectors
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from dsolver.kernels.general.setup import GeneralSetup
     from dsolver.kernels.lattice.setup import LatticeSetup
     from dsolver.kernels.layouts import Layouts
+
+
+T = TypeVar("T")
 
 
 class Backend(ABC):
@@ -89,6 +94,20 @@ class Backend(ABC):
     def to_host(self, values: Array) -> npt.NDArray[Any]:
         """The values as a NumPy array."""
         return np.asarray(values)
+
+    def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
+        """decide(*numbers), of float64 (1,) arrays and as Python numbers; foreseen where this thread foresees."""
+        return decide(*(float(self.to_host(number)[0]) for number in numbers))
+
+    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
+        """Context of a set-up on this thread that need not wait for answers, which it may have from an earlier one.
+
+        What it makes is there only when it has been confirmed, which `synchronize` leaves to that: see `Foresight`.
+
+        Args:
+            key: all that the set-up depends on, beside numbers on the device.
+        """
+        return nullcontext(Foresight())
 
     @abstractmethod
     def synchronize(self) -> None:

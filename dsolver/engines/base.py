@@ -11,14 +11,17 @@ Nothing waits except `read`, `repeat` (once, at its end) and `unload`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
+from dsolver.kernels.foresight import Foresight
 from dsolver.monitor.spans import Span
+
+T = TypeVar("T")
 
 
 class PerChunk(ABC):
@@ -204,6 +207,17 @@ class Engine(ABC):
             self.run(DOT, number, ones, parts)
             self.total(parts, scalar)
         return self.read(*scalars)
+
+    def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
+        """decide(*sums), of the `global_sums` of these numbers; foreseen where set-up foresees: see `foreseeing`."""
+        return decide(*self.global_sums(*numbers))
+
+    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
+        """Context of a set-up that may go on with the answers of an earlier one of the same key.
+
+        See `Backend.foreseeing`. Most engines foresee nothing.
+        """
+        return nullcontext(Foresight())
 
     @abstractmethod
     def repeat(

@@ -7,9 +7,11 @@ Where a lattice says little of a level, the levels below it are algebraic.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coarse_grid import CoarseGrid, partition_of
 from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.kernels import DENSE_ROWS, Backend
+from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
 from dsolver.multigrid.algebraic.of_grid import below_lattice
@@ -32,6 +35,8 @@ from dsolver.multigrid.geometric.star_passes import StarPasses
 from dsolver.multigrid.geometric.transfer import chunk_transfer, column_order, without_weights
 from dsolver.multigrid.level import Level, Transfer
 from dsolver.multigrid.replicate import Replication, replicated_rows, replication
+
+T = TypeVar("T")
 
 THIN_ROWS: Final = 64**3
 """Most rows of a level that is made whole on every owner because chunks are thin where couplings are strong."""
@@ -71,6 +76,16 @@ class FinestRows:
         """The partition, in which an axis of one point is not periodic."""
         return partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)
 
+    def foreseeing(self, engine: Engine, *what: Hashable) -> AbstractContextManager[Foresight]:
+        """Context of a set-up of these rows: see `Engine.foreseeing`.
+
+        Where cells are left out, layouts follow from which ones: nothing is foreseen there.
+        """
+        if self.masked:
+            return nullcontext(Foresight())
+        chunks, about = self.chunks, (self.constant, self.singular, self.raised is None, self.jumping is None)
+        return engine.foreseeing((*what, chunks.grid, chunks.sizes, chunks.periodic, self.offsets, about, self.lattice))
+
     def looked_at(self, engine: Engine) -> PerChunk:
         """The `constant_stencil.Finest` of every chunk."""
         look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=self.raised is not None)
@@ -91,24 +106,47 @@ class FinestRows:
 
 def finest(engine: Engine, rows: FinestRows) -> PerChunk:
     """The finest level's `ChunkMatrix` of every chunk, in the storage order that `build` chooses, by itself."""
-    found = rows.looked_at(engine)
-    make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets)
-    return engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
+    return _foreseen(lambda: _finest(engine, rows))
 
 
-def build(engine: Engine, rows: FinestRows, dtype: str = "float64") -> list[Level]:
+def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
+    with rows.foreseeing(engine, "finest") as foresight:
+        found = rows.looked_at(engine)
+        make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets)
+        made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
+        foresight.confirm()
+    return made
+
+
+def build(engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64") -> list[Level]:
     """All levels, finest first.
 
     Args:
         engine: of the finest level's chunks, in float64.
-        rows: of that level.
+        take: gives the rows of that level; once more where set-up has foreseen what is not so.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
-    coarsening = _Coarsening(engine, rows, dtype)
-    del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
-    while not coarsening.ended():
-        coarsening.descend()
+    return _foreseen(lambda: _levels(engine, take, dtype))
+
+
+def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[Level]:
+    rows = take()
+    with rows.foreseeing(engine, "levels", dtype) as foresight:
+        coarsening = _Coarsening(engine, rows, dtype, foresight)
+        del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
+        while not coarsening.ended():
+            coarsening.descend()
+        foresight.confirm()
     return coarsening.levels
+
+
+def _foreseen(make: Callable[[], T]) -> T:
+    """The result of a set-up, of a second attempt if the first one has foreseen what is not so."""
+    try:
+        return make()
+    except UnforeseenError:
+        pass  # what it has made goes with the exception
+    return make()
 
 
 @final
@@ -119,8 +157,9 @@ class _Coarsening:
         levels: finest first. All but the last one have their transfer.
     """
 
-    def __init__(self, engine: Engine, rows: FinestRows, dtype: str) -> None:
+    def __init__(self, engine: Engine, rows: FinestRows, dtype: str, foresight: Foresight) -> None:
         self.levels: list[Level] = []
+        self._foresight = foresight
         self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._partition, self._offsets, self._weights = rows.chunks, rows.offsets, rows.weights
@@ -174,6 +213,7 @@ class _Coarsening:
         if not self._by_couplings():
             return False
         level, depth = self.levels[-1], self._depth
+        self._foresight.confirm()  # what follows multiplies by what is there
         rest = below_lattice(self._engine, level, self._weights, depth, self._dtype, singular=self._singular)
         self.levels[-1:] = rest or self.levels[-1:]
         return bool(rest)

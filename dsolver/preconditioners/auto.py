@@ -89,8 +89,11 @@ class Auto(Preconditioner):
         rows = [_with_jumps(builder, builder.rows)]
         if _algebraic(builder, rows[0]):
             return Algebraic().build_from(builder, rows.pop)
-        rows = [replace(rows[0], lattice=True)]
-        return Multigrid().build_from(builder, rows.pop)
+
+        def take() -> FinestRows:
+            return replace(rows.pop() if rows else _with_jumps(builder, builder.rows), lattice=True)
+
+        return Multigrid().build_from(builder, take)
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The multigrid that was chosen."""
@@ -121,7 +124,7 @@ def _with_jumps(builder: Builder, rows: FinestRows) -> FinestRows:
     """The rows with how much their couplings jump, on devices where the choice depends on it: multigrid asks again."""
     if rows.constant or builder.engine.kernels not in JUMPS:
         return rows
-    return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights))
+    return replace(rows, jumping=jumping(builder.engine, rows.offsets, rows.weights, float))
 
 
 def usual_preconditioner(problem: Problem, method: str | None = None) -> str | None:

@@ -79,12 +79,12 @@ class Multigrid(Preconditioner):
         return self.build_from(builder, lambda: builder.rows)
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
-        """All levels from rows that are taken from somebody, who must not keep them."""
+        """All levels from rows that are taken from somebody, who must not keep them; they may be asked for again."""
         if not builder.lowered:
-            levels = hierarchy.build(builder.engine, take())  # rows that nobody else holds
+            levels = hierarchy.build(builder.engine, take)  # rows that nobody else holds
             return levels[0].exact, levels
         rows = take()
-        levels = hierarchy.build(builder.engine, rows, builder.dtype)
+        levels = hierarchy.build(builder.engine, lambda: rows, builder.dtype)
         return hierarchy.finest(builder.engine, rows), levels
 
     def on(self, site: Site) -> MultigridCycle:

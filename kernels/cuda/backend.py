@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, final
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, final
 
 import cupy
 import numpy as np
@@ -15,10 +17,14 @@ from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
+from dsolver.kernels.cuda.launch import foresight
 from dsolver.kernels.cuda.layouts import CudaLayouts
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
-from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.formats.layout import SLICE, Array
+
+T = TypeVar("T")
 
 HOST_THREADS = 16
 """Threads of the host at most that help a GPU's set-up, and no more than its part of the host's cores."""
@@ -67,8 +73,14 @@ class CudaBackend(Backend):
         cupy.ascontiguousarray(values).get(out=pinned)
         return pinned
 
+    def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
+        return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)
+
+    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
+        return foresight.foreseeing(key)
+
     def synchronize(self) -> None:
-        cupy.cuda.get_current_stream().synchronize()
+        foresight.settle()
 
     def tidy(self) -> None:
         pool = cupy.get_default_memory_pool()

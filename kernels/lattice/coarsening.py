@@ -235,20 +235,19 @@ def leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
     return xp.stack([xp.where(counts, lean, 0.0).sum(axis=1), counts.sum(axis=1)], axis=1).reshape(-1)
 
 
-def turns(
-    xp: Any, offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]
-) -> Array:
-    """The numbers of rows that lean further than each limit from the means, for any two axes: float64 (limits,).
+def turns(xp: Any, offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
+    """The numbers of rows that lean further than each limit from the mean, for any two axes: float64 (limits,).
 
     Args:
         xp: the array module.
         offsets: the K offsets of the weights.
         weights: (K, rows), of own rows alone.
-        means: of x and y, x and z, y and z, see `leanings`.
+        sums: what `leanings` has found, of all chunks: float64 (6,). Means are zero where there are no rows.
         limits: differences of logarithms.
     """
-    lean = _leanings(xp, offsets, weights)
-    far = xp.where(xp.isfinite(lean), xp.abs(lean - xp.asarray(means)[:, None]), 0.0).max(axis=0)
+    lean, (total, count) = _leanings(xp, offsets, weights), sums.reshape(-1, 2).T
+    means = xp.where(count > 0.0, total, 0.0) / xp.maximum(count, 1.0)
+    far = xp.where(xp.isfinite(lean), xp.abs(lean - means[:, None]), 0.0).max(axis=0)
     return xp.stack([(far > limit).sum().astype(np.float64) for limit in limits])
 
 

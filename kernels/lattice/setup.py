@@ -98,14 +98,10 @@ class LatticeSetup:
         return statistics.leanings(self.xp, offsets, weights)
 
     def turns(
-        self,
-        offsets: tuple[tuple[int, int, int], ...],
-        weights: Array,
-        means: tuple[float, ...],
-        limits: tuple[float, ...],
+        self, offsets: tuple[tuple[int, int, int], ...], weights: Array, sums: Array, limits: tuple[float, ...]
     ) -> Array:
         """The numbers of rows that lean in another way than most: see `coarsening.turns`."""
-        return statistics.turns(self.xp, offsets, weights, means, limits)
+        return statistics.turns(self.xp, offsets, weights, sums, limits)
 
     def alike(self, rows: StencilRows) -> Alike | None:
         """The numbers that a box's rows have in common: see `stencil.alike`."""

@@ -124,7 +124,7 @@ def levels(cuts: tuple[int, int, int]) -> list[Level]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coarse_grid, "SMALL_GRID", 0)
         patch.setattr(hierarchy, "LAST", 30, raising=False)
-        return hierarchy.build(engine, rows)
+        return hierarchy.build(engine, lambda: rows)
 
 
 def rough_rows(_: Backend, __: int, noise: F64) -> F64:

@@ -41,10 +41,10 @@ def test_how_rows_lean(backend: Backend, rows: int) -> None:
     found = backend.to_host(backend.lattice.leanings(STAR, there))
     assert np.array_equal(found[1::2], expected[1::2])
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    means, limits = (0.1, -0.2, 0.3), (log(30.0), log(1e3))
-    turned = TEXT.turns(STAR, weights, means, limits)
+    sums, limits = np.array([0.2, 2.0, -0.2, 1.0, 0.9, 3.0]), (log(30.0), log(1e3))
+    turned = TEXT.turns(STAR, weights, sums, limits)
     assert rows == 1 or 0.0 < turned[1] < turned[0] < rows
-    assert np.array_equal(backend.to_host(backend.lattice.turns(STAR, there, means, limits)), turned)
+    assert np.array_equal(backend.to_host(backend.lattice.turns(STAR, there, backend.asarray(sums), limits)), turned)
 
 
 def test_what_no_coefficient_may_be(backend: Backend) -> None:

@@ -47,9 +47,8 @@ def levels_of(grid: Triple, kappa: Any, backend: str = "cpu") -> tuple[EagerEngi
             weights[number] = -link
             weights[center] += np.where(other > 0.0, link, 2.0 * kappa.T)
     made = engine.per_chunk(lambda on, _: on.asarray(weights.reshape(-1)))
-    return engine, hierarchy.build(
-        engine, FinestRows(partition=partition, offsets=STAR_OFFSETS, weights=made, constant=False)
-    )
+    rows = FinestRows(partition=partition, offsets=STAR_OFFSETS, weights=made, constant=False)
+    return engine, hierarchy.build(engine, lambda: rows)
 
 
 def applied(backend: str, vectors: Any) -> Any:

@@ -65,7 +65,7 @@ def levels_of(problem: problems.Problem, chunks: Cut = (1, 1, 1), weights: Any =
         return values
 
     rows = FinestRows(partition=partition, offsets=problem.offsets, weights=engine.per_chunk(make), constant=True)
-    return hierarchy.build(engine, rows)
+    return hierarchy.build(engine, lambda: rows)
 
 
 def matrices(level: Level) -> list[Any]:

@@ -78,7 +78,7 @@ def levels_of(
     engine = EagerEngine(partition, kernels.load(backend))
     weights = Weights(partition, points)
     rows = FinestRows(partition=partition, offsets=weights.offsets, weights=engine.per_chunk(weights), constant=False)
-    return engine, hierarchy.build(engine, rows)
+    return engine, hierarchy.build(engine, lambda: rows)
 
 
 class Space:

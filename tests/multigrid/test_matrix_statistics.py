@@ -78,12 +78,16 @@ def test_where_lines_end() -> None:
     """Whole lines of 12, 10 and 8 points have two ends each; a wall across x cuts them in two."""
     box = star(np.ones(GRID))
     lines = [2 * 10 * 8, 2 * 12 * 8, 2 * 12 * 10]
-    assert of_rows(ending, box) == of_rows(ending, box, (2, 1, 2)) == pytest.approx(sum(lines) / (3 * 960))
+    assert (
+        of_rows(partial(ending, decide=float), box)
+        == of_rows(partial(ending, decide=float), box, (2, 1, 2))
+        == pytest.approx(sum(lines) / (3 * 960))
+    )
     walled = box.copy()
     walled[:, 5] = 0.0
     walled[STAR_OFFSETS.index((1, 0, 0)), 4] = walled[STAR_OFFSETS.index((-1, 0, 0)), 6] = 0.0
     lines = [4 * 10 * 8, 2 * 11 * 8, 2 * 11 * 10]
-    assert of_rows(ending, walled) == pytest.approx(sum(lines) / (3 * 880))
+    assert of_rows(partial(ending, decide=float), walled) == pytest.approx(sum(lines) / (3 * 880))
 
 
 def leaning(*conductivities: Any) -> Any:
@@ -107,10 +111,10 @@ def test_where_anisotropy_turns() -> None:
         (leaning(corner, one, one), 5 * 6 * 4 / 960),
         (leaning(one, one, small), 3 * 3 * 2 / 960),
     ):
-        found, beyond = of_rows(partial(turning, ratios=[30.0, 1e4]), weights)
+        found, beyond = of_rows(partial(turning, decide=list, ratios=[30.0, 1e4]), weights)
         assert found == pytest.approx(part, abs=0.02)
         assert beyond == 0.0
-        assert of_rows(partial(turning, ratios=[30.0]), weights, (2, 1, 2)) == [found]
+        assert of_rows(partial(turning, decide=list, ratios=[30.0]), weights, (2, 1, 2)) == [found]
 
 
 def test_multigrid_smooths_more_where_it_is_rough() -> None:

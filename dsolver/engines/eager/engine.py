@@ -7,10 +7,10 @@ again: an iteration allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self, TypeVar, final
 
 from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
@@ -28,7 +28,10 @@ from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend, load
 from dsolver.kernels.batched import Batched
 from dsolver.kernels.contract import LOAD, Kernel
+from dsolver.kernels.foresight import Foresight
 from dsolver.monitor.spans import Span
+
+T = TypeVar("T")
 
 TOGETHER: Final = 64
 """Scalars that lie side by side."""
@@ -262,6 +265,16 @@ class EagerEngine(Engine):
         if len(self.partition) > 1:
             return super().global_sums(*numbers)
         return self.read(*(EagerScalar(value) for number in numbers for value in items_of(number).values()))
+
+    def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
+        if len(self.partition) > 1:
+            return super().decided(decide, *numbers)
+        return self.backend.answer(decide, [value for number in numbers for value in items_of(number).values()])
+
+    def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
+        if len(self.partition) > 1:  # ranks would have to agree that they begin again
+            return super().foreseeing(key)
+        return self.backend.foreseeing(key)
 
     def repeat(
         self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False

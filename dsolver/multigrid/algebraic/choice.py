@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -60,7 +61,8 @@ def wanted(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
     """
-    return jumping(engine, offsets, weights) > BLOCKY and _positive(engine, offsets, weights)
+    blocky = jumping(engine, offsets, weights, lambda found: found > BLOCKY)
+    return blocky and _positive(engine, offsets, weights)
 
 
 def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool) -> bool:
@@ -81,20 +83,27 @@ def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weigh
 
 def _porous(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool) -> bool:
     """Whether lines of cells end inside the grid in many places."""
-    return masked and ending(engine, offsets, weights) - _at_faces(partition) > ENDS
+    return masked and ending(engine, offsets, weights, lambda found: found - _at_faces(partition) > ENDS)
 
 
 def _turns(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> bool:
     """Whether anisotropy turns in more rows than one of the bounds allows."""
     bounds = TURNS_IN_PLANES if 1 in partition.grid else TURNS
-    found = turning(engine, offsets, weights, [ratio for ratio, _ in bounds])
-    return any(part > least for part, (_, least) in zip(found, bounds, strict=True))
+
+    def beyond(found: Sequence[float]) -> bool:
+        return any(part > least for part, (_, least) in zip(found, bounds, strict=True))
+
+    return turning(engine, offsets, weights, beyond, [ratio for ratio, _ in bounds])
 
 
 def _positive(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
     """Whether all diagonal entries are positive and finite, as algebraic coarsening needs them."""
     counts = engine.per_chunk(partial(_wrong, center=offsets.index((0, 0, 0)), count=len(offsets)), weights)
-    return engine.global_sums(counts) == (0.0,)
+    return engine.decided(_none, counts)
+
+
+def _none(wrong: float) -> bool:
+    return wrong == 0.0
 
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> Any:

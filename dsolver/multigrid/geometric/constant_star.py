@@ -48,7 +48,7 @@ def star_of(engine: Engine, partition: Partition, stencil: PerChunk) -> Constant
     if not fits(partition):
         return None
     made = engine.per_chunk(partial(_numbers, partition=partition), stencil)
-    count, *numbers = engine.global_sums(*(made.at(place) for place in range(1 + len(WEIGHTS) + 6)))
+    count, *numbers = engine.decided(_all, *(made.at(place) for place in range(1 + len(WEIGHTS) + 6)))
     if count < len(partition):
         return None
     by_axis = dict(zip(WEIGHTS, numbers, strict=False))
@@ -59,8 +59,12 @@ def star_of(engine: Engine, partition: Partition, stencil: PerChunk) -> Constant
         wraps=partition.periodic,
         lo=(0, 0, 0),
     )
-    alike = engine.global_sums(engine.per_chunk(partial(_alike, partition=partition, star=found), stencil))
+    alike = engine.decided(_all, engine.per_chunk(partial(_alike, partition=partition, star=found), stencil))
     return found if alike == (float(len(partition)),) and has_way_down(found) else None
+
+
+def _all(*numbers: float) -> tuple[float, ...]:
+    return numbers
 
 
 def _numbers(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets
 from dsolver.kernels import Backend
+
+T = TypeVar("T")
 
 RATIO: Final = 10.0
 """Ratio of a point's couplings to its two neighbors along an axis above which coefficients count as jumping there."""
@@ -21,37 +23,42 @@ ROUGH: Final = 0.01
 
 def is_rough(engine: Engine, offsets: Offsets, weights: PerChunk, found: float | None = None) -> bool:
     """Whether couplings jump in more than `ROUGH` of the rows: see `jumping`, whose result may be known."""
-    return (jumping(engine, offsets, weights) if found is None else found) > ROUGH
+    return jumping(engine, offsets, weights, _rough) if found is None else _rough(found)
 
 
-def jumping(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
-    """Fraction of the rows, along each axis, whose couplings jump from point to point; the same on every rank.
+def jumping(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable[[float], T]) -> T:
+    """A decision by the fraction of the rows, along each axis, whose couplings jump from point to point.
 
-    Anisotropy is not rough, for the two neighbors along one axis are compared; nor are boundaries and masked cells,
-    where one of the couplings is zero.
+    The same on every rank. Anisotropy is not rough, for the two neighbors along one axis are compared; nor are
+    boundaries and masked cells, where one of the couplings is zero.
 
     Args:
         engine: of the chunks.
         offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset.
+        decide: what is concluded of it; set-up may foresee that: see `Engine.decided`.
     """
     counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
-    found, among = engine.global_sums(counts.at(0), counts.at(1))
-    return found / among if among else 0.0
+    return engine.decided(lambda found, among: decide(_part(found, among)), counts.at(0), counts.at(1))
 
 
-def ending(engine: Engine, offsets: Offsets, weights: PerChunk) -> float:
-    """Fraction of the points with neighbors along an axis at which a line of them ends; the same on every rank.
+def ending(engine: Engine, offsets: Offsets, weights: PerChunk, decide: Callable[[float], T]) -> T:
+    """A decision by the fraction of the points with neighbors along an axis at which a line of them ends.
 
-    At two of n in lines of n points. Arguments as for `jumping`.
+    At two of n in lines of n points. The same on every rank; arguments as for `jumping`.
     """
     counts = engine.per_chunk(partial(_jumps, offsets=offsets), weights)
-    inner, ends = engine.global_sums(counts.at(1), counts.at(2))
-    return ends / (inner + ends) if ends else 0.0
+    return engine.decided(lambda inner, ends: decide(_part(ends, inner + ends)), counts.at(1), counts.at(2))
 
 
-def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequence[float]) -> list[float]:
-    """Fraction of the rows that are anisotropic in another way than most; the same on every rank.
+def turning(
+    engine: Engine,
+    offsets: Offsets,
+    weights: PerChunk,
+    decide: Callable[[Sequence[float]], T],
+    ratios: Sequence[float],
+) -> T:
+    """A decision by the fraction of the rows that are anisotropic in another way than most; the same on every rank.
 
     A lattice is made coarser along the axes that suit most rows, on each level.
 
@@ -59,39 +66,51 @@ def turning(engine: Engine, offsets: Offsets, weights: PerChunk, ratios: Sequenc
         engine: of the chunks.
         offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset.
+        decide: what is concluded, from a fraction for each ratio.
         ratios: between how strongly such a row prefers an axis to another and how strongly rows do in the geometric
-            mean, at least. There is a result for each.
+            mean, at least.
     """
     made = engine.per_chunk(partial(_leanings, offsets=offsets), weights)
-    found = engine.global_sums(*(made.at(number) for number in range(6)))
-    means = tuple(total / count if count else 0.0 for total, count in zip(found[::2], found[1::2], strict=True))
-    limits = tuple(log(ratio) for ratio in ratios)
-    counts = engine.per_chunk(partial(_turns, offsets=offsets, means=means, limits=limits), weights)
-    rows, *turned = engine.global_sums(*(counts.at(number) for number in range(len(ratios) + 1)))
-    return [number / rows for number in turned]
+    turn = partial(_turns, offsets=offsets, limits=tuple(log(ratio) for ratio in ratios))
+    if len(engine.partition) == 1:  # what all have found is there, so nobody waits for it
+        counts = engine.per_chunk(turn, weights, made.at(6))
+    else:
+        sums = engine.global_sums(*(made.at(number) for number in range(6)))
+        counts = engine.per_chunk(partial(turn, found=sums), weights)
+    numbers = [counts.at(number) for number in range(len(ratios) + 1)]
+    return engine.decided(lambda rows, *turned: decide([number / rows for number in turned]), *numbers)
+
+
+def _rough(found: float) -> bool:
+    return found > ROUGH
+
+
+def _part(found: float, among: float) -> float:
+    return found / among if among else 0.0
 
 
 # -- what is counted on the owners -------------------------------------------------------------------------------------
 
 
 def _leanings(backend: Backend, _: int, weights: Any, *, offsets: Offsets) -> tuple[Any, ...]:
-    """By how much a chunk's rows lean and how many do, for each pair of axes: float64 (1,) six times."""
+    """By how much a chunk's rows lean and how many do, for each pair of axes: float64 (1,) six times, and (6,)."""
     found = backend.lattice.leanings(offsets, weights.reshape(len(offsets), -1))
-    return tuple(found[i : i + 1] for i in range(6))
+    return (*(found[i : i + 1] for i in range(6)), found)
 
 
 def _turns(
     backend: Backend,
     _: int,
     weights: Any,
+    sums: Any = None,
     *,
     offsets: Offsets,
-    means: tuple[float, ...],
     limits: tuple[float, ...],
+    found: tuple[float, ...] = (),
 ) -> tuple[Any, ...]:
     """The number of a chunk's rows, and of those that lean in another way than most: float64 (1,) each."""
     weights = weights.reshape(len(offsets), -1)
-    turned = backend.lattice.turns(offsets, weights, means, limits)
+    turned = backend.lattice.turns(offsets, weights, backend.asarray(np.array(found)) if found else sums, limits)
     return (backend.asarray(np.full(1, float(weights.shape[1]))), *(turned[i : i + 1] for i in range(len(limits))))
 
 

@@ -28,10 +28,13 @@ def coarsening_factors(engine: Engine, partition: Partition, offsets: Offsets, w
         weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
     """
     sums = engine.per_chunk(partial(_couplings, offsets=offsets), weights)
-    found = engine.global_sums(*(sums.at(axis) for axis in range(3)))
-    strongest = max((s for s, n in zip(found, partition.grid, strict=True) if n > 1), default=0.0)
+    return engine.decided(partial(_factors, partition.grid), *(sums.at(axis) for axis in range(3)))
+
+
+def _factors(grid: Triple, *found: float) -> Triple:
+    strongest = max((s for s, n in zip(found, grid, strict=True) if n > 1), default=0.0)
     weak = STRONG * strongest if strongest > 0.0 else -math.inf
-    x, y, z = (2 if n > 1 and not s < weak else 1 for s, n in zip(found, partition.grid, strict=True))
+    x, y, z = (2 if n > 1 and not s < weak else 1 for s, n in zip(found, grid, strict=True))
     return x, y, z
 
 

@@ -23,8 +23,8 @@ extern "C" __global__ void measure_smoothed(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found);
 }
 
-extern "C" __global__ void fill_smoothed(SOURCE, ROWS, const unsigned char* __restrict__ coarse, PLACES) {
-    fill(
+extern "C" __global__ void fill_smoothed(SOURCE, ROWS, const unsigned char* __restrict__ coarse, PLACES, ROOM) {
+    if (FITS) fill(
         Smoothed{coarse}, SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values,
         columns);
 }

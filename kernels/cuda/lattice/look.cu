@@ -161,12 +161,14 @@ extern "C" __global__ void leanings_total(const double* __restrict__ parts, int 
 
 constexpr int LIMITS = 4;
 
-// out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. 48 bytes a row.
+// out (count), zeros at first: how many rows lean further from the means than each of at most LIMITS limits. sums (PAIRS, 2): of how
+// far rows lean and of how many they are. 48 bytes a row.
 extern "C" __global__ void turns(
-    const double* __restrict__ weights, const int* __restrict__ both, long long rows, double x_y, double x_z, double y_z,
+    const double* __restrict__ weights, const int* __restrict__ both, long long rows, const double* __restrict__ sums,
     const double* __restrict__ limits, int count, double* out
 ) {
-    const double means[PAIRS] = {x_y, x_z, y_z};
+    double means[PAIRS];
+    for (int i = 0; i < PAIRS; ++i) means[i] = sums[2 * i + 1] > 0.0 ? sums[2 * i] / sums[2 * i + 1] : 0.0;
     double limit[LIMITS];
     int turned[LIMITS] = {};
 #pragma unroll

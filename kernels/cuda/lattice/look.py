@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.launch.foresight import answer
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
@@ -44,7 +46,12 @@ def alike(rows: StencilRows) -> Alike | None:
         found,
     )
     kernel(FILE, "alike", DTYPE)((_blocks(rows.rows, OFFSET_BLOCKS), count), (THREADS,), arguments)
-    words = cupy.asnumpy(found)
+    return answer(partial(_alike, rows.offsets), found)
+
+
+def _alike(offsets: tuple[Triple, ...], words: Any) -> Alike | None:
+    """The result of `alike`, from its words."""
+    count = len(offsets)
     rest, ends = words[2 * count :], words[: 2 * count].reshape(-1, 2)
     if rest[FLAGS]:
         return None
@@ -53,7 +60,7 @@ def alike(rows: StencilRows) -> Alike | None:
     if not np.array_equal(high, low):  # nor are there NaN
         return None
     numbers = rest.view(np.float64)
-    weights = [float(numbers[BASE]) if not any(o) else float(w) for o, w in zip(rows.offsets, high, strict=True)]
+    weights = [float(numbers[BASE]) if not any(o) else float(w) for o, w in zip(offsets, high, strict=True)]
     x, y, z = (bool(int(rest[WRAPS]) >> axis & 1) for axis in range(3))
     return Alike(wraps=(x, y, z), weights=tuple(weights), faces=tuple(numbers[GAINS:WORDS].tolist()))
 
@@ -68,13 +75,13 @@ def leanings(offsets: tuple[Triple, ...], weights: Array) -> Array:
     return out
 
 
-def turns(offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]) -> Array:
+def turns(offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
     """See `coarsening.turns`."""
     if len(limits) > MOST_LIMITS:
         raise ValueError(f"{len(limits)} limits are more than a launch counts for")
     weights, both, rows = _rows(offsets, weights)
     out = cupy.zeros(len(limits))
-    arguments = (np.int64(rows), *(np.float64(m) for m in means), table(np.array(limits)), np.int32(len(limits)), out)
+    arguments = (np.int64(rows), cupy.ascontiguousarray(sums), table(np.array(limits)), np.int32(len(limits)), out)
     kernel(FILE, "turns", DTYPE)((_blocks(rows, MOST_BLOCKS),), (THREADS,), (weights, both, *arguments))
     return out
 
@@ -84,7 +91,12 @@ def unfit(values: Array, least: float, *, left_out: bool) -> int:
     values, out = cupy.ascontiguousarray(values), cupy.zeros(1, dtype=np.int32)
     arguments = (values, np.int64(values.size), np.float64(least), np.int32(left_out), out)
     kernel(FILE, "unfit", DTYPE)((_blocks(values.size, MOST_BLOCKS),), (THREADS,), arguments)
-    return int(out[0])
+    return answer(_only, out)
+
+
+def _only(values: Any) -> int:
+    """The number in an array of one."""
+    return int(values[0])
 
 
 def _rows(offsets: tuple[Triple, ...], weights: Array) -> tuple[Array, Array, int]:

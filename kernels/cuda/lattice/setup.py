@@ -118,10 +118,8 @@ class CudaLattice(LatticeSetup):
     def leanings(self, offsets: tuple[Triple, ...], weights: Array) -> Array:
         return look.leanings(offsets, weights)
 
-    def turns(
-        self, offsets: tuple[Triple, ...], weights: Array, means: tuple[float, ...], limits: tuple[float, ...]
-    ) -> Array:
-        return look.turns(offsets, weights, means, limits)
+    def turns(self, offsets: tuple[Triple, ...], weights: Array, sums: Array, limits: tuple[float, ...]) -> Array:
+        return look.turns(offsets, weights, sums, limits)
 
     def alike(self, rows: StencilRows) -> Alike | None:
         return super().alike(rows) if rows.weights.ndim == 1 else look.alike(rows)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.config import chosen
+from dsolver.kernels.cuda.launch.foresight import numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import Slices
@@ -263,7 +264,7 @@ def cuts_of(
         )
         lengths.append(last - first)
     length = np.array(lengths, dtype=np.int64)[:, None]
-    found = np.minimum(cupy.asnumpy(begins).astype(np.int64), length)
+    found = np.minimum(numbers(begins).astype(np.int64), length)
     found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([found, length], axis=1)
 

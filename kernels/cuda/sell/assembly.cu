@@ -7,24 +7,24 @@ extern "C" __global__ void measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, 
     measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found);
 }
 
-extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES) {
-    fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES, ROOM) {
+    if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
 extern "C" __global__ void measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
     measure(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
 }
 
-extern "C" __global__ void fill_halo(SOURCE, ROWS, PLACES) {
-    fill(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+extern "C" __global__ void fill_halo(SOURCE, ROWS, PLACES, ROOM) {
+    if (FITS) fill(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
 extern "C" __global__ void measure_rectangle(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
     measure(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
 }
 
-extern "C" __global__ void fill_rectangle(SOURCE, ROWS, PLACES) {
-    fill(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+extern "C" __global__ void fill_rectangle(SOURCE, ROWS, PLACES, ROOM) {
+    if (FITS) fill(Rectangle(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
 // Which storage positions, from the first after the guard on, hold a row that reads the halo: 4 bytes a candidate entry,

@@ -21,6 +21,10 @@ constexpr int RUN_BYTES = SLICE * 8 + 4, EXPLICIT_BYTES = SLICE * 12;   // of on
 #define PLACES const int* ends, const unsigned char* runs, const long long* start, const long long* column_start, \
     real* values, int* columns
 
+// What was found of all slices, and for how much of it there is room: less, if set-up went on with a wrong number.
+#define ROOM const Found* found, long long room, long long column_room
+#define FITS (found->values <= room && found->columns <= column_room)
+
 #define SOURCE_OF_ARGUMENTS \
     Source{nx, ny, first, line, lines, candidates, numbering, steps, weights, weight_stride, weight_step}
 #define COLUMNS_OF_ARGUMENTS Columns{rows, color, position}

@@ -11,6 +11,8 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.cuda.launch.foresight import numbers as told
+from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import sweeps, warps
 from dsolver.kernels.cuda.launch.tables import table
@@ -216,7 +218,7 @@ def product(
 def with_launches(a: Matrix) -> CudaMatrix:
     """The matrix with what its launches need."""
     result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local)))
-    cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
+    settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
@@ -301,14 +303,15 @@ def _slices(
     blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
     kernel(FILE, "shapes", ANY)(*scanned, (*measured, *numbers, upper, blocks, found))
     kernel(FILE, "begins", ANY)(*scanned, (*measured, blocks, *numbers, start, column_start, found))
-    counted = found.get()
+    counted = told(found)
     length, values_of_lane = (int(number) for number in counted[:2])
     bad, widest = (int(number) for number in counted[2:].view(np.int32))
     checked_width(widest, part.widest)
     if length >= 2**32:  # `Header` in slices.cuh counts columns in 32 bits
         raise ValueError(f"a chunk of {int(of_rows[2])} rows has too many entries for one GPU: cut the grid further")
     values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
-    places = (*measured, start, column_start, values, columns)
+    room = (found, np.int64(values_of_lane), np.int64(length))
+    places = (*measured, start, column_start, values, columns, *room)
     kernel(part.file, f"fill_{part.name}", dtype.name)(*warps(count), (*head, *places))
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
 

@@ -1,0 +1,18 @@
+"""Foresight: set-up takes answers for granted until its end, see `Backend.foreseeing`."""
+
+from __future__ import annotations
+
+
+class UnforeseenError(Exception):
+    """A set-up went on with an answer that was wrong: all that it has made is void, and it is to begin again."""
+
+
+class Foresight:
+    """Answers that a set-up goes on with. Here, and on devices that need not be waited for, they are never wrong."""
+
+    def confirm(self) -> None:
+        """Wait until all that was enqueued is there, and foresee nothing from now on.
+
+        Raises:
+            UnforeseenError: an answer was another.
+        """

@@ -1,0 +1,41 @@
+"""Answers that set-up on a GPU foresees: those of the set-up before, compared with the true ones at its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsolver.kernels import Backend, load
+from dsolver.kernels.foresight import UnforeseenError
+
+pytestmark = pytest.mark.gpu
+
+
+def larger(backend: Backend, value: float) -> bool:
+    """Whether a number on the device is larger than 1, which set-up may foresee."""
+    return backend.answer(lambda number: bool(number > 1.0), [backend.xp.full(1, value)])
+
+
+def test_answers_of_the_last_set_up_are_taken_and_compared() -> None:
+    """What is the same twice is foreseen. What was wrong once is trusted again when two set-ups have had the same."""
+    backend = load("cuda")
+
+    def set_up(*values: float, key: Any = "test of answers") -> list[bool]:
+        with backend.foreseeing(key) as foresight:
+            found = [larger(backend, value) for value in values]
+            foresight.confirm()
+            assert larger(backend, 2.0)  # which is waited for again
+        return found
+
+    assert set_up(3.0, 0.0) == [True, False]
+    assert set_up(2.0, 1.0) == [True, False]
+    with pytest.raises(UnforeseenError):
+        set_up(0.0, 0.0)
+    for _ in range(3):
+        assert set_up(0.0, 0.0) == [False, False]
+    with pytest.raises(UnforeseenError):  # more questions than there were
+        set_up(0.0, 0.0, 0.0)
+    assert set_up(2.0, 0.0) == [True, False]
+    assert set_up(0.0, 0.0) == [False, False]  # not foreseen: these two differ
+    assert set_up(2.0, key="another") == [True]
