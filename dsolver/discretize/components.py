@@ -50,6 +50,11 @@ def labelled(engine: Engine, coefficients: Coefficients, rule: CellRule) -> Fiel
     return labels
 
 
+def any_closed(engine: Engine, coefficients: Coefficients, labels: Field) -> bool:
+    """Whether there is a cell of a closed region; labels: of `labelled`."""
+    return bool(engine.global_sums(coefficients.per_chunk(_closed, {LABELS: labels}))[0])
+
+
 def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field, work: Field) -> bool:
     """Spread the labels once; whether that changed any."""
     halo = coefficients.exchanged(labels)
@@ -81,6 +86,12 @@ def rows(patch: Patch) -> Any:
 def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
     """Ones where a cell's row is grounded by itself and zeros elsewhere: a block (nx, ny, nz)."""
     return rule.grounded(patch).astype(np.float64).T
+
+
+def _closed(_: Backend, __: int, patch: Patch) -> Any:
+    """float64 (1,): the number of cells in closed regions."""
+    labels = patch.own[LABELS]
+    return ((labels > GROUNDED) & (labels < SOLID)).astype(np.float64).sum().reshape(1)
 
 
 def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:

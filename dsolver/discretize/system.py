@@ -8,7 +8,7 @@ from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import is_grounded, labelled
+from dsolver.discretize.components import any_closed, is_grounded, labelled
 from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
 from dsolver.distributed.rows import LoadedRows
@@ -71,7 +71,10 @@ class System:
         if rule is not None and isinstance(coefficients, Coefficients):
             coefficients.prepare()
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
-                found = ClosedRegions(self._engine, coefficients, rule, labelled(self._engine, coefficients, rule))
+                labels = labelled(self._engine, coefficients, rule)
+                if not any_closed(self._engine, coefficients, labels):
+                    return
+                found = ClosedRegions(self._engine, coefficients, rule, labels)
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
                 elif found.count:

@@ -104,7 +104,7 @@ class Auto(Preconditioner):
         return self.chosen(site.levels).on(site)
 
     def forecast(self, part: Part) -> Forecast:
-        """Bytes of `Multigrid`; algebraic levels are stored in up to twice as much."""
+        """Bytes of `Multigrid`: coefficients are not looked at. `Algebraic` has its own."""
         return Multigrid().forecast(part)
 
     def iterations(self, alone: float, rtol: float) -> float:

@@ -101,7 +101,7 @@ class Multigrid(Preconditioner):
         """Levels that are coarsened along every axis.
 
         Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this. Levels
-        that have left the lattice are stored in up to twice as much.
+        that have left the lattice are stored in up to twice as much, and set up in that, too.
         """
         levels, problem, value = forecast.levels_of(part), part.problem, part.value
         star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))

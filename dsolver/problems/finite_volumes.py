@@ -112,8 +112,9 @@ class Diffusion(CellRule):
         ground |= (patch.own[SIGMA] if self.sigma is None else self.sigma) > 0.0
         for axis, side in product(range(3), (0, 1)):
             if self._at_edge(patch, axis, side) and not self.boundary.periodic[axis]:
-                on_diagonal, _ = self._edge(patch, axis, side, sizes)
-                ground[layer(axis, side)] |= on_diagonal > 0.0
+                share = self.boundary.at(axis, side).share
+                fixed = self._edge(patch, axis, side, sizes)[0] > 0.0 if share is None else share > 0.0
+                ground[layer(axis, side)] |= fixed
         solid = self.solid(patch)
         return ground if solid is None else ground & ~solid
 
