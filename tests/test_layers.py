@@ -1,11 +1,14 @@
-"""Who may import what, and how many modules a folder holds.
+"""Who may import what, how many modules a folder holds, and how many imports climb.
 
-The layers inside dsolver are a contract of import-linter, in pyproject.toml.
+The layers inside dsolver are a contract of import-linter, in pyproject.toml. `python -m tests.test_layers` draws every
+package, kernels too, with its modules and packages one above the other so that few imports climb, and prints which do.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,6 +59,8 @@ ALLOWED = {
 
 #: Modules of a folder that a reader can still look through, beside its `__init__.py`.
 MOST_MODULES = 14
+#: Imports that climb, at most: each is one way of a circle. Lower it where there are fewer; to raise it needs a reason.
+MOST_CLIMBING = 13
 #: The modules of dsolver that lie in no package: all are public, but `__main__`.
 FLAT = {"__main__", "api", "errors", "linalg", "solution", "solver", "status", "units"}
 
@@ -98,9 +103,12 @@ def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield from run_time_nodes(child)
 
 
+parsed = functools.cache(ast.parse)
+
+
 def imports(source: str, package: str) -> Iterator[tuple[str, str]]:
     """Each import as (name it gets here, dotted name): `from a import b` gives (b, a.b)."""
-    for node in run_time_nodes(ast.parse(source)):
+    for node in run_time_nodes(parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 # `import a.b` binds `a`, and yet it imports a.b.
@@ -124,7 +132,7 @@ def absolute(node: ast.ImportFrom, package: str) -> str:
 
 def attributes(source: str, local: dict[str, str]) -> Iterator[str]:
     """Each `x.y.z` whose x is imported, under its full name: `cp.cuda.nccl` needs no import of its own."""
-    for node in run_time_nodes(ast.parse(source)):
+    for node in run_time_nodes(parsed(source)):
         if isinstance(node, ast.Attribute):
             root, _, rest = ast.unparse(node).partition(".")
             if root in local:
@@ -136,6 +144,68 @@ def used_names(source: str, package: str) -> list[str]:
     found = list(imports(source, package))
     local = {here: name if not name.startswith(here + ".") else here for here, name in found}
     return sorted({name for _, name in found} | set(attributes(source, local)))
+
+
+Arrow = tuple[str, str]
+"""A module that imports, and the one that it imports."""
+
+
+def arrows(known: dict[str, Path]) -> set[Arrow]:
+    """Every import of one module of dsolver by another one."""
+    found = set()
+    for module, path in known.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for _, name in imports(path.read_text(encoding="utf-8"), package):
+            while name not in known and "." in name:
+                name = name.rpartition(".")[0]
+            if name in known and not lies_in(module, name):  # what lies in a package sees its front
+                found.add((module, name))
+    return found
+
+
+def inside(package: str, drawn: Iterable[Arrow]) -> dict[Arrow, list[Arrow]]:
+    """The arrows between two different modules or packages that lie in a package, by the names of these two."""
+    found: dict[Arrow, list[Arrow]] = {}
+    for arrow in sorted(drawn):
+        ends = [name.removeprefix(package + ".").partition(".")[0] for name in arrow if lies_in(name, package)]
+        if len(ends) == 2 and ends[0] != ends[1] and package not in arrow:
+            found.setdefault((ends[0], ends[1]), []).append(arrow)
+    return found
+
+
+def layered(weights: dict[Arrow, int]) -> list[str]:
+    """Names from top to bottom so that few imports climb: what reaches more stands higher, and in circles the rest."""
+
+    def reached(name: str) -> set[str]:
+        found, new = {name}, {name}
+        while new:
+            new = {lower for upper, lower in weights if upper in new} - found
+            found |= new
+        return found
+
+    def climb(order: list[str]) -> int:
+        place = {name: number for number, name in enumerate(order)}
+        return sum(n for (upper, lower), n in weights.items() if place[upper] > place[lower])
+
+    order = sorted({name for arrow in weights for name in arrow}, key=lambda name: (-len(reached(name)), name))
+    before: list[str] = []
+    while order != before:
+        before = order
+        for name in before if climb(order) else ():
+            others = [other for other in order if other != name]
+            order = min(order, *([*others[:i], name, *others[i:]] for i in range(len(order))), key=climb)
+    return order
+
+
+def climbing(known: dict[str, Path]) -> dict[str, list[Arrow]]:
+    """The imports that climb when each package is drawn in layers, by package."""
+    drawn, found = arrows(known), {}
+    for package in (module for module, path in known.items() if path.name == "__init__.py"):
+        between = inside(package, drawn)
+        order = layered({ends: len(imported) for ends, imported in between.items()})
+        upward = [ends for ends in between if order.index(ends[0]) > order.index(ends[1])]
+        found[package] = sorted(arrow for ends in upward for arrow in between[ends])
+    return found
 
 
 def violation(module: str, imported: str) -> str | None:
@@ -210,3 +280,23 @@ def test_a_crowded_folder_is_found() -> None:
     some = [Path("rooms", f"{number}.py") for number in range(MOST_MODULES)]
     assert not crowded([*some, Path("rooms/__init__.py"), Path("rooms/inner/one.py")])
     assert crowded([*some, Path("rooms/more.py")]) == [f"rooms: {MOST_MODULES + 1} modules"]
+
+
+def test_few_imports_climb(repository: Path) -> None:
+    found = climbing(modules(repository))
+    assert found["dsolver"] == []
+    assert sum(map(len, found.values())) <= MOST_CLIMBING
+
+
+def test_imports_that_climb_are_found() -> None:
+    drawn = {("a.up.x", "a.down.x"), ("a.up.y", "a.down.x"), ("a.down.z", "a.up.x"), ("a.down.z", "a.low"), ("a", "b")}
+    between = inside("a", drawn)
+    assert layered({ends: len(found) for ends, found in between.items()}) == ["up", "down", "low"]
+    assert between["down", "up"] == [("a.down.z", "a.up.x")]
+
+
+if __name__ == "__main__":
+    climbers = climbing(modules(Path(__file__).resolve().parent.parent))
+    for module, imported in (arrow for found in climbers.values() for arrow in found):
+        sys.stdout.write(f"{module} imports {imported}\n")
+    sys.stdout.write(f"{sum(map(len, climbers.values()))} imports climb\n")

@@ -18,15 +18,13 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.layout import Array, Layout
 
 
-@final
 @dataclass(frozen=True, kw_only=True)
 class GeneralMatrix(SeparateSweeps, Format):
     """The local part of a chunk's rows.
 
     A product with its dot product is one pass in every format that has a kernel for it: alone, the dot product reads x
-    and y once more, 16 bytes a row of the 12 k + 16 that a product of k entries a row moves. So is a residual, and a
-    sweep of Jacobi, where the format `finishes`: alone, they move 24 and 40 bytes a row more. A step of Chebyshev
-    is a vector operation after the product.
+    and y once more, 16 bytes a row of the 12 k + 16 that a product of k entries a row moves. A step of
+    Chebyshev is a vector operation after the product.
 
     Attributes:
         layout: the storage order, in which rows keep theirs.
@@ -82,97 +80,72 @@ class GeneralMatrix(SeparateSweeps, Format):
         """See `dsolver.kernels.contract.JACOBI_STEP`."""
         self.vectors.jacobi_step(self.diagonal, r, x, z)
 
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.RESIDUAL`."""
-        if self.finishes:
-            self.product.residual(r[self.rows], x[self.rows], y[self.rows])
-        else:
-            super().residual(r, x, y)
-
-    def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
-        if self.finishes:
-            of = self.rows
-            self.product.jacobi_first(scaled.weights[of], r[of], x[of], y[of])
-        else:
-            super().jacobi_first(scaled, r, x, y)
-
-    def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
-        if self.finishes:
-            of = self.rows
-            self.product.jacobi_sweep(scaled.weights[of], r[of], x[of], z[of])
-        else:
-            super().jacobi_sweep(scaled, r, x, z)
-
-    def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
-        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
-        if self.finishes:
-            of = self.rows
-            self.product.jacobi_sweep_dot(scaled.weights[of], r[of], x[of], z[of], dot)
-        else:
-            super().jacobi_sweep_dot(scaled, r, x, z, dot)
-
-    @property
-    def finishes(self) -> bool:
-        """Whether products end in a residual or a sweep of Jacobi in the same pass."""
-        return getattr(self.product, "finishes", False)
-
     @cached_property
     def weights(self) -> Array:
         """The reciprocal of the diagonal."""
         return 1.0 / self.diagonal
 
 
-@final
 class MatrixColumns(SweepColumns):
     """A `GeneralMatrix` for several columns: its format may multiply them together."""
 
     def spmv(self, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
-        of = self.one.rows
-        self._product.spmv(x[:, of], y[:, of])
+        self.product.spmv(x[:, self.rows], y[:, self.rows])
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         """See `dsolver.kernels.contract.SPMV_DOT`."""
-        of = self.one.rows
-        self._product.spmv_dot(x[:, of], y[:, of], dot)
+        self.product.spmv_dot(x[:, self.rows], y[:, self.rows], dot)
+
+    @property
+    def rows(self) -> Any:
+        """Where the rows lie in a vector."""
+        return self.one.rows
+
+    @property
+    def product(self) -> Any:
+        """The format for as many columns."""
+        return self.one.product.batched(self.width)
+
+
+class OnePassSweeps:
+    """Residuals and sweeps of Jacobi in the pass of the product, for one vector and for several."""
+
+    rows: Any
+    product: Any
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.RESIDUAL`."""
-        if self.one.finishes:
-            of = self.one.rows
-            self._product.residual(r[:, of], x[:, of], y[:, of])
-        else:
-            super().residual(r, x, y)
+        of = self.rows
+        self.product.residual(r[..., of], x[..., of], y[..., of])
 
     def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_FIRST`."""
-        if self.one.finishes:
-            of = self.one.rows
-            self._product.jacobi_first(scaled.weights[of], r[:, of], x[:, of], y[:, of])
-        else:
-            super().jacobi_first(scaled, r, x, y)
+        of = self.rows
+        self.product.jacobi_first(scaled.weights[of], r[..., of], x[..., of], y[..., of])
 
     def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
-        if self.one.finishes:
-            of = self.one.rows
-            self._product.jacobi_sweep(scaled.weights[of], r[:, of], x[:, of], z[:, of])
-        else:
-            super().jacobi_sweep(scaled, r, x, z)
+        of = self.rows
+        self.product.jacobi_sweep(scaled.weights[of], r[..., of], x[..., of], z[..., of])
 
     def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
-        if self.one.finishes:
-            of = self.one.rows
-            self._product.jacobi_sweep_dot(scaled.weights[of], r[:, of], x[:, of], z[:, of], dot)
-        else:
-            super().jacobi_sweep_dot(scaled, r, x, z, dot)
+        of = self.rows
+        self.product.jacobi_sweep_dot(scaled.weights[of], r[..., of], x[..., of], z[..., of], dot)
 
-    @property
-    def _product(self) -> Any:
-        return self.one.product.batched(self.width)
+
+@final
+class OnePassMatrix(OnePassSweeps, GeneralMatrix):
+    """A matrix in a format that `finishes`: alone, a residual and a sweep of Jacobi move 24 and 40 bytes a row more."""
+
+    def batched(self, width: int) -> Columns:
+        return OnePassColumns(self, width)
+
+
+@final
+class OnePassColumns(OnePassSweeps, MatrixColumns):
+    """An `OnePassMatrix` for several columns."""
 
 
 @dataclass(frozen=True, kw_only=True)

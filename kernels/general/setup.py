@@ -16,7 +16,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GeneralMatrix, GhostRows
+from dsolver.kernels.general.parts import GeneralMatrix, GhostRows, OnePassMatrix
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.precision import in_range, narrowed
 
@@ -164,7 +164,8 @@ class GeneralSetup(ABC):
             product = self.product(rows, rows.size, choice)
         if wait:
             self.wait()
-        return GeneralMatrix(
+        kind = OnePassMatrix if getattr(product, "finishes", False) else GeneralMatrix
+        return kind(
             layout=layout,
             diagonal=diagonal,
             product=product,

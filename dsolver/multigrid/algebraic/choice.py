@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.arrays import apart
+from dsolver.multigrid.algebraic.parallel_coarsening import not_positive
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
 
 BLOCKY: Final = 0.25
@@ -107,8 +106,7 @@ def _none(wrong: float) -> bool:
 
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> Any:
-    diagonal = apart(weights.reshape(count, -1)[center])
-    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
+    return not_positive(backend, apart(weights.reshape(count, -1)[center]))
 
 
 def _at_faces(partition: Partition) -> float:

@@ -136,8 +136,7 @@ def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> Any:
-    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
-    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
+    return not_positive(backend, backend.asarray(measures.diagonal))  # which may lie on the host
 
 
 def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:
@@ -185,6 +184,11 @@ def _numbered(backend: Backend, number: int, rows: LevelRows, splitting: Splitti
 
 def _origins(backend: Backend, _: int, rows: LevelRows) -> Any:
     return for_exchange(backend, rows.window, rows.origin)
+
+
+def not_positive(backend: Backend, diagonal: Any) -> Any:
+    """How many entries of a diagonal on the device are not positive or not finite: float64 (1,)."""
+    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
 
 
 def numbers_in_window(backend: Backend, _: int, rows: LevelRows, own: Any, ghosts: Any) -> I64:
