@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
+import runpy
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
+PICTURE = "picture.png"
 SECONDS = 540
 PNG = b"\x89PNG\r\n\x1a\n"
 NOT_A_SCRIPT = "every_example_is_run"
@@ -20,9 +25,8 @@ SMALLEST = 10_000
 
 def printed(name: str, folder: Path, *arguments: str) -> dict[str, str]:
     """The lines "what: value" that an example prints, when it is run with a small grid in an empty folder."""
-    picture = folder / "picture.png"
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), "--out", str(picture), *arguments],
+        [sys.executable, str(EXAMPLES / name), "--out", str(folder / PICTURE), *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"},
         stdin=subprocess.DEVNULL,
@@ -32,9 +36,27 @@ def printed(name: str, folder: Path, *arguments: str) -> dict[str, str]:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return read(done.stdout, folder)
+
+
+def printed_here(name: str, folder: Path, *arguments: str) -> dict[str, str]:
+    """The same of an example that starts no workers, in this process: Python and all imports take two seconds."""
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), redirect_stdout(output):
+        warnings.simplefilter("default")
+        patch.chdir(folder)
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.setattr(sys, "argv", [name, "--out", str(folder / PICTURE), *arguments])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return read(output.getvalue(), folder)
+
+
+def read(output: str, folder: Path) -> dict[str, str]:
+    """What an example has printed; its picture is looked at."""
+    picture = folder / PICTURE
     assert picture.read_bytes()[:8] == PNG
     assert picture.stat().st_size > SMALLEST
-    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+    return dict(line.split(": ", 1) for line in output.splitlines() if ": " in line)
 
 
 def number(found: dict[str, str], name: str) -> float:
@@ -42,7 +64,7 @@ def number(found: dict[str, str], name: str) -> float:
 
 
 def test_composite(tmp_path: Path) -> None:
-    found = printed("composite.py", tmp_path, "--grid", "16")
+    found = printed_here("composite.py", tmp_path, "--grid", "16")
     assert found["status"] == "converged"
     assert number(found, "heat in") == pytest.approx(number(found, "heat out"), rel=1e-6)
     effective = number(found, "effective conductivity")
@@ -51,7 +73,7 @@ def test_composite(tmp_path: Path) -> None:
 
 
 def test_obstacle(tmp_path: Path) -> None:
-    found = printed("obstacle.py", tmp_path, "--grid", "12")
+    found = printed_here("obstacle.py", tmp_path, "--grid", "12")
     assert found["status"] == "converged"
     assert number(found, "largest divergence before") == pytest.approx(12.0)  # a face of width h that lets nothing in
     assert number(found, "largest divergence after") < 1e-7
@@ -61,7 +83,8 @@ def test_obstacle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_steps(tmp_path: Path, workers: int) -> None:
-    found = printed("steps.py", tmp_path, "--grid", "20", "--workers", str(workers))
+    run = printed if workers else printed_here
+    found = run("steps.py", tmp_path, "--grid", "20", "--workers", str(workers))
     assert number(found, "amount at the end / at the start") == pytest.approx(1.0, rel=1e-8)
     for axis in "xyz":  # the variance of backward Euler on a grid is exact but for what reaches the walls
         grew, expected = number(found, f"variance along {axis} grew by"), number(found, f"2κt along {axis}")
@@ -80,7 +103,7 @@ def test_live(tmp_path: Path) -> None:
 
 
 def test_microstrip(tmp_path: Path) -> None:
-    found = printed("microstrip.py", tmp_path, "--grid", "64")
+    found = printed_here("microstrip.py", tmp_path, "--grid", "64")
     assert found["status"] == "converged"
     assert number(found, "iterations") <= 12
     assert number(found, "impedance in Ω") == pytest.approx(number(found, "Hammerstad's formula"), rel=0.04)

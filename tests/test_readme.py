@@ -1,6 +1,7 @@
 """Every fenced block of README.md and of docs/ is executed here, so that what a newcomer copies works.
 
-- ```python blocks run in a fresh process each; those of a page of docs/ are one session, in their order.
+- ```python blocks of README.md share nothing; those that start no workers run one after the other in one process.
+  Those of a page of docs/ are one session, in their order.
 - ```console blocks: the lines that start with `$ ` are commands, the others are their output.
 - ```bash and ```sh blocks: every line is a command, with or without `$ `.
 - ```text and ```mermaid blocks are pictures. Any other language, and none, is a fault.
@@ -97,6 +98,16 @@ def session(found: list[Block]) -> Block:
     for block in found:
         lines += [""] * (block.line - len(lines)) + block.text.splitlines()
     return Block(language="python", text="\n".join(lines) + "\n", line=found[0].line, session=True)
+
+
+def together(found: list[Block]) -> Block:
+    """Blocks of Python one after the other in one process, with names of their own: Python starts in two seconds."""
+    runs = (f"exec(compile({_placed(block)!r}, 'the page', 'exec'), {{'__name__': '__main__'}})\n" for block in found)
+    return Block(language="python", text="".join(runs), line=found[0].line, session=True)
+
+
+def _placed(block: Block) -> str:
+    return "\n" * block.line + block.text
 
 
 def commands(block: Block) -> list[str]:
@@ -290,7 +301,11 @@ def missing(block: Block, gpus: int) -> str:
 
 def readme_blocks() -> list[Block]:
     """Empty without a README: then the test below that asks for its blocks fails, not the collection."""
-    return list(blocks(README.read_text(encoding="utf-8"))) if README.exists() else []
+    found = list(blocks(README.read_text(encoding="utf-8"))) if README.exists() else []
+    plain = [
+        block for block in found if block.language == "python" and not block.needs and "__main__" not in block.text
+    ]
+    return [*(block for block in found if block not in plain), *([together(plain)] if plain else [])]
 
 
 def docs_blocks() -> Iterator[tuple[Path, Block]]:
@@ -369,6 +384,12 @@ def test_a_session_keeps_names_and_line_numbers(tmp_path: Path) -> None:
     assert whole.text.splitlines() == ["", "", "x = 1", "", "", "", "", "assert x == 1", "assert x == 2"]
     with pytest.raises(ReadmeError, match="line 9"):
         execute(whole, tmp_path, PROJECT)
+
+
+def test_blocks_that_run_together_share_no_names(tmp_path: Path) -> None:
+    found = list(blocks("```python\nx = 1\n```\n```python\nassert __name__ == '__main__'\nx\n```\n"))
+    with pytest.raises(ReadmeError, match=r"line 6(.|\n)*NameError"):
+        execute(together(found), tmp_path, PROJECT)
 
 
 def test_commands_are_translated() -> None:
