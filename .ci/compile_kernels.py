@@ -4,7 +4,8 @@
     python .ci/compile_kernels.py --keep     the machine code of a wheel, before `python -m build`
 
 As a check, values are double for two architectures and float for one: what does not compile for float does so nowhere,
-and no source tells the third architecture from the second.
+and no source tells the third architecture from the second. Sources that tell none apart and have no assembly are compiled
+for the oldest alone: what it has, the others have.
 
 No kernel may read early what the launch before it writes (early_loads.py).
 """
@@ -27,6 +28,8 @@ from dsolver.kernels.cuda.launch import cubins, loader
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 CHECKED = {"sm_80": ("float64",), "sm_90": ("float64", "float32"), "sm_100": ()}
+OLDEST = ARCHITECTURES[0]
+TELLS_APART = re.compile(r"__CUDA_ARCH__|\basm\b")
 OPTIONS = ("-ftz=true", "--device-as-default-execution-space", "--ptxas-options=-v")
 """Besides the loader's: what CuPy adds, and a log."""
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
@@ -123,8 +126,10 @@ def report(file: str, architecture: str, dtype: str, width: int | None, into: Pa
 
 def wanted(file: str, architecture: str, *, everything: bool) -> Iterator[tuple[str, int | None]]:
     """The value types and numbers of vectors for which a source is compiled."""
-    for dtype, width in loader.variants(loader.source(file)):
-        if everything or (dtype in CHECKED[architecture] and width in (None, max(loader.WIDTHS))):
+    text = loader.source(file)
+    needless = architecture != OLDEST and not TELLS_APART.search(text)
+    for dtype, width in loader.variants(text):
+        if everything or (dtype in CHECKED[architecture] and width in (None, max(loader.WIDTHS)) and not needless):
             yield dtype, width
 
 

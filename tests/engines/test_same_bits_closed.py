@@ -15,7 +15,7 @@ from tests.clusters import cluster
 from tests.programs import advance, start
 
 GRID = (17, 16, 15)
-STEPS = 3
+STEPS = 2
 
 Result = tuple[int, Inconsistency, list[tuple[float, float]], list[Any]]
 

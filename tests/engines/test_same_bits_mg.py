@@ -18,9 +18,9 @@ from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
 from tests.programs import advance, start
 
-STEPS = 3
+STEPS = 2
 GRID = (21, 16, 15)
-EVEN = ((10, 11), (8, 8), (8, 7))
+EVEN = ((10, 11), (8, 8), (15,))
 
 Result = tuple[list[tuple[float, float]], list[Any]]
 

@@ -84,8 +84,8 @@ def test_the_same_bits_on_every_engine_and_any_number_of_workers() -> None:
             assert there.residuals == found[method].residuals
             assert (there.x == found[method].x).all()
         for method in ("symgs", AMG):
-            tasks = dsolver.solve(problem, b, M=method, client=client, engine="graph", device="cpu", maxiter=4)
-            assert tasks.residuals == found[method].residuals[:5]
+            tasks = dsolver.solve(problem, b, M=method, client=client, engine="graph", device="cpu", maxiter=2)
+            assert tasks.residuals == found[method].residuals[:3]
 
 
 def test_chunks_are_cut_for_the_workers_by_entries() -> None:
