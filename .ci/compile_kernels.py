@@ -4,8 +4,8 @@
     python .ci/compile_kernels.py --keep     the machine code of a wheel, before `python -m build`
 
 As a check, values are double for two architectures and float for one: what does not compile for float does so nowhere,
-and no source tells the third architecture from the second. Sources that tell none apart and have no assembly are compiled
-for the oldest alone: what it has, the others have.
+and no source tells the third architecture from the second. Sources that tell none apart and have no assembly are
+compiled for the oldest alone: what it has, the others have.
 
 No kernel may read early what the launch before it writes (early_loads.py).
 """

@@ -187,7 +187,7 @@ def _origins(backend: Backend, _: int, rows: LevelRows) -> Any:
 
 
 def not_positive(backend: Backend, diagonal: Any) -> Any:
-    """How many entries of a diagonal on the device are not positive or not finite: float64 (1,)."""
+    """The number of entries of a diagonal on the device that are not positive and finite: float64 (1,)."""
     return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
 
 
