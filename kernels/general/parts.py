@@ -99,7 +99,7 @@ class MatrixColumns(SweepColumns):
 
     @property
     def rows(self) -> Any:
-        """Where the rows lie in a vector."""
+        """The part of a vector in which the rows lie."""
         return self.one.rows
 
     @property
