@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dsolver
 from dsolver import problems
@@ -22,6 +23,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.cpu.backend import CpuBackend
 from dsolver.kernels.cpu.layouts import CpuLayouts
 from dsolver.kernels.cpu.sell.setup import CpuSell
+from tests.clusters import cluster
 
 
 def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:
@@ -290,3 +292,27 @@ def test_an_update_for_which_memory_runs_out_leaves_the_old_matrix(monkeypatch: 
             solver.update(kappa=np.full(grid, 3.0))
         assert short == [False]
         assert np.array_equal(solver.solve(b).x, before.x)
+
+
+def kept() -> int:
+    """The number of objects of dsolver's types in a process; they hold its arrays."""
+    gc.collect()
+    return sum(str(type(item).__module__).startswith("dsolver") for item in gc.get_objects())
+
+
+def test_solves_of_changing_problems_leave_nothing_on_a_worker() -> None:
+    """What grows on a worker is Dask's log: ten records a solve, until there are 10,000."""
+    rng = np.random.default_rng(0)
+    with cluster(1, processes=True) as client:
+        (worker,) = client.scheduler_info()["workers"]
+        held = []
+        for _ in range(3):
+            for grid in ((12, 8, 8), (9, 10, 7)):
+                for problem, b in (
+                    (problems.poisson7(grid), rng.standard_normal(grid)),
+                    (problems.diffusion(grid, rng.lognormal(size=grid)), rng.standard_normal(grid)),
+                    (dsolver.matrix(sp.diags_array(np.arange(1.0, 41.0))), rng.standard_normal(40)),
+                ):
+                    assert dsolver.solve(problem, b, client=client, device="cpu").converged
+            held.append(client.run(kept)[worker])
+    assert held[1] == held[2]
