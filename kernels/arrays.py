@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dsolver.kernels.formats.layout import Array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsolver.kernels.formats.layout import Array
 
 
 def apart(view: Array) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.layout import Array
+if TYPE_CHECKING:
+    from dsolver.kernels.formats.layout import Array
 
 
 def lossless(values: Array) -> Array:

@@ -60,7 +60,7 @@ ALLOWED = {
 #: Modules of a folder that a reader can still look through, beside its `__init__.py`.
 MOST_MODULES = 14
 #: Imports that climb, at most: each is one way of a circle. Lower it where there are fewer; to raise it needs a reason.
-MOST_CLIMBING = 13
+MOST_CLIMBING = 5
 #: The modules of dsolver that lie in no package: all are public, but `__main__`.
 FLAT = {"__main__", "api", "errors", "linalg", "solution", "solver", "status", "units"}
 

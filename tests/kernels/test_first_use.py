@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dsolver
-from dsolver.kernels.cpu import lattice, vectors
-from dsolver.kernels.cpu.loops import ahead, first_use
+from dsolver.kernels.cpu import ahead, lattice, vectors
+from dsolver.kernels.cpu.loops import first_use
 from dsolver.kernels.cpu.loops.first_use import SET_UP, FirstUse
 from dsolver.kernels.cpu.sell import assembly
 
@@ -77,7 +77,7 @@ def test_one_process_beside_is_started_for_a_cache(
         for dispatcher in (vectors.in_order, lattice.take_own, lattice.interpolate):
             heard.on_start(compiling(dispatcher))
             heard.on_end(compiling(dispatcher))
-    assert [command[1:] for command in commands] == [["-P", "-m", "dsolver.kernels.cpu.loops.ahead"]] * started
+    assert [command[1:] for command in commands] == [["-P", "-m", "dsolver.kernels.cpu.ahead"]] * started
 
 
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:

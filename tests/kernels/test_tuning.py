@@ -83,7 +83,8 @@ def test_a_choice_lasts_as_long_as_it_is_wanted() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_tuning_keeps_what_it_finds(model: Model, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from dsolver import kernels
-    from dsolver.kernels.cuda.launch import probe, tuning
+    from dsolver.kernels.cuda.hpcg import tuning
+    from dsolver.kernels.cuda.launch import probe
 
     monkeypatch.setattr(tuning, "sizes", lambda _: {"large": 64, "medium": 64, "small": 32})
     monkeypatch.setattr(probe, "model", lambda _: model)

@@ -76,7 +76,7 @@ class FirstUse(event.Listener):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "ahead").open("x").close()
             helper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "dsolver.kernels.cpu.loops.ahead"],  # no module of the working folder's
+                [sys.executable, "-P", "-m", "dsolver.kernels.cpu.ahead"],  # no module of the working folder's
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -75,7 +75,8 @@ def test_mixed_launches_change_no_bit(
 @pytest.mark.parametrize("explicit", [False, True])
 def test_no_choice_changes_a_bit(case: Case, dtype: str, monkeypatch: pytest.MonkeyPatch, *, explicit: bool) -> None:
     """Whatever tuning can choose: widths of blocks, narrow kernels, slabs, and both half sweeps in one launch."""
-    from dsolver.kernels.cuda.launch import config, schedule, tuning
+    from dsolver.kernels.cuda.hpcg import tuning
+    from dsolver.kernels.cuda.launch import config, schedule
 
     monkeypatch.setattr(schedule, "NARROW_TO_FILL", 0)  # boxes are small
     b = box(case, f"cuda {dtype}")
