@@ -96,7 +96,7 @@ class Jacobi(Smoother):
     Args:
         engine: runs the kernels.
         matrix: A.
-        sweeps: how many before and after.
+        sweeps: how many before and after, 1 or 2.
         scaled: of every chunk, A's local part with D for its diagonal.
     """
 
@@ -110,10 +110,10 @@ class Jacobi(Smoother):
         if self._sweeps == 1 and not self._engine.coupled:
             self._engine.run(JACOBI_FIRST, self._a.local, self._scaled, r, x, self._y)
             return self._y
-        self._engine.run(JACOBI, self._scaled, r, 1.0, x)
-        for _ in range(self._sweeps - 1):
-            self._sweep(r, x, self._w)
-            self._engine.copy(self._w, x)
+        first = x if self._sweeps == 1 else self._w
+        self._engine.run(JACOBI, self._scaled, r, 1.0, first)
+        if first is not x:
+            self._sweep(r, first, x)
         self._a.left(r, x, self._y)
         return self._y
 
@@ -133,10 +133,10 @@ class Jacobi(Smoother):
 
     def _all_but_one(self, r: Field) -> Field:
         """The corrected iterate after all sweeps but the last one."""
-        for _ in range(self._sweeps - 1):
-            self._sweep(r, self._y, self._w)
-            self._engine.copy(self._w, self._y)
-        return self._y
+        if self._sweeps == 1:
+            return self._y
+        self._sweep(r, self._y, self._w)
+        return self._w
 
     def _sweep(self, r: Field, x: Field, z: Field) -> None:
         """z = x + D⁻¹ (r - A x)."""
