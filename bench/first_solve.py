@@ -4,8 +4,8 @@
 
 Fields of `fields.py` on n³ cells, b standard normal, relative residual 1e-8, in this process. The clock of a first
 solve runs from κ on the GPU, or with --csr from compressed rows there, to x on the GPU; a later solve has another b.
-The best of --runs, each set up anew; the kernels are compiled before. --matrices writes A of each field as
-FOLDER/NAME.npz, for other solvers.
+The best of --runs, each set up anew; the kernels are compiled before. A solve that went on with another preconditioner,
+or another value type, has a *. --matrices writes A of each field as FOLDER/NAME.npz, for other solvers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,15 @@ def system_of(field: Field, a: sp.csr_array | None) -> tuple[Any, Any]:
     return (lambda: problem(grid, kappa, spacing=field.sizes, mask=solid)), sides
 
 
-def solved(system: Any, sides: list[Any], m: str) -> tuple[float, float, float, Any]:
-    """Seconds of the set-up, of the first solve after it, and of a later one, and that one's solution."""
+def solved(system: Any, sides: list[Any], rtol: float, **setup: Any) -> tuple[float, float, float, Any, bool]:
+    """Seconds of set-up, first solve and a later one; the last solution, and whether the first one tells something."""
     began = clock()
-    with dsolver.Solver(system(), M=m, device="cuda") as solver:
+    with dsolver.Solver(system(), device="cuda", **setup) as solver:
         ready = clock()
-        solver.solve(sides[0])
+        told = bool(solver.solve(sides[0], rtol=rtol).notes)
         first = clock()
-        solution = solver.solve(sides[1])
-        return ready - began, first - ready, clock() - first, solution
+        solution = solver.solve(sides[1], rtol=rtol)
+        return ready - began, first - ready, clock() - first, solution, told
 
 
 def main() -> None:
@@ -69,6 +70,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--fields", nargs="+", default=list(HARD), choices=list(FIELDS))
     parser.add_argument("--M", nargs="+", default=["auto", "mg", "amg"])
+    parser.add_argument("--precond-dtype", nargs="+", default=["float64"], dest="dtypes")
+    parser.add_argument("--rtol", type=float, default=1e-8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--csr", action="store_true", help="bring compressed rows in place of κ")
@@ -89,12 +92,14 @@ def main() -> None:
             np.savez(options.matrices / f"{name}.npz", data=a.data, indices=a.indices, indptr=a.indptr)
         system, sides = system_of(field, matrices[name] if options.csr else None)
         found = []
-        for m in options.M:
-            runs = [solved(system, sides, m) for _ in range(1 + options.runs)][1:]
-            setup, first, later, solution = min(runs, key=lambda run: run[0] + run[1])
+        for m, dtype in product(options.M, options.dtypes):
+            given = {"M": m, "precond_dtype": dtype}
+            runs = [solved(system, sides, options.rtol, **given) for _ in range(1 + options.runs)][1:]
+            setup, first, later, solution, told = min(runs, key=lambda run: run[0] + run[1])
             later = min(run[2] for run in runs)
             found.append(
-                f"{m} {solution.iterations:3}{'' if solution.converged else '!'} "
+                f"{m} {dtype if len(options.dtypes) > 1 else ''} {solution.iterations:3}"
+                f"{'' if solution.converged else '!'}{'*' if told else ''} "
                 f"{setup + first:.4f} ({setup:.4f} + {first:.4f}), {later:.4f}"
             )
         print(f"{name:10} {'   '.join(found)}", flush=True)
