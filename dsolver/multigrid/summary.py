@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, Final, final, get_args
 
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.choice import Name
 from dsolver.monitor.notebook import table, view
+
+HEAD: Final = ("level", "rows", "entries", "a row", "chunks", "format", "values", "A, MB", "R and P, MB")
+FORMATS: Final[tuple[str, ...]] = get_args(Name)
 
 
 @final
@@ -19,6 +25,8 @@ class LevelSummary:
         chunks: that share it; 1 where it lives whole on every owner.
         matrix_bytes: of the stored matrix, all chunks together.
         transfer_bytes: of restriction and prolongation to the next coarser level.
+        format: of the stored matrix; of several chunks all that there are.
+        values: the type of its values.
     """
 
     rows: int
@@ -26,6 +34,8 @@ class LevelSummary:
     chunks: int
     matrix_bytes: int
     transfer_bytes: int = 0
+    format: str = ""
+    values: str = ""
 
 
 @final
@@ -49,31 +59,46 @@ class Hierarchy:
         """Rows of all levels over those of the finest."""
         return sum(level.rows for level in self.levels) / self.levels[0].rows
 
-    def _repr_html_(self) -> str:
-        head = ("level", "rows", "entries", "entries a row", "chunks", "A, MB", "R and P, MB")
-        rows = [
+    @property
+    def _complexity(self) -> str:
+        return f"operator complexity {self.operator_complexity:.2f}, grid {self.grid_complexity:.2f}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The table's cells."""
+        return [
             (
-                number,
+                str(number),
                 f"{level.rows:,}",
                 f"{level.entries:,}",
                 f"{level.entries / level.rows:.1f}",
-                level.chunks,
+                str(level.chunks),
+                level.format,
+                level.values,
                 f"{level.matrix_bytes / 1e6:.2f}",
                 f"{level.transfer_bytes / 1e6:.2f}",
             )
             for number, level in enumerate(self.levels)
         ]
-        title = f"Hierarchy: operator complexity {self.operator_complexity:.2f}, grid {self.grid_complexity:.2f}"
-        return view(title, table(head, rows))
+
+    def _repr_html_(self) -> str:
+        return view(f"Hierarchy: {self._complexity}", table(HEAD, self._rows()))
 
     def __str__(self) -> str:
-        lines = [
-            f"{'level':>5} {'rows':>11} {'entries':>12} {'a row':>7} {'chunks':>6} {'A, MB':>9} {'R and P, MB':>11}"
-        ]
-        for number, level in enumerate(self.levels):
-            lines.append(
-                f"{number:>5} {level.rows:>11,} {level.entries:>12,} {level.entries / level.rows:>7.1f} "
-                f"{level.chunks:>6} {level.matrix_bytes / 1e6:>9.2f} {level.transfer_bytes / 1e6:>11.2f}"
-            )
-        lines.append(f"complexity: operator {self.operator_complexity:.2f}, grid {self.grid_complexity:.2f}")
-        return "\n".join(lines)
+        cells = [HEAD, *self._rows()]
+        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(cell.rjust(n) for cell, n in zip(row, wide, strict=True)) for row in cells]
+        return "\n".join([*lines, self._complexity])
+
+
+def formats_of(engine: Engine, chunks: PerChunk) -> str:
+    """Names of the formats in which a level's rows are stored; chunks: the `ChunkMatrix` of every chunk."""
+    engine = engine.lowered("float64")  # sums are made in it
+    held = engine.per_chunk(_held, chunks.at("local"))
+    counts = engine.global_sums(*map(held.at, range(len(FORMATS))))
+    return ", ".join(name for name, count in zip(FORMATS, counts, strict=True) if count)
+
+
+def _held(backend: Backend, _: int, local: Any) -> tuple[Any, ...]:
+    """Whether a matrix has each of the formats, float64 (1,); that of a grid's rows is slices."""
+    name = local.choice.name if hasattr(local, "choice") else "slices"
+    return tuple(backend.xp.full(1, float(name == each)) for each in FORMATS)

@@ -215,6 +215,7 @@ def test_hierarchies_are_printed() -> None:
     assert found.levels[-1].rows <= 300
     assert len(lines) == len(found.levels) + 2
     assert lines[1].split()[:3] == ["0", "8,000", "53,600"]
+    assert (found.levels[0].format, found.levels[0].values) == ("slices", "float64")
     assert 1.3 < found.operator_complexity < 2.0
     with (
         dsolver.Solver(poisson(4), M="jacobi", device="cpu") as solver,
