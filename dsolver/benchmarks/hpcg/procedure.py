@@ -195,14 +195,15 @@ class _Bench:
         """Load and compile the kernels on a tiny system with as many chunks, so that no phase pays for it.
 
         Args:
-            orders: those that are used beside the wanted one, on chunks of 40³ points: set-up has kernels of its own
-                for more colors than a byte can count, and 40³ have 274 in natural order.
+            orders: those that are used beside the wanted one, on long chunks: set-up has kernels of its own for more
+                colors than a byte can count, and these have 274 in natural order.
         """
-        wanted = [(self._options.order, 16), *((Order.parse(order), 40) for order in orders)]
+        wanted = [(self._options.order, (16, 16, 16)), *((Order.parse(order), (8, 8, 64)) for order in orders)]
         with self._clock("warm_up"):
             self._progress("load kernels", 0, 1)
-            for order, edge in wanted:
-                tiny = self._plan(order, grid=_times(self._chunks, edge))
+            for order, extents in wanted:
+                nx, ny, nz = (count * extent for count, extent in zip(self._chunks, extents, strict=True))
+                tiny = self._plan(order, grid=(nx, ny, nz))
                 with self._runtime.launch(Benchmark, tiny, tiny.partition) as program:
                     program.call(Benchmark.set_rhs)
                     program.call(Benchmark.start)
@@ -397,8 +398,3 @@ def _missing(residuals: list[float], tolerance: float | None) -> int:
     if tolerance is None or not (0.0 < tolerance < 1.0 and 0.0 < last < 1.0):
         return ITERATIONS_LIMIT
     return max(1, math.ceil(done * math.log(tolerance) / math.log(last)) - done)
-
-
-def _times(counts_: Triple, factor: int) -> Triple:
-    x, y, z = counts_
-    return x * factor, y * factor, z * factor
