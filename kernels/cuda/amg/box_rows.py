@@ -13,6 +13,7 @@ from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascend
 from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -36,13 +37,14 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     weights = cupy.ascontiguousarray(cupy.asarray(weights, dtype=np.float64).reshape(len(offsets), -1))
     order = ascending(offsets)
     steps = table(np.array([[*offsets[k], k] for k in order], dtype=np.int32))
-    start, share = cupy.zeros(rows + 1, dtype=np.int64), cupy.empty(rows)
+    start, share = cupy.empty(rows + 1, dtype=np.int64), cupy.empty(rows)
     arguments = (_packed(box, offsets, constant=weights.shape[1] == 1), steps, weights, np.int32(rows))
     grid = (-(-rows // threads),)
     if rows:
         kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, start[1:]))
-        add_up(start)
-    entries = int(start[-1])
+    total = counters(1)
+    add_up(start, total)
+    entries = int(told(total)[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))

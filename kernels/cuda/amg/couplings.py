@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -44,11 +45,12 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
 
 def coarse_couplings(a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False) -> Csr:
     """See `dsolver.kernels.amg.extended_interpolation.coarse_couplings`. It waits once, for the number of entries."""
-    start = cupy.zeros(a.size + 1, dtype=np.int64)
+    start = cupy.empty(a.size + 1, dtype=np.int64)
     rows = (a.start, a.columns, bits, state, np.int32(a.size), np.int32(below), np.int32(every))
     _launch("count_coarse", a, (*rows, start[1:]))
-    add_up(start)
-    entries = int(start[-1])
+    total = counters(1)
+    add_up(start, total)
+    entries = int(told(total)[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if entries:
         _launch("fill_coarse", a, (*rows, a.values, names, *out))

@@ -11,6 +11,7 @@ from dsolver.kernels.cuda.amg.long_rows import sort_long
 from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.csr.starts import add_up, starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -51,7 +52,7 @@ def reordered(a: Csr, order: Array) -> Csr:
 
     The host knows how many entries there are, so nobody waits for a number.
     """
-    start = cupy.zeros(len(order) + 1, dtype=np.int64)
+    start = cupy.empty(len(order) + 1, dtype=np.int64)
     out = Csr(start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     grid = (max(1, -(-len(order) // MOST_THREADS)),)
     kernel(FILE, "lengths_in_order", DTYPE)(grid, (MOST_THREADS,), (np.int32(len(order)), order, a.start, start[1:]))
@@ -79,13 +80,13 @@ def mirrored_means(a: Csr) -> tuple[Csr, int]:
     out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     if not len(a.columns):
         return out, 0
-    room = cupy.zeros(COUNTERS // 2 + 1, dtype=np.int64)  # rows that are too long, and missing images: read at once
+    room = counters(COUNTERS // 2 + 1)  # rows that are too long, and missing images: read at once
     stages, wrong = Stages(a.size, room[:-1].view(np.int32)), room[-1:].view(np.uint64)
     _sort_short(a, out, stages)
     _mirror(out, 0, wrong)
-    told = room.get()
-    if not told[:-1].view(np.int32)[stages.last]:
-        return out, int(told[-1])
+    known = told(room)
+    if not known[:-1].view(np.int32)[stages.last]:
+        return out, int(known[-1])
     _sort(a, a.size, out)  # some were too long, and nothing that came after it is right
     wrong[:] = 0
     _mirror(out, 0, wrong)

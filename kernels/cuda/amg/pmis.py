@@ -11,6 +11,7 @@ from dsolver.kernels.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -41,7 +42,7 @@ def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Ar
     lanes = lanes_of(a)
     round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
     grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    lists, counts = cupy.empty((2, a.size), dtype=np.int32), cupy.zeros(SLOTS, dtype=np.int32)
+    lists, counts = cupy.empty((2, a.size), dtype=np.int32), counters(SLOTS // 2).view(np.int32)
     rows: tuple[Any, ...] = (
         a.start,
         a.columns,
@@ -59,7 +60,7 @@ def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Ar
         for _ in range(ROUNDS):
             round_of(grid, (THREADS,), (*rows, np.int32(number)))
             number += 1
-        left = counts.get()
+        left = told(counts)
         before, last = (int(left[(number - back) % SLOTS]) for back in (2, 1))
         if last in (0, before):
             return last

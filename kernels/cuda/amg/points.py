@@ -34,7 +34,7 @@ def first_states(counts: Array, lone: int) -> Array:
 
 def coarse_before(states: Array) -> Array:
     """See `dsolver.kernels.amg.points.coarse_before`."""
-    found = cupy.zeros(len(states) + 1, dtype=np.int64)
+    found = cupy.empty(len(states) + 1, dtype=np.int64)
     _each("are_coarse", len(states), found[1:], states)
     add_up(found)
     return found

@@ -6,11 +6,14 @@ from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
+import numpy.typing as npt
 
 from dsolver.kernels.cuda.amg.long_rows import long_product, put
 from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
-from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -29,6 +32,10 @@ LARGE: Final = 1 << 22
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
 """Rows that are counted."""
+AMPLE: Final = 3.0
+"""Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up. What is
+not under way at once has half of them, and what would have a block."""
+SHARED: Final = "sharedMemPerMultiprocessor"
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
 LONGER: Final = 1.5
@@ -70,15 +77,16 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     """
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
-    room = cupy.zeros(a.size + 1 + COUNTERS // 2, dtype=np.int64)  # lengths and counters are read at once
-    start = room[: a.size + 1]
-    stages = Stages(a.size, room[a.size + 1 :].view(np.int32))
+    room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
+    lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
     expected = _expected(a, b)
-    rooms = _rooms(a, b, expected, ascending, stages, start) if expected.most * a.size <= MOST_ROOM else None
-    _count(a, b, expected.mean, stages, start)
-    add_up(start)
-    known = room[a.size :].get()
-    entries, passed = int(known[0]), known[1:].view(np.int32)
+    rooms = _rooms(a, b, expected, ascending, stages, lengths) if expected.most * a.size <= MOST_ROOM else None
+    if rooms is None or not expected.ample:
+        _count(a, b, expected.mean, stages, lengths)
+    start, entries, passed = _starts(lengths, room)
+    if passed[0] and stages.number == 1:
+        _count(a, b, expected.mean, stages, lengths)
+        start, entries, passed = _starts(lengths, room)
     if left := passed[stages.last]:
         rows = stages.left()
         long = long_product(rows, a, b, columns, ascending=ascending)
@@ -119,12 +127,28 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     return out
 
 
+def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int32]]:
+    """Begins of rows, the number of entries, and how many rows each stage has passed on. It waits for the device."""
+    start = starts_of(lengths, room)
+    known = told(room)
+    return start, int(known[0]), known[1:].view(np.int32)
+
+
 class _Expected(NamedTuple):
-    """Columns of rows of A B: how many they have in the mean and, as a rule, at most; slots of a table for so many."""
+    """Columns of rows of A B, and slots of a table for them.
+
+    Attributes:
+        mean: columns in the mean.
+        most: as a rule, at most.
+        slots: for these.
+        ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
+            before it is known that there are some.
+    """
 
     mean: float
     most: float
     slots: float
+    ample: bool = False
 
 
 def _expected(a: Csr, b: Csr) -> _Expected:
@@ -135,11 +159,15 @@ def _expected(a: Csr, b: Csr) -> _Expected:
     """
     guess = float((len(a.columns) / a.size * _mean(b)) ** 0.8)
     if guess * a.size < LARGE:
-        return _Expected(guess, guess, 2.0 ** round(np.log2(1.2 * guess + 1.0)))
+        slots = AMPLE * guess
+        together = device_property("multiProcessorCount") * device_property(SHARED)
+        if a.size * SUMMED * slots > together or slots > 1 << OF_BLOCK - 1:
+            slots /= 2.0
+        return _Expected(guess, 0.75 * slots, slots, ample=True)
     tables, found = _last(), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, b.start, b.columns, *tables.limits, found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
-    return _of_samples(found.get())
+    return _of_samples(told(found))
 
 
 def _of_samples(found: Any) -> _Expected:
@@ -152,12 +180,12 @@ def _of_samples(found: Any) -> _Expected:
     return _Expected(float(found.mean()), most, most / 0.75)
 
 
-def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages, start: Array) -> tuple[Array, Array]:
-    """Columns and values of rows of A B, (rows, room) each, and their lengths to start[1:], of those that have room."""
+def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages, lengths: Array) -> tuple[Array, Array]:
+    """Columns and values of rows of A B, (rows, room) each, and their lengths, of those that have room."""
     tables = _tables(expected.slots, b)[0]
-    most = min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
+    most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
-    limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), start[1:], columns, values)
+    limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), lengths, columns, values)
     function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
     stages.launch(function, tables.lanes, (*a, *b, bits, *limits, *made), SUMMED << tables.bits)
     return columns, values
@@ -172,12 +200,12 @@ def _move(columns: Array, values: Array, out: Csr) -> None:
     kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, columns, values, *out))
 
 
-def _count(a: Csr, b: Csr, guess: float, stages: Stages, start: Array) -> None:
-    """Lengths of the rows of A B that the stages have not done yet to start[1:], of all but those that are left."""
+def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
+    """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
     for tables in _tables(2.0 * guess, b)[stages.number :]:
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
         matrices = (a.start, a.columns, b.start, b.columns)
-        stages.launch(function, tables.lanes, (*matrices, *tables.limits, start[1:]), COUNTED << tables.bits)
+        stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
 
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
@@ -194,7 +222,7 @@ def _slots(out: Csr) -> float:
     if len(out.columns) < LARGE:
         return 1.7 * len(out.columns) / out.size
     step = out.size // min(SAMPLES, out.size)
-    return _of_samples((out.start[1::step] - out.start[:-1:step]).get()).slots
+    return _of_samples(told(out.start[1::step] - out.start[:-1:step])).slots
 
 
 def _tables(slots: float, b: Csr) -> list[_Tables]:

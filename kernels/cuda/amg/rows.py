@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 
 DTYPE: Final = "float64"
@@ -50,16 +51,16 @@ class Rows:
         self._file, self._name, self._rows, self._columns, self._kept = file, name, rows, columns, kept
         self._first = 1 if terms <= SCARCE else 8 if terms <= 4 * SCARCE else WARP
         self.alone = self._first == 1
-        self._room = cupy.zeros(rows + 1 + COUNTERS, dtype=np.int64)  # in one piece: all numbers are read at once
+        self._room = counters(1 + COUNTERS)  # entries, and what kernels count: read at once
         self._waiting = cupy.empty(rows, dtype=np.int32)
         self._far: tuple[Any, int] | None = None
-        self.start = self._room[: rows + 1]
+        self.start = cupy.empty(rows + 1, dtype=np.int64)
 
     def count(self, arguments: tuple[Any, ...]) -> int:
         """Launch kernels that write lengths, and make the row pointer of them; returns the number of entries."""
         self._launch(arguments, again=False)
-        add_up(self.start)
-        entries, _, _, lost, terms = map(int, self._room[self._rows :].get())
+        add_up(self.start, self._room)
+        entries, _, _, lost, terms = map(int, told(self._room))
         if not lost:
             return entries
         self.start[1:] = cupy.diff(self.start)
@@ -75,12 +76,12 @@ class Rows:
             self._launch_far(*self._far, arguments)
 
     def _launch(self, arguments: tuple[Any, ...], *, again: bool) -> None:
-        counters, all_rows = self._room[self._rows + 1 :], np.int64(self._rows)
+        waiting, all_rows = self._room[1:], np.int64(self._rows)
         if self.alone and not again:
             kernel(self._file, f"{self._name}_1", DTYPE)(
                 (-(-self._rows // THREADS),),
                 (THREADS,),
-                (self._waiting, counters, all_rows, *arguments),
+                (self._waiting, waiting, all_rows, *arguments),
                 shared_mem=THREADS * ALONE * 12,
             )
         for lanes in (8, WARP):
@@ -93,7 +94,7 @@ class Rows:
             kernel(self._file, f"{self._name}_{lanes}", DTYPE)(
                 (min(blocks, BLOCKS) if later else blocks,),
                 (THREADS,),
-                (self._waiting, counters, *sizes, *arguments),
+                (self._waiting, waiting, *sizes, *arguments),
                 shared_mem=THREADS // lanes * stride,
             )
 

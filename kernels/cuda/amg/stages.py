@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.layout import Array
 
 WARP: Final = 32
@@ -39,7 +40,7 @@ class Stages:
     def __init__(self, rows: int, passed: Array | None = None, lists: Array | None = None) -> None:
         self._rows = rows
         self._lists = cupy.empty((LISTS, rows), dtype=np.int32) if lists is None else lists
-        self._passed = cupy.zeros(COUNTERS, dtype=np.int32) if passed is None else passed
+        self._passed = counters(COUNTERS // 2).view(np.int32) if passed is None else passed
         self.number = 0
 
     @property
@@ -71,14 +72,14 @@ class Stages:
 
     def again(self) -> Stages:
         """The rows that the first of at most three stages has passed on, for another second stage."""
-        passed = self._passed.copy()
-        passed[1:] = 0
+        passed = counters(COUNTERS // 2).view(np.int32)
+        passed[:1] = self._passed[:1]
         other = Stages(self._rows, passed, self._lists)
         other.number = 1
         return other
 
     def left(self) -> Array:
         """int32, rows that the last stage has passed on, ascending. It waits for the device."""
-        count = int(self._passed[self.last])
+        count = int(told(self._passed)[self.last])
         rows = self._lists[self.last % LISTS, :count]
         return cupy.sort(rows) if count else rows

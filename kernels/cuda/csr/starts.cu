@@ -1,7 +1,8 @@
 // Where rows begin: running sums of their lengths, in two passes over tiles, or in one where there is one tile.
 //
-// Item i of list k is in[i * lists + k], and its sum out[k * count + i]; a block has a tile of a list. With one list of
-// 64-bit items both may be the same array. The sum of a whole list also comes to totals[k], where that is wanted. 8 or 4 bytes read an item in the first pass, 16 or 12 moved in the second.
+// Item i of list k is in[i * lists + k], and its sum out[k * count + i]; a block has a tile of a list. Of a single list, the
+// sum may go to out[i + 1] behind a zero, and where items have 64 bits, in may be out + shift. The sum of a whole list also
+// comes to totals[k], where that is wanted. 8 or 4 bytes read an item in the first pass, 16 or 12 moved in the second.
 
 constexpr int WARP = 32, THREADS = 256, WARPS = THREADS / WARP;
 constexpr int OF_LANE = 16;                    // items, all requested before the first is used
@@ -39,7 +40,8 @@ __device__ __forceinline__ void sum_tiles(const Item* __restrict__ in, long long
 // Running sums. A block adds up the tiles before its own itself: a few thousand numbers at most, from L2.
 template <typename Item>
 __device__ __forceinline__ void add_up(
-    const Item* in, long long count, const long long* __restrict__ tiles, long long* out, long long* __restrict__ totals
+    const Item* in, long long count, const long long* __restrict__ tiles, long long* out, int shift,
+    long long* __restrict__ totals
 ) {
     __shared__ long long of_warp[WARPS];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -69,9 +71,10 @@ __device__ __forceinline__ void add_up(
 #pragma unroll
     for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * WARP;
-        if (i < count) out[blockIdx.y * count + i] = before + item[n];
+        if (i < count) out[blockIdx.y * count + i + shift] = before + item[n];
         if (totals && i == count - 1) totals[blockIdx.y] = before + item[n];
     }
+    if (shift && blockIdx.x == 0 && threadIdx.x == 0) out[0] = 0;
 }
 
 #define KERNELS(NAME, ITEM)                                                                                              \
@@ -81,10 +84,10 @@ __device__ __forceinline__ void add_up(
         sum_tiles<ITEM>(in, count, tiles);                                                                               \
     }                                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS) add_up_##NAME(                                                 \
-        const ITEM* in, long long count, const long long* __restrict__ tiles, long long* out,                            \
+        const ITEM* in, long long count, const long long* __restrict__ tiles, long long* out, int shift,                 \
         long long* __restrict__ totals                                                                                   \
     ) {                                                                                                                  \
-        add_up<ITEM>(in, count, tiles, out, totals);                                                                     \
+        add_up<ITEM>(in, count, tiles, out, shift, totals);                                                              \
     }
 
 KERNELS(int32, int)

@@ -5,7 +5,7 @@ CuPy's takes four to six launches, of which two change the type or the place of 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -17,22 +17,35 @@ from dsolver.kernels.formats.layout import Array
 FILE, DTYPE = "csr/starts.cu", "float64"
 THREADS, TILE = 256, 4096
 """Threads of a block, and items that it adds up, as in starts.cu."""
+NAMES: Final = {4: "int32", 8: "int64"}
+"""Ends of kernels' names, by the bytes of an item: NumPy takes 5 us to write a type's name."""
 
 
-def add_up(start: Array) -> None:
-    """Replace each number by the sum of all up to it, in place.
+def add_up(start: Array, total: Any = NOTHING) -> None:
+    """Make the begins of rows of their lengths, in place.
 
     Args:
-        start: int64; of rows, a zero and their lengths.
+        start: int64 (rows + 1,), lengths from start[1] on; what stands before them is not read.
+        total: int64 (1,), where the sum of all lengths is written too.
     """
-    _add_up(start, len(start), 1, start)
+    _begins(start[1:], start, total)
 
 
-def starts_of(lengths: Array) -> Array:
-    """Begins of rows, and the end of the last one: int64 (rows + 1,), of their lengths, int32."""
-    start = cupy.zeros(len(lengths) + 1, dtype=np.int64)
-    _add_up(lengths, len(lengths), 1, start[1:])
+def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
+    """Begins of rows, and the end of the last one: int64 (rows + 1,), of their lengths, int32 or int64.
+
+    total: as of `add_up`.
+    """
+    start = cupy.empty(len(lengths) + 1, dtype=np.int64)
+    _begins(lengths, start, total)
     return start
+
+
+def _begins(lengths: Array, start: Array, total: Any) -> None:
+    if len(lengths):
+        _add_up(lengths, len(lengths), 1, start, total, shift=1)
+    else:
+        start.fill(0)
 
 
 def running_sums(numbers: Array) -> tuple[Array, Array]:
@@ -53,11 +66,11 @@ def running_sums(numbers: Array) -> tuple[Array, Array]:
     return out, totals
 
 
-def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any = NOTHING) -> None:
+def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any, shift: int = 0) -> None:
     if not count:
         return
-    grid, length, tiles = (-(-count // TILE), lists), np.int64(count), NOTHING
+    grid, length, tiles, of = (-(-count // TILE), lists), np.int64(count), NOTHING, NAMES[numbers.itemsize]
     if grid[0] > 1:
         tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
-        kernel(FILE, f"sum_tiles_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles))
-    kernel(FILE, f"add_up_{numbers.dtype}", DTYPE)(grid, (THREADS,), (numbers, length, tiles, out, totals))
+        kernel(FILE, f"sum_tiles_{of}", DTYPE)(grid, (THREADS,), (numbers, length, tiles))
+    kernel(FILE, f"add_up_{of}", DTYPE)(grid, (THREADS,), (numbers, length, tiles, out, np.int32(shift), totals))

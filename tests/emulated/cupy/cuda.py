@@ -17,6 +17,7 @@ ATTRIBUTES = {"MultiProcessorCount": 4, "MaxSharedMemoryPerBlockOptin": 232448}
 PROPERTIES = {
     "name": b"emulated GPU",
     "multiProcessorCount": 4,
+    "sharedMemPerMultiprocessor": 233472,
     "l2CacheSize": 1 << 20,
     "major": 8,
     "minor": 0,
