@@ -33,7 +33,7 @@ from dsolver.program.spec import SolveSpec
 from dsolver.session.arrays import container_of
 
 OPERATIONS = (
-    *("box_rows", "row_measures", "couplings", "keys", "settle", "paths", "coarse_couplings", "interpolation"),
+    *("box_rows", "row_measures", "couplings", "begun", "settled", "paths", "coarse_couplings", "interpolation"),
     *("kept_product", "product", "transposed", "fill_lost", "mirrored_means", "table"),
 )
 SHORTEST = 1e-4

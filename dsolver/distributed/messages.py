@@ -95,15 +95,14 @@ def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
 
 
 def numbers_of(engine: Engine, counts: PerChunk) -> tuple[int, ...]:
-    """An integer of every chunk, an array (1,) of float64, known to every rank."""
+    """An integer of every chunk, a float on its host, known to every rank."""
     return tuple(int(value) for value in values_of(engine, counts))
 
 
 def values_of(engine: Engine, values: PerChunk) -> tuple[float, ...]:
-    """A number of every chunk, an array (1,) of float64, known to every rank."""
+    """A number of every chunk, a float on its host, known to every rank."""
     chunks = len(engine.partition)
-    made = engine.per_chunk(partial(_at_own_place, chunks=chunks), values)
-    return engine.global_sums(*(made.at(place) for place in range(chunks)))
+    return engine.sums(engine.per_chunk(partial(_at_own_place, chunks=chunks), values), chunks)
 
 
 def receivers_of(senders: Senders) -> list[tuple[int, ...]]:
@@ -180,6 +179,6 @@ def _bits(backend: Backend, number: int, named: Sequence[int], *, chunks: int) -
     return tuple(backend.asarray(word.copy()) for word in out.reshape(-1, 1))
 
 
-def _at_own_place(backend: Backend, number: int, count: Any, *, chunks: int) -> tuple[Any, ...]:
+def _at_own_place(_: Backend, number: int, count: float, *, chunks: int) -> tuple[float, ...]:
     own = number if chunks > 1 else 0  # the only chunk may be called with its host's number
-    return tuple(count if place == own else backend.xp.zeros(1) for place in range(chunks))
+    return tuple(count if place == own else 0.0 for place in range(chunks))

@@ -15,6 +15,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import COPY, DOT, FILL, Kernel
@@ -193,6 +195,11 @@ class Engine(ABC):
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars. Waits for them."""
 
+    def sums(self, numbers: PerChunk, count: int) -> tuple[float, ...]:
+        """`global_sums` of numbers that the chunks' hosts know: a tuple of so many floats of every chunk."""
+        made = self.per_chunk(_on_device, numbers)
+        return self.global_sums(*map(made.at, range(count)))
+
     def global_sums(self, *numbers: PerChunk) -> tuple[float, ...]:
         """Sums over all chunks, the same bits on every rank: ranks agree by them on what only owners can see.
 
@@ -295,3 +302,9 @@ class Engine(ABC):
 def _one(backend: Backend, _: int) -> Any:
     """float64 (1,)."""
     return backend.xp.ones(1)
+
+
+def _on_device(backend: Backend, _: int, numbers: Sequence[float]) -> tuple[Any, ...]:
+    """Numbers on the device, float64 (1,) each, in one piece: they go there together."""
+    made = backend.asarray(np.array(numbers, dtype=np.float64))
+    return tuple(made[place : place + 1] for place in range(len(numbers)))

@@ -55,9 +55,9 @@ def numbered(states: Any, before: Any, first: int) -> Any:
     return np.where(states == COARSE, before[:-1] + first, -1)
 
 
-def states_of(numbers: Any) -> Any:
-    """States of points by their numbers, which fine ones have not: int8."""
-    return np.where(numbers >= 0, np.int8(COARSE), np.int8(FINE))
+def states_of(numbers: Any) -> tuple[Any, Any]:
+    """States of points by their numbers, which fine ones have not: int8; and the numbers as int32."""
+    return np.where(numbers >= 0, np.int8(COARSE), np.int8(FINE)), numbers.astype(np.int32)
 
 
 def through(numbers: Any, first: int, others: Any) -> Any:

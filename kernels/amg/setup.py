@@ -46,20 +46,23 @@ class AlgebraicSetup:
         return box_rows.box_rows(box, offsets, weights)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
-        """See `couplings.row_measures`."""
-        return couplings.row_measures(a, below, self.team)
+        """See `couplings.row_measures`; in place of the sums of sizes `points.shares` of them."""
+        largest, diagonal, sizes = couplings.row_measures(a, below, self.team)
+        return largest, diagonal, points.shares(diagonal, sizes)
 
     def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
         """See `couplings.couplings`."""
         return couplings.couplings(a, below, largest, theta, self.team)
 
-    def keys(self, counts: Any, origin: Any, level: int) -> Any:
-        """See `pmis.keys`."""
-        return pmis.keys(counts, origin, level)
+    def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
+        """See `pmis.keys` and `points.first_states`."""
+        return pmis.keys(counts, origin, level), points.first_states(counts, lone)
 
-    def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
-        """See `pmis.settle`."""
-        return pmis.settle(a, below, bits, key, origin, state, self.team)
+    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> tuple[int, Any, int]:
+        """See `pmis.settle`; and of own points `points.coarse_before`, and how many are coarse."""
+        left = pmis.settle(a, below, bits, key, origin, state, self.team)
+        before = points.coarse_before(state[below : below + a.size])
+        return left, before, int(before[-1])
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
@@ -69,27 +72,15 @@ class AlgebraicSetup:
 
     # -- points ------------------------------------------------------------------------------------------------------
 
-    def shares(self, diagonal: Any, sizes: Any) -> Any:
-        """See `points.shares`."""
-        return points.shares(diagonal, sizes)
-
     def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
         """See `points.damped`."""
         return points.damped(share, least, dominance, factor)
-
-    def first_states(self, counts: Any, lone: int) -> Any:
-        """See `points.first_states`."""
-        return points.first_states(counts, lone)
-
-    def coarse_before(self, states: Any) -> Any:
-        """See `points.coarse_before`."""
-        return points.coarse_before(states)
 
     def numbered(self, states: Any, before: Any, first: int) -> Any:
         """See `points.numbered`."""
         return points.numbered(states, before, first)
 
-    def states_of(self, numbers: Any) -> Any:
+    def states_of(self, numbers: Any) -> tuple[Any, Any]:
         """See `points.states_of`."""
         return points.states_of(numbers)
 
@@ -107,8 +98,10 @@ class AlgebraicSetup:
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
-    def coarse_couplings(self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False) -> Csr:
-        """See `extended_interpolation.coarse_couplings`."""
+    def coarse_couplings(
+        self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False, loose: bool = False
+    ) -> Csr:
+        """See `extended_interpolation.coarse_couplings`; loose: whether arrays may be longer than rows are together."""
         return extended_interpolation.coarse_couplings(a, bits, state, below, names, self.team, every=every)
 
     def interpolation(

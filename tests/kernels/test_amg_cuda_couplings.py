@@ -10,10 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import pmis
+from dsolver.kernels.amg import pmis, points
 from dsolver.kernels.amg.box_rows import LatticeBox, box_rows
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings
 from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from tests.kernels.test_parallel_amg import graph, rows_of
@@ -66,9 +67,10 @@ def settled(a: Csr, below: int, size: int, whole: tuple[Any, Any], bits: Any) ->
     ghosts = np.r_[0:below, below + a.size : size]
     state[ghosts] = np.resize([UNDECIDED, FINE, UNDECIDED, COARSE, FINE], len(ghosts))
     its_a, its_bits, its_state = there(a, bits, state)
-    left = on_gpu.settle(its_a, below, its_bits, there(key), there(origin), its_state)
+    left, before, coarse = on_gpu.settled(its_a, below, its_bits, there(key), there(origin), its_state)
     assert left == pmis.settle(a, below, bits, key, origin, state, TEAM)
     assert (left > 0) == (below > 0)
+    assert coarse == int(before[-1]) == np.count_nonzero(state[below : below + a.size] == COARSE)
     same([its_state], [state])
     names = np.arange(size, dtype=np.int32)[::-1].copy()
     for every in (False, True):
@@ -93,10 +95,10 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     counts = on_host.couplings(whole, 0, largest, THETA, TEAM)[1]
     key = pmis.keys(counts, origin, 3)
     its_counts, its_origin = there(counts, origin)
-    same([made(its_counts, its_origin, 3) for made in (on_gpu.keys, pmis.keys)], [key, key])
+    same(on_gpu.begun(its_counts, its_origin, 3, FINE), (key, points.first_states(counts, FINE)))
     for below, last in ((0, size), (size // 5, size - size // 3)):
         a = rows_of(matrix[below:last])
-        same(gpu.row_measures(there(a), below), on_host.row_measures(a, below, TEAM))
+        same(gpu.row_measures(there(a), below), AlgebraicSetup(TEAM).row_measures(a, below))
         bits, counts = on_host.couplings(a, below, largest, THETA, TEAM)
         same(gpu.couplings(there(a), below, there(largest), THETA), (bits, counts))
         settled(a, below, size, (key, origin), bits)
@@ -113,9 +115,9 @@ def test_equal_keys_and_no_rows_are_no_special_case() -> None:
     settled(a, 0, 200, (np.full(200, 5, dtype=np.uint64), origin), bits)
     empty, (none, state, names) = there(rows_of(sp.csr_array((0, 9)))), there(*np.zeros((3, 9), dtype=np.int64))
     bits = none[:0].astype(np.uint8)
-    assert on_gpu.settle(empty, 4, bits, none.astype(np.uint64), none, state.astype(np.int8)) == 0
+    assert on_gpu.settled(empty, 4, bits, none.astype(np.uint64), none, state.astype(np.int8))[0] == 0
     assert gpu.coarse_couplings(empty, bits, state.astype(np.int8), 4, names.astype(np.int32)).size == 0
-    assert all(len(part) == 0 for part in (*gpu.row_measures(empty, 4), on_gpu.keys(none[:0], none[:0], 1)))
+    assert all(len(part) == 0 for part in (*gpu.row_measures(empty, 4), *on_gpu.begun(none[:0], none[:0], 1, FINE)))
 
 
 @pytest.mark.gpu

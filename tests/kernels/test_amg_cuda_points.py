@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels.amg import points
-from dsolver.kernels.amg.pmis import COARSE, FINE
+from dsolver.kernels.amg.pmis import COARSE
 
 
 @pytest.mark.gpu
@@ -23,17 +23,18 @@ def test_points_have_the_hosts_bits(count: int) -> None:
     def same(name: str, *arguments: Any) -> Any:
         expected = getattr(points, name)(*arguments)
         found = getattr(there, name)(*(cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments))
-        assert found.dtype == expected.dtype
-        assert np.array_equal(cupy.asnumpy(found), expected, equal_nan=True)
+        for one, other in zip(*((a if isinstance(a, tuple) else (a,)) for a in (found, expected)), strict=True):
+            assert one.dtype == other.dtype
+            assert np.array_equal(cupy.asnumpy(one), other, equal_nan=True)
         return expected
 
-    same("shares", rng.integers(0, 3, count) * rng.standard_normal(count), rng.random(count))
     same("damped", np.where(rng.random(count) < 0.1, np.nan, 3.0 * rng.random(count)), 1.2, 1.05, 0.3)
-    same("first_states", rng.integers(0, 2, count), FINE)
-    states = rng.integers(0, 3, count).astype(np.int8)
-    before = same("coarse_before", states)
+    states, total = rng.integers(0, 3, count).astype(np.int8), cupy.zeros(1, dtype=np.int64)
+    before = points.coarse_before(states)
+    assert np.array_equal(there.coarse_before(cupy.asarray(states), total).get(), before)
+    assert int(total[0]) == before[-1]
     numbers = same("numbered", states, before, 40)
-    assert np.array_equal(same("states_of", numbers) == COARSE, states == COARSE)
+    assert np.array_equal(same("states_of", numbers)[0] == COARSE, states == COARSE)
     same("through", numbers, 40, rng.integers(-1, 9, int(before[-1])))
     ends = np.sort(rng.integers(0, count + 1, 30))
     start, bits = np.append(0, ends), rng.integers(0, 4, ends[-1]).astype(np.float64)

@@ -282,7 +282,7 @@ def window_of(bounds: Bounds, number: int, seen: I64) -> Window:
     """The window of a chunk that sees these numbers, own ones among them."""
     first, last = own_bounds(bounds, number)
     if len(bounds) == 2:
-        return Window(first=first, rows=last - first, ghosts=seen[:0].astype(np.int64), whole=True)
+        return Window(first=first, rows=last - first, ghosts=seen[:0], whole=True)
     return Window.around(first, last - first, seen)
 
 

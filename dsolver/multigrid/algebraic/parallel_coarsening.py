@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, final
 
 import numpy as np
@@ -59,7 +60,7 @@ class Splitting:
         own: the state of own points, for an exchange.
         left: float64 (1,), the number of own points that are undecided; None where there is one chunk.
         before: int64 (rows + 1,), the number of own coarse points before each own one, and of all.
-        coarse: float64 (1,), the number of own points that are coarse.
+        coarse: the number of own points that are coarse.
     """
 
     key: npt.NDArray[np.uint64]
@@ -68,7 +69,7 @@ class Splitting:
     own: Any
     left: Any
     before: I64
-    coarse: Any
+    coarse: float
 
 
 def measured(engine: Engine, rows: PerChunk) -> PerChunk:
@@ -119,7 +120,7 @@ def coarse_numbers(
         of every chunk int64, for every point of its window the number, -1 for fine points; the first number of each
         chunk, and behind them how many there are.
     """
-    bounds = (0, *np.cumsum(numbers_of(engine, splitting.at("coarse"))).tolist())
+    bounds = (0, *accumulate(numbers_of(engine, splitting.at("coarse"))))
     own = engine.per_chunk(partial(_numbered, bounds=bounds), rows, splitting)
     return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), bounds
 
@@ -129,10 +130,8 @@ def coarse_numbers(
 
 def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
     amg, window = setup_of(backend, rows), rows.window
-    largest, diagonal, sizes = amg.row_measures(rows.matrix, window.below)
-    return Measures(
-        largest=for_exchange(backend, window, largest), diagonal=diagonal, share=amg.shares(diagonal, sizes)
-    )
+    largest, diagonal, share = amg.row_measures(rows.matrix, window.below)
+    return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> Any:
@@ -150,8 +149,8 @@ def _begun(
 ) -> Splitting:
     counts = in_window(backend, rows, graph.counts, counts).astype(np.int64, copy=False)
     origin = in_window(backend, rows, rows.origin, origin).astype(np.int64, copy=False)
-    amg = setup_of(backend, rows)
-    return _settled(backend, rows, graph, amg.keys(counts, origin, salt), origin, amg.first_states(counts, lone))
+    key, state = setup_of(backend, rows).begun(counts, origin, salt, lone)
+    return _settled(backend, rows, graph, key, origin, state)
 
 
 def _continued(backend: Backend, _: int, rows: LevelRows, graph: Graph, before: Splitting, ghosts: Any) -> Splitting:
@@ -161,17 +160,15 @@ def _continued(backend: Backend, _: int, rows: LevelRows, graph: Graph, before: 
 
 def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: Any, state: Any) -> Splitting:
     window, amg = rows.window, setup_of(backend, rows)
-    left = amg.settle(rows.matrix, window.below, graph.bits, key, origin, state)
-    own = own_of(window, state)
-    before = amg.coarse_before(own)
+    left, before, coarse = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state)
     return Splitting(
         key=key,
         origin=origin,
         state=state,
-        own=for_exchange(backend, window, own),
+        own=for_exchange(backend, window, own_of(window, state)),
         left=None if window.whole else backend.xp.full(1, float(left)),
         before=before,
-        coarse=backend.asarray(before[-1:].astype(np.float64)),
+        coarse=float(coarse),
     )
 
 

@@ -295,8 +295,7 @@ class ParallelSetup:
         for engine in dict.fromkeys(engine for engine, _, _ in self._numbers):
             places = [place for place, (owner, _, _) in enumerate(self._numbers) if owner is engine]
             parts, counts = zip(*(self._numbers[place][1:] for place in places), strict=True)
-            together = engine.per_chunk(_side_by_side, *parts)
-            sums = iter(engine.global_sums(*map(together.at, range(sum(counts)))))
+            sums = iter(engine.sums(engine.per_chunk(_side_by_side, *parts), sum(counts)))
             told |= {
                 place: [int(next(sums)) for _ in range(count)] for place, count in zip(places, counts, strict=True)
             }
@@ -423,7 +422,7 @@ class _OwnNumbers:
 @dataclass(frozen=True, kw_only=True)
 class _Packed:
     values: Any
-    size: Any
+    size: float
 
 
 def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
@@ -478,14 +477,8 @@ def _transfer_bytes(_: Backend, __: int, made: ChunkTransfer) -> tuple[int]:
     return (sum(part.nbytes for part in parts if part is not None),)
 
 
-def _side_by_side(backend: Backend, _: int, *parts: tuple[int, ...]) -> tuple[Any, ...]:
-    """Numbers on the device, float64 (1,) each, in one piece: they go there and come back together."""
-    made = backend.asarray(np.array([number for part in parts for number in part], dtype=np.float64))
-    return tuple(made[place : place + 1] for place in range(len(made)))
-
-
-def _number(backend: Backend, value: int) -> Any:
-    return backend.xp.full(1, float(value))
+def _side_by_side(_: Backend, __: int, *parts: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(float(number) for part in parts for number in part)
 
 
 def _waited(backend: Backend, _: int) -> None:
@@ -494,7 +487,7 @@ def _waited(backend: Backend, _: int) -> None:
 
 def _packed(backend: Backend, _: int, made: Any) -> _Packed:
     values = message(made.rows.packed, made.origin, made.near.ravel(), made.rows.start[:1])  # and a zero
-    return _Packed(values=backend.asarray(values), size=_number(backend, len(values)))
+    return _Packed(values=backend.asarray(values), size=float(len(values)))
 
 
 def _constant(backend: Backend, _: int, *, values: tuple[int, ...]) -> Any:

@@ -403,9 +403,10 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
 def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> SeenRows:
     """Strong couplings to coarse points by their numbers; every: as of `coarse_couplings`."""
     window, amg = rows.window, setup_of(backend, rows)
-    names = numbers.astype(np.int32) if window.whole else np.arange(window.size, dtype=np.int32, like=numbers)
-    states = amg.states_of(numbers)
-    found = amg.coarse_couplings(rows.matrix, graph.bits, states, window.below, names, every=every)
+    states, names = amg.states_of(numbers)
+    if not window.whole:
+        names = np.arange(window.size, dtype=np.int32, like=numbers)
+    found = amg.coarse_couplings(rows.matrix, graph.bits, states, window.below, names, every=every, loose=window.whole)
     columns = found.columns if window.whole else numbers[found.columns]
     made = Rows(start=found.start, columns=columns, values=found.values)
     return SeenRows(rows=made, lists=sent(rows, made).lists, states=states, names=names)

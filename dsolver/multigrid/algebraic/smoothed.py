@@ -59,7 +59,7 @@ class Members:
     """Own nodes that belong to aggregates.
 
     Attributes:
-        count: float64 (1,), own roots.
+        count: own roots.
         roots: int64, the own roots, ascending.
         at: for each chunk that owns roots of own nodes, which of these they are, int64, ascending; this one among them.
         own: float64, the roots and the numbers of the nodes of this one, and their rows of the near-null space.
@@ -67,7 +67,7 @@ class Members:
         named: those chunks, ascending.
     """
 
-    count: Any
+    count: float
     roots: I64
     at: Mapping[int, I64]
     own: F64
@@ -119,7 +119,7 @@ def largest_eigenvalue(
         if not 0.0 < largest < np.inf:
             return 1.0
         shift = WORD - total.bit_length() - int(np.frexp(largest)[1])
-        (scaled,) = engine.global_sums(engine.per_chunk(partial(_scaled_sum, shift=shift), terms))
+        (scaled,) = engine.sums(engine.per_chunk(partial(_scaled_sum, shift=shift), terms), 1)
         found.append(np.ldexp(scaled, -shift))
     return float(np.sqrt(found[1] / found[0]))
 
@@ -209,16 +209,16 @@ def _terms(backend: Backend, _: int, rows: LevelRows, measures: Measures, x: Any
     return diagonal * own_of(rows.window, whole) ** 2, diagonal * y**2
 
 
-def _largest(backend: Backend, _: int, terms: F64) -> Any:
-    return backend.asarray(np.full(1, terms.max(initial=0.0)))
+def _largest(_: Backend, __: int, terms: F64) -> float:
+    return float(terms.max(initial=0.0))
 
 
-def _scaled_sum(backend: Backend, _: int, terms: F64, *, shift: int) -> Any:
+def _scaled_sum(_: Backend, __: int, terms: F64, *, shift: int) -> tuple[float]:
     """The sum of integers next to terms 2^shift: less than 2⁵², so that all sums of chunks are exact."""
-    return backend.asarray(np.full(1, np.rint(np.ldexp(terms, shift)).sum()))
+    return (float(np.rint(np.ldexp(terms, shift)).sum()),)
 
 
-def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
+def _members(_: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)
     own = (led >= first) & (led < last)
@@ -231,7 +231,7 @@ def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds
     messages = {to: np.concatenate([led[m], m + first, near[m].ravel()]).astype(np.float64) for to, m in at.items()}
     roots = np.flatnonzero(led == np.arange(first, last)) + first
     return Members(
-        count=backend.asarray(np.full(1, float(len(roots)))),
+        count=float(len(roots)),
         roots=roots,
         at=at,
         own=messages.pop(number),

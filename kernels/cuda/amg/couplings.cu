@@ -16,11 +16,12 @@ constexpr __device__ __forceinline__ int of_column(int i) { return i + i / 32; }
 
 #define CSR const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values
 
-// Size of the most negative coupling, diagonal, and sum of the entries' sizes, of `of_block` rows a block, a thread a row.
+// Size of the most negative coupling, diagonal, and the part of it that (a_ii + sum of |a_ij|) / 2 is, of `of_block` rows a
+// block, a thread a row.
 // Sums have the order of the rows, so one thread makes each; entries come to it through shared memory, in tiles.
 extern "C" __global__ void __launch_bounds__(THREADS, 4) measure(
     CSR, int rows, int below, int of_block, double* __restrict__ largest, double* __restrict__ diagonal,
-    double* __restrict__ sizes
+    double* __restrict__ share
 ) {
     __shared__ double value_at[of_value(TILE)];
     __shared__ int column_at[of_column(TILE)];
@@ -57,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) measure(
     if (i >= last) return;
     largest[i] = most;
     diagonal[i] = center;
-    sizes[i] = size;
+    share[i] = __ddiv_rn(__dadd_rn(center, size), __dmul_rn(2.0, center));
 }
 
 // A row of a group of G lanes, in step with the others of its warp; the entries first .. end - 1 are none behind the last row.

@@ -18,21 +18,23 @@ THREADS, TILE = 256, 2048
 """Threads of a block, and entries that it has in shared memory at once, as in couplings.cu."""
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Lanes of a row that there are kernels for."""
+LOOSE: Final = 1 << 22
+"""Entries of A for all of which there is room before it is known how many are wanted: 50 MB."""
 OF_LANE: Final = 8
 """Entries of a lane at most, on average: it has 4 at a time. With twice as many lanes, coarse points of 256³ rows of 7
 entries took 1.2 times as long on an H200, with four times as many twice as long."""
 
 
 def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
-    """See `dsolver.kernels.amg.couplings.row_measures`."""
-    largest, diagonal, sizes = (cupy.empty(a.size) for _ in range(3))
+    """See `dsolver.kernels.amg.setup.AlgebraicSetup.row_measures`."""
+    largest, diagonal, share = (cupy.empty(a.size) for _ in range(3))
     if a.size:
         fitting = int(TILE / max(1.0, _mean_length(a)))  # rows whose entries make a tile
         of_block = min(THREADS, max(8, 1 << fitting.bit_length() - 1)) if fitting else 8
         numbers = (np.int32(a.size), np.int32(below), np.int32(of_block))
         grid = (-(-a.size // of_block),)
-        kernel(FILE, "measure", DTYPE)(grid, (THREADS,), (*a, *numbers, largest, diagonal, sizes))
-    return largest, diagonal, sizes
+        kernel(FILE, "measure", DTYPE)(grid, (THREADS,), (*a, *numbers, largest, diagonal, share))
+    return largest, diagonal, share
 
 
 def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, Array]:
@@ -43,14 +45,22 @@ def couplings(a: Csr, below: int, largest: Array, theta: float) -> tuple[Array, 
     return bits, counts
 
 
-def coarse_couplings(a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False) -> Csr:
-    """See `dsolver.kernels.amg.extended_interpolation.coarse_couplings`. It waits once, for the number of entries."""
-    start = cupy.empty(a.size + 1, dtype=np.int64)
+def coarse_couplings(
+    a: Csr, bits: Array, state: Array, below: int, names: Array, *, every: bool = False, loose: bool = False
+) -> Csr:
+    """See `dsolver.kernels.amg.extended_interpolation.coarse_couplings`.
+
+    It waits for the number of entries, unless that of A is small and arrays may be longer (`loose`).
+    """
+    start, entries = cupy.empty(a.size + 1, dtype=np.int64), len(a.columns)
     rows = (a.start, a.columns, bits, state, np.int32(a.size), np.int32(below), np.int32(every))
     _launch("count_coarse", a, (*rows, start[1:]))
-    total = counters(1)
-    add_up(start, total)
-    entries = int(told(total)[0])
+    if loose and entries <= LOOSE:
+        add_up(start)
+    else:
+        total = counters(1)
+        add_up(start, total)
+        entries = int(told(total)[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if entries:
         _launch("fill_coarse", a, (*rows, a.values, names, *out))

@@ -5,6 +5,7 @@
 constexpr int THREADS = 256;
 constexpr int HASHED = 48;   // low bits of a key, which are a hash
 constexpr int BATCH = 4;     // entries of a lane that it looks at together
+constexpr int LOOKS = 24;    // at a point in one round
 constexpr int SLOTS = 4;     // counts of the last rounds, this one's and the next one's
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int DEPENDS = 1;
@@ -20,14 +21,16 @@ __device__ __forceinline__ u64 mixed(u64 z) {
     return z ^ (z >> 31);
 }
 
-// How many depend on a point, then a hash of the finest row that it stems from and of its level. 24 bytes a point.
-extern "C" __global__ void __launch_bounds__(THREADS) make_keys(
-    const long long* __restrict__ counts, const long long* __restrict__ origin, u64 salt, long long points,
-    u64* __restrict__ key
+// How many depend on a point, then a hash of the finest row that it stems from and of its level; and its first state. 25 bytes
+// a point.
+extern "C" __global__ void __launch_bounds__(THREADS) begin(
+    const long long* __restrict__ counts, const long long* __restrict__ origin, u64 salt, int lone, long long points,
+    u64* __restrict__ key, signed char* __restrict__ state
 ) {
     const long long i = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
     if (i >= points) return;
     const u64 most = (1ull << (64 - HASHED)) - 1;
+    state[i] = counts[i] > 0 ? UNDECIDED : static_cast<signed char>(lone);
     key[i] = min(static_cast<u64>(counts[i]), most) << HASHED | mixed(static_cast<u64>(origin[i]) + salt) >> (64 - HASHED);
 }
 
@@ -70,12 +73,18 @@ struct Appending {
     }
 };
 
+// States of neighbors, which others may decide meanwhile: those that are looked at again are not read from a cache.
+template <bool AGAIN>
+__device__ __forceinline__ int seen_state(const signed char* state) {
+    return AGAIN ? *static_cast<const volatile signed char*>(state) : *state;
+}
+
 // What a point's neighbors leave of it: it is fine if it depends on a coarse one; open as long as one with a larger key is.
 struct Verdict {
     bool fine, open;
 };
 
-template <int G>
+template <int G, bool AGAIN>
 __device__ __forceinline__ Verdict verdict(
     const long long* start, const int* columns, const unsigned char* bits, const u64* key, const long long* origin,
     const signed char* state, int i, int me, int lane
@@ -91,7 +100,7 @@ __device__ __forceinline__ Verdict verdict(
 #pragma unroll
         for (int q = 0; q < BATCH; ++q) j[q] = bit[q] ? columns[base + q * G] : me;
 #pragma unroll
-        for (int q = 0; q < BATCH; ++q) seen[q] = bit[q] ? state[j[q]] : FINE;
+        for (int q = 0; q < BATCH; ++q) seen[q] = bit[q] ? seen_state<AGAIN>(state + j[q]) : FINE;
 #pragma unroll
         for (int q = 0; q < BATCH; ++q) other[q] = seen[q] == UNDECIDED ? key[j[q]] : 0;
 #pragma unroll
@@ -105,7 +114,8 @@ __device__ __forceinline__ Verdict verdict(
 
 // A round: points are decided whose neighbors with larger keys are, as the host does it: all own points in the first round,
 // then those that are left. State is read and written in place, so a point may see what others decide in the same round:
-// that changes when it is decided, not how. Where the round before decided none, or all, nothing is done.
+// that changes when it is decided, not how. Where the round before decided none, or all, nothing is done. Where there is a group
+// for each point, a point that is open is looked at again while others decide: launches and lists took most of the time.
 template <int G>
 __device__ __forceinline__ void settle(
     const long long* __restrict__ start, const int* __restrict__ columns, const unsigned char* __restrict__ bits,
@@ -124,15 +134,23 @@ __device__ __forceinline__ void settle(
     constexpr int OF_WARP = WARP / G;   // points
     const long long warps = static_cast<long long>(gridDim.x) * (THREADS / WARP);
     const long long warp = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
+    const int looks = count <= warps * OF_WARP ? LOOKS : 1;
     for (long long base = warp * OF_WARP; base < count; base += warps * OF_WARP) {   // the same for all lanes of a warp
         const long long place = base + threadIdx.x % WARP / G;
         const bool there = place < count;
         const int i = !there ? 0 : round > 0 ? left.list(round - 1)[place] : static_cast<int>(place), me = below + i;
         const bool mine = there && state[me] == UNDECIDED;
         Verdict found{false, false};
-        if (mine) found = verdict<G>(start, columns, bits, key, origin, state, i, me, group.lane);
-        const bool fine = group.ballot(found.fine) != 0u, open = group.ballot(found.open) != 0u;
+        if (mine) found = verdict<G, false>(start, columns, bits, key, origin, state, i, me, group.lane);
+        bool fine = group.ballot(found.fine) != 0u, open = group.ballot(found.open) != 0u;
         if (mine && group.lane == 0 && (fine || !open)) state[me] = fine ? FINE : COARSE;
+        for (int look = 1; look < looks && group.any(open && !fine); ++look) {
+            const bool again = open && !fine;
+            if (again) found = verdict<G, true>(start, columns, bits, key, origin, state, i, me, group.lane);
+            fine = group.ballot(found.fine) != 0u;
+            open = group.ballot(found.open) != 0u;
+            if (again && group.lane == 0 && (fine || !open)) state[me] = fine ? FINE : COARSE;
+        }
         append.add(left, mine && group.lane == 0 && open && !fine, i);
     }
     if (append.filled) append.flush(left, append.filled);

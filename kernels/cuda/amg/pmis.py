@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
+from dsolver.kernels.cuda.amg.points import coarse_before
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.told import counters, told
@@ -19,30 +20,30 @@ FILE, DTYPE = "amg/pmis.cu", "float64"
 THREADS: Final = 256
 BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
-ROUNDS: Final = 12
-"""Rounds between two looks at how many points are left: most levels need so many, and one without work takes 3 us."""
+ROUNDS: Final = 5
+"""Rounds between two looks at how many points are left: most levels need no more."""
 SLOTS: Final = 4
 """Rounds whose counts are kept, as in pmis.cu."""
 
 
-def keys(counts: Array, origin: Array, level: int) -> Array:
-    """See `dsolver.kernels.amg.pmis.keys`: in one launch, where CuPy would need a dozen."""
+def begun(counts: Array, origin: Array, level: int, lone: int) -> tuple[Array, Array]:
+    """See `dsolver.kernels.amg.setup.AlgebraicSetup.begun`: in one launch, where CuPy would need a dozen."""
     points = len(counts)
-    made = cupy.empty(points, dtype=np.uint64)
+    key, state = cupy.empty(points, dtype=np.uint64), cupy.empty(points, dtype=np.int8)
     if points:
-        arguments = (counts, origin, np.uint64(level * SALT % 2**64), np.int64(points), made)
-        kernel(FILE, "make_keys", DTYPE)((-(-points // THREADS),), (THREADS,), arguments)
-    return made
+        arguments = (counts, origin, np.uint64(level * SALT % 2**64), np.int32(lone), np.int64(points), key, state)
+        kernel(FILE, "begin", DTYPE)((-(-points // THREADS),), (THREADS,), arguments)
+    return key, state
 
 
-def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> int:
-    """See `dsolver.kernels.amg.pmis.settle`. It waits after every few rounds."""
+def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Array) -> tuple[int, Array, int]:
+    """See `dsolver.kernels.amg.setup.AlgebraicSetup.settled`. It waits after every few rounds."""
     if not a.size:
-        return 0
+        return 0, cupy.zeros(1, dtype=np.int64), 0
     lanes = lanes_of(a)
     round_of = kernel(FILE, f"settle_{lanes}", DTYPE)
     grid = (min(-(-a.size * lanes // THREADS), BLOCKS * device_property("multiProcessorCount")),)
-    lists, counts = cupy.empty((2, a.size), dtype=np.int32), counters(SLOTS // 2).view(np.int32)
+    lists, room = cupy.empty((2, a.size), dtype=np.int32), counters(1 + SLOTS // 2)  # coarse points, and those left
     rows: tuple[Any, ...] = (
         a.start,
         a.columns,
@@ -52,7 +53,7 @@ def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Ar
         state,
         np.int32(below),
         lists,
-        counts,
+        room[1:].view(np.int32),
         np.int32(a.size),
     )
     number = 0
@@ -60,7 +61,9 @@ def settle(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: Ar
         for _ in range(ROUNDS):
             round_of(grid, (THREADS,), (*rows, np.int32(number)))
             number += 1
-        left = told(counts)
-        before, last = (int(left[(number - back) % SLOTS]) for back in (2, 1))
-        if last in (0, before):
-            return last
+        before = coarse_before(state[below : below + a.size], room)  # as if all were decided, which is so as a rule
+        known = told(room)
+        left = known[1:].view(np.int32)
+        earlier, last = (int(left[(number - back) % SLOTS]) for back in (2, 1))
+        if last in (0, earlier):
+            return last, before, int(known[0])

@@ -1,15 +1,8 @@
 // Points of a level, one thread each (dsolver.kernels.amg.points is the text).
 
-constexpr signed char UNDECIDED = 0, COARSE = 1, FINE = 2;
+constexpr signed char COARSE = 1, FINE = 2;
 
 #define FOR_POINT const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x; if (i >= count) return
-
-extern "C" __global__ void shares(
-    const double* __restrict__ diagonal, const double* __restrict__ sizes, long long count, double* __restrict__ out
-) {
-    FOR_POINT;
-    out[i] = __ddiv_rn(__dadd_rn(diagonal[i], sizes[i]), __dmul_rn(2.0, diagonal[i]));
-}
 
 extern "C" __global__ void damped(
     const double* __restrict__ share, double least, double dominance, double factor, long long count, double* __restrict__ out
@@ -17,18 +10,6 @@ extern "C" __global__ void damped(
     FOR_POINT;
     const double dominant = __dmul_rn(dominance, __dadd_rn(share[i], -0.5));
     out[i] = __dmul_rn(factor, dominant < least ? least : dominant);   // what is no number remains none
-}
-
-extern "C" __global__ void first_states(
-    const long long* __restrict__ counts, int lone, long long count, signed char* __restrict__ out
-) {
-    FOR_POINT;
-    out[i] = counts[i] > 0 ? UNDECIDED : static_cast<signed char>(lone);
-}
-
-extern "C" __global__ void are_coarse(const signed char* __restrict__ states, long long count, long long* __restrict__ out) {
-    FOR_POINT;
-    out[i] = states[i] == COARSE;
 }
 
 extern "C" __global__ void numbered(
@@ -39,8 +20,11 @@ extern "C" __global__ void numbered(
     out[i] = states[i] == COARSE ? before[i] + first : -1;
 }
 
-extern "C" __global__ void states_of(const long long* __restrict__ numbers, long long count, signed char* __restrict__ out) {
+extern "C" __global__ void states_of(
+    const long long* __restrict__ numbers, int* __restrict__ names, long long count, signed char* __restrict__ out
+) {
     FOR_POINT;
+    names[i] = static_cast<int>(numbers[i]);
     out[i] = numbers[i] >= 0 ? COARSE : FINE;
 }
 

@@ -8,17 +8,12 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/points.cu", "float64"
 THREADS: Final = 256
-
-
-def shares(diagonal: Array, sizes: Array) -> Array:
-    """See `dsolver.kernels.amg.points.shares`."""
-    return _each("shares", len(sizes), cupy.empty(len(sizes)), diagonal, sizes)
 
 
 def damped(share: Array, least: float, dominance: float, factor: float) -> Array:
@@ -27,17 +22,9 @@ def damped(share: Array, least: float, dominance: float, factor: float) -> Array
     return _each("damped", len(share), cupy.empty(len(share)), share, *numbers)
 
 
-def first_states(counts: Array, lone: int) -> Array:
-    """See `dsolver.kernels.amg.points.first_states`."""
-    return _each("first_states", len(counts), cupy.empty(len(counts), dtype=np.int8), counts, np.int32(lone))
-
-
-def coarse_before(states: Array) -> Array:
-    """See `dsolver.kernels.amg.points.coarse_before`."""
-    found = cupy.empty(len(states) + 1, dtype=np.int64)
-    _each("are_coarse", len(states), found[1:], states)
-    add_up(found)
-    return found
+def coarse_before(states: Array, total: Array) -> Array:
+    """See `dsolver.kernels.amg.points.coarse_before`; total: int64 (1,), where the number of all is written too."""
+    return starts_of(states, total)
 
 
 def numbered(states: Array, before: Array, first: int) -> Array:
@@ -46,9 +33,10 @@ def numbered(states: Array, before: Array, first: int) -> Array:
     return _each("numbered", len(states), out, states, before, np.int64(first))
 
 
-def states_of(numbers: Array) -> Array:
+def states_of(numbers: Array) -> tuple[Array, Array]:
     """See `dsolver.kernels.amg.points.states_of`."""
-    return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers)
+    names = cupy.empty(len(numbers), dtype=np.int32)
+    return _each("states_of", len(numbers), cupy.empty(len(numbers), dtype=np.int8), numbers, names), names
 
 
 def through(numbers: Array, first: int, others: Array) -> Array:

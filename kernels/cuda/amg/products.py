@@ -33,8 +33,8 @@ LARGE: Final = 1 << 22
 SAMPLES: Final = 512
 """Rows that are counted."""
 AMPLE: Final = 3.0
-"""Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up. What is
-not under way at once has half of them, and what would have a block."""
+"""Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
+Where not all rows would be under way at once, or each would need a block, tables have half of them."""
 SHARED: Final = "sharedMemPerMultiprocessor"
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""

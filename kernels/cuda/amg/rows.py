@@ -115,6 +115,12 @@ def terms_of(a: Csr, b: Csr) -> float:
     return len(a.columns) / max(1, a.size) * max(1.0, len(b.columns) / max(1, b.size))
 
 
+def terms_of_coarse(a: Csr) -> float:
+    """Terms of a row of A B on average, roughly, where B is A's entries that lead to coarse points: a tenth of them."""
+    mean = len(a.columns) / max(1, a.size)
+    return mean * max(1.0, 0.1 * mean)
+
+
 def _bytes(most: int, kept: int, bits: int | None = None) -> int:
     """Bytes of a group's memory: sums and columns, those that are kept, and perhaps a table."""
     slots = 0 if bits is None else 2 << bits

@@ -50,11 +50,11 @@ class CudaAlgebra(AlgebraicSetup):
     def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
         return couplings.couplings(a, below, largest, theta)
 
-    def keys(self, counts: Any, origin: Any, level: int) -> Any:
-        return pmis.keys(counts, origin, level)
+    def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
+        return pmis.begun(counts, origin, level, lone)
 
-    def settle(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> int:
-        return pmis.settle(a, below, bits, key, origin, state)
+    def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> tuple[int, Any, int]:
+        return pmis.settled(a, below, bits, key, origin, state)
 
     def paths(
         self, a: Csr, points: Any, below: int, bits: Any, coarse: Any, seen: Csr, columns: int, least: int
@@ -63,22 +63,13 @@ class CudaAlgebra(AlgebraicSetup):
 
     # -- points ------------------------------------------------------------------------------------------------------
 
-    def shares(self, diagonal: Any, sizes: Any) -> Any:
-        return points.shares(diagonal, sizes)
-
     def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
         return points.damped(share, least, dominance, factor)
-
-    def first_states(self, counts: Any, lone: int) -> Any:
-        return points.first_states(counts, lone)
-
-    def coarse_before(self, states: Any) -> Any:
-        return points.coarse_before(states)
 
     def numbered(self, states: Any, before: Any, first: int) -> Any:
         return points.numbered(states, before, first)
 
-    def states_of(self, numbers: Any) -> Any:
+    def states_of(self, numbers: Any) -> tuple[Any, Any]:
         return points.states_of(numbers)
 
     def through(self, numbers: Any, first: int, others: Any) -> Any:
@@ -92,8 +83,10 @@ class CudaAlgebra(AlgebraicSetup):
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 
-    def coarse_couplings(self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False) -> Csr:
-        return couplings.coarse_couplings(a, bits, state, below, names, every=every)
+    def coarse_couplings(
+        self, a: Csr, bits: Any, state: Any, below: int, names: Any, *, every: bool = False, loose: bool = False
+    ) -> Csr:
+        return couplings.coarse_couplings(a, bits, state, below, names, every=every, loose=loose)
 
     def interpolation(
         self, a: Csr, points: Any, bits: Any, state: Any, below: int, seen: Csr, coarse: Any, columns: int, most: int

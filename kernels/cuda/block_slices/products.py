@@ -12,7 +12,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.csr.starts import running_sums
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
@@ -42,11 +42,11 @@ class CudaBlockSlices(Finished, BlockSlices):
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         arguments = (*self._head, x, y, self._partials, *self._tail)
         follow(self._kernel("spmv_dot"), self._grid, (WARPS * SLICE,), arguments)
-        vectors(str(self.values.dtype)).sum(self._partials, len(self._partials), dot)
+        vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
 
     def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
         self._finish("sweep_dot", (x, r, w, z, NOTHING, self._partials))
-        vectors(str(self.values.dtype)).sum(self._partials, len(self._partials), dot)
+        vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
 
     def add(self, x: Array, r: Array, y: Array) -> None:
         """y = r + A x; y may be r."""
@@ -56,7 +56,7 @@ class CudaBlockSlices(Finished, BlockSlices):
         follow(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
 
     def _kernel(self, name: str) -> Any:
-        return kernel(PRODUCT, f"{name}_{self.block}{self._variant}", str(self.values.dtype))
+        return kernel(PRODUCT, f"{name}_{self.block}{self._variant}", type_of(self.values))
 
     @cached_property
     def _variant(self) -> str:
@@ -84,7 +84,7 @@ class CudaBlockSlices(Finished, BlockSlices):
         return Launch(
             file=BATCHED,
             end="",
-            dtype=str(self.values.dtype),
+            dtype=type_of(self.values),
             grid=self._grid,
             threads=WARPS * SLICE,
             head=self._head,
@@ -108,7 +108,7 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
         ValueError: see `require`.
     """
     require((matrix.size, columns), block, window)
-    dtype = str(matrix.values.dtype)
+    dtype = type_of(matrix.values)
     start, of, values = matrix
     rows = matrix.size // block
     order = None if window == 1 else _sorted(matrix, block, window)
@@ -140,7 +140,7 @@ def lengths(matrix: Csr, block: int, samples: Samples | None = None, out: Array 
     rows = taken.count * taken.stretch
     out = cupy.empty(rows, dtype=np.int32) if out is None else out
     sizes = (np.int32(rows), np.int32(taken.stretch), np.int32(taken.stride))
-    launch = kernel(BUILD, f"count_blocks_{block}", str(matrix.values.dtype))
+    launch = kernel(BUILD, f"count_blocks_{block}", type_of(matrix.values))
     launch((max(1, -(-rows // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, *sizes))
     return out
 

@@ -16,7 +16,7 @@ from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows
@@ -36,7 +36,7 @@ class CudaGhostRows(GhostRows):
 
     def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
         if self.size:
-            function = kernel("sell/sweeps.cu", "add_halo_dot", str(y.dtype))
+            function = kernel("sell/sweeps.cu", "add_halo_dot", type_of(y))
             blocks = -(-self.size // products.THREADS)
             arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
             follow(function, (blocks,), (products.THREADS,), arguments)

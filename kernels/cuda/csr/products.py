@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
@@ -73,7 +73,7 @@ class CudaRows(Finished, CompressedRows):
 
     @property
     def _dtype(self) -> str:
-        return str(self.entries.values.dtype)
+        return type_of(self.entries.values)
 
     @property
     def _rows(self) -> np.int32:
@@ -161,7 +161,7 @@ class CudaChunks(Finished, Chunks):
 
     @property
     def _dtype(self) -> str:
-        return str(self.values.dtype)
+        return type_of(self.values)
 
 
 @final
@@ -180,7 +180,7 @@ class CudaPadded(PaddedRows):
 
     @property
     def _dtype(self) -> str:
-        return str(self.values.dtype)
+        return type_of(self.values)
 
     @property
     def _grid(self) -> tuple[int]:
@@ -197,7 +197,7 @@ class CudaPadded(PaddedRows):
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:
     """Compressed rows padded to a width, at least that of the longest."""
-    dtype, rows = str(matrix.values.dtype), matrix.size
+    dtype, rows = type_of(matrix.values), matrix.size
     table, values = cupy.empty((width, rows), dtype=np.int32), cupy.empty((width, rows), dtype=dtype)
     arguments = (*matrix, table, values, np.int32(rows), np.int32(width))
     kernel(PADDED, "tabulate", dtype)((_blocks(rows),), (THREADS,), arguments)
@@ -213,7 +213,7 @@ def chunks(matrix: Csr, columns: int, longest: int) -> CudaChunks:
         longest: entries of its longest row.
     """
     start, of, values = matrix
-    dtype, rows = str(values.dtype), matrix.size
+    dtype, rows = type_of(values), matrix.size
     count, whole = count_of(rows, len(of)), longest <= LONGEST
     table = cupy.empty((count + 1, 4), dtype=np.uint32)
     arguments = (start, np.int32(rows), np.int32(count), np.int32(whole), table)

@@ -20,6 +20,11 @@ __device__ __forceinline__ long long over_block(long long value) {
     return value;
 }
 
+// What an item counts: a number itself, and of points' states whether they are coarse.
+__device__ __forceinline__ long long counted(long long number) { return number; }
+__device__ __forceinline__ long long counted(int number) { return number; }
+__device__ __forceinline__ long long counted(signed char state) { return state == 1; }
+
 // The sums of tiles: tiles[k * gridDim.x + t].
 template <typename Item>
 __device__ __forceinline__ void sum_tiles(const Item* __restrict__ in, long long count, long long* __restrict__ tiles) {
@@ -32,7 +37,7 @@ __device__ __forceinline__ void sum_tiles(const Item* __restrict__ in, long long
     }
     long long sum = 0;
 #pragma unroll
-    for (int n = 0; n < OF_LANE; ++n) sum += item[n];
+    for (int n = 0; n < OF_LANE; ++n) sum += counted(item[n]);
     sum = over_block(sum);
     if (threadIdx.x == 0) tiles[static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
 }
@@ -50,7 +55,7 @@ __device__ __forceinline__ void add_up(
 #pragma unroll
     for (int n = 0; n < OF_LANE; ++n) {
         const long long i = first + n * WARP;
-        item[n] = i < count ? in[i * gridDim.y + blockIdx.y] : 0;
+        item[n] = i < count ? counted(in[i * gridDim.y + blockIdx.y]) : 0;
     }
     long long before = 0;
     for (int t = threadIdx.x; t < blockIdx.x; t += THREADS) before += tiles[static_cast<long long>(blockIdx.y) * gridDim.x + t];
@@ -90,5 +95,6 @@ __device__ __forceinline__ void add_up(
         add_up<ITEM>(in, count, tiles, out, shift, totals);                                                              \
     }
 
+KERNELS(states, signed char)
 KERNELS(int32, int)
 KERNELS(int64, long long)

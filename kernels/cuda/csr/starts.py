@@ -17,7 +17,7 @@ from dsolver.kernels.formats.layout import Array
 FILE, DTYPE = "csr/starts.cu", "float64"
 THREADS, TILE = 256, 4096
 """Threads of a block, and items that it adds up, as in starts.cu."""
-NAMES: Final = {4: "int32", 8: "int64"}
+NAMES: Final = {1: "states", 4: "int32", 8: "int64"}
 """Ends of kernels' names, by the bytes of an item: NumPy takes 5 us to write a type's name."""
 
 
@@ -32,9 +32,11 @@ def add_up(start: Array, total: Any = NOTHING) -> None:
 
 
 def starts_of(lengths: Array, total: Any = NOTHING) -> Array:
-    """Begins of rows, and the end of the last one: int64 (rows + 1,), of their lengths, int32 or int64.
+    """Begins of rows, and the end of the last one: int64 (rows + 1,).
 
-    total: as of `add_up`.
+    Args:
+        lengths: int32 or int64, of the rows; or int8, states of points, of which coarse ones are counted.
+        total: as of `add_up`.
     """
     start = cupy.empty(len(lengths) + 1, dtype=np.int64)
     _begins(lengths, start, total)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS, lengths
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import ROWS, THREADS
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -35,7 +35,7 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
     bounds = np.cumsum([4 * PARTS, *(_words(of) for of in samples.values())]).tolist()
     room = cupy.empty(bounds[-1], dtype=np.int32)
     of_rows = room[: 4 * PARTS].view(np.int64)
-    kernel(ROWS, "lengths", str(matrix.values.dtype))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
+    kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
     for (b, of), first in zip(samples.items(), bounds, strict=False):
         _sample(matrix, columns, b, of, room[first:])
     taken, told = _taken(matrix, samples), np.split(room.get(), bounds[:-1])
@@ -66,7 +66,7 @@ def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array
     lengths(matrix, block, samples, length)
     tail = (np.int32(len(sizes)), np.int32(matrix.size // block), np.int32(columns // block))
     where = (np.int32(samples.slices), np.int32(samples.stride // SLICE))
-    launch = kernel(BUILD, f"measure_{block}", str(matrix.values.dtype))
+    launch = kernel(BUILD, f"measure_{block}", type_of(matrix.values))
     arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, *tail, *where)
     launch((max(1, -(-len(sizes) // WARPS)),), (WARPS * SLICE,), arguments)
 

@@ -1,7 +1,7 @@
 """Numbers in which kernels count, and their way to the host.
 
-A set-up has some forty of them a GPU. Zeros of their own would each be a launch of 13 us, and a copy to memory that is not
-page-locked takes 10 us more than one to memory that is.
+A set-up of seven levels has eighty of them. Zeros of their own would each be a launch, 10 us of the host's time, and a
+copy to memory that is not page-locked takes 5 us more than one to memory that is.
 """
 
 from __future__ import annotations
@@ -57,4 +57,5 @@ def told(numbers: Array) -> npt.NDArray[Any]:
     stream = cupy.cuda.get_current_stream()
     cupy.cuda.runtime.memcpyAsync(_room.pinned.ctypes.data, numbers.data.ptr, size, _TO_HOST, stream.ptr)
     stream.synchronize()
-    return _room.pinned[:size].view(numbers.dtype).reshape(numbers.shape).copy()
+    known: npt.NDArray[Any] = _room.pinned[:size].view(numbers.dtype).reshape(numbers.shape).copy()
+    return known
