@@ -14,6 +14,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from dsolver.discretize.system import System
 from dsolver.engines.base import Operand
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerPerChunk
+from dsolver.multigrid.algebraic.parallel_setup import COARSE_ROWS
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
@@ -34,7 +36,7 @@ from dsolver.session.arrays import container_of
 
 OPERATIONS = (
     *("box_rows", "row_measures", "couplings", "begun", "settled", "paths", "coarse_couplings", "interpolation"),
-    *("kept_product", "product", "transposed", "fill_lost", "mirrored_means", "table"),
+    *("kept_product", "galerkin", "transposed", "fill_lost", "mirrored_means", "table"),
 )
 SHORTEST = 1e-4
 """Seconds of phases that are shown."""
@@ -156,10 +158,10 @@ def main() -> None:
         if options.phases:
             phases(engine, partial(set_up, builder, m))
         if options.host:
-            here, there = [], []
-            set_up(builder, m, partial(bits, there, to_host=cupy.asnumpy))
+            here, there, same = [], [], replace(m, coarse_rows=COARSE_ROWS[1])
+            set_up(builder, same, partial(bits, there, to_host=cupy.asnumpy))
             _, on_host = prepared(options.field, size, m, "cpu", csr=options.csr)
-            set_up(on_host, m, partial(bits, here, to_host=lambda array: array))
+            set_up(on_host, same, partial(bits, here, to_host=lambda array: array))
             print(f"  the host makes the same {len(here)} levels: {here == there}")
 
 

@@ -126,6 +126,16 @@ class AlgebraicSetup:
         """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
+    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Csr]:
+        """R, the transpose of P, which has so many columns, and R A P, whose columns are in the order of `product`.
+
+        Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`.
+        """
+        r = self.transposed(p, columns)
+        coarse = self.product(r, self.product(a, p, columns, ascending=False), columns, ascending=False)
+        self.fill_lost(coarse, 0, r, diagonal)
+        return r, coarse
+
     def transposed(self, a: Csr, columns: int) -> Csr:
         """See `spgemm.transposed`."""
         return spgemm.transposed(a, columns, self.team)

@@ -182,6 +182,8 @@ def coarsened(
     Returns:
         it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
+    if len(bounds) == 2 and not keep:
+        return engine.per_chunk(partial(_alone, bounds=bounds), rows, diagonal, p, origin, near), [()], [()]
     around = delivered(engine, senders, p.at("lists"))
     ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
@@ -247,6 +249,32 @@ def _interpolated(
     )
     made = Rows.at(p, below)
     return sent(rows, made) if points is None else SentRows(rows=made, lists={})
+
+
+def _alone(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    diagonal: F64,
+    p: SentRows,
+    origin: I64,
+    near: F64,
+    *,
+    bounds: Bounds,
+) -> Coarsened:
+    """What the only chunk makes: nobody sends anything."""
+    below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
+    r, found = setup_of(backend, rows).galerkin(rows.a, p.rows.within(below), below.size, diagonal)
+    return Coarsened(
+        restriction=r,
+        restriction_plan=plan,
+        prolongation=p.rows,
+        prolongation_plan=plan,
+        rows=Rows.at(found, below),
+        origin=origin,
+        near=near,
+        named=(),
+    )
 
 
 def _ap(

@@ -28,14 +28,22 @@ def transposed(a: Csr, columns: int) -> Csr:
 
     Entries come to their rows in an order that chance has chosen, and are sorted there.
     """
-    entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
-    if not entries:
+    if not len(a.columns):
         return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    stages = Stages(columns)
+    out = begun_transpose(a, columns, stages)
+    _sort_rest(out, a.size, out, stages)
+    return out
+
+
+def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
+    """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which have yet to be sorted."""
+    entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
     ranks, grid = cupy.empty(entries, dtype=np.int32), (-(-entries // MOST_THREADS),)
     kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
     out = Csr(starts_of(counts), cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     _by_rows("scatter", a, (*a, ranks, *out))
-    _sort(out, a.size, out)
+    _sort_short(out, out, stages)
     return out
 
 
@@ -119,6 +127,11 @@ def _sort(a: Csr, columns: int, out: Csr) -> None:
     """Rows of a with columns ascending, into a matrix of the same starts, which may be a."""
     stages = Stages(a.size)
     _sort_short(a, out, stages)
+    _sort_rest(a, columns, out, stages)
+
+
+def _sort_rest(a: Csr, columns: int, out: Csr, stages: Stages) -> None:
+    """The rows that the stages have left."""
     if columns > MOST_SORTED:  # else no row is longer
         rows = stages.left()
         if len(rows):

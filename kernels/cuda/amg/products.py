@@ -28,7 +28,7 @@ LONGEST: Final = 1 << 14
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
-LARGE: Final = 1 << 22
+LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
 """Rows that are counted."""
@@ -79,8 +79,10 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
-    expected = _expected(a, b)
-    rooms = _rooms(a, b, expected, ascending, stages, lengths) if expected.most * a.size <= MOST_ROOM else None
+    expected = expected_of(a, b)
+    rooms = None
+    if expected.most * a.size <= MOST_ROOM:
+        rooms = rooms_of(a, b, mean_of(b), expected, ascending, stages, lengths)
     if rooms is None or not expected.ample:
         _count(a, b, expected.mean, stages, lengths)
     start, entries, passed = _starts(lengths, room)
@@ -98,7 +100,7 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     if rooms is None:
         _fill(a, b, out, Stages(a.size), ascending=ascending)
     else:
-        _move(*rooms, out)
+        move(*rooms, entries / a.size, out)
         if passed[0]:
             _fill(a, b, out, stages.again(), ascending=ascending)
     if left:
@@ -134,7 +136,7 @@ def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int
     return start, int(known[0]), known[1:].view(np.int32)
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """Columns of rows of A B, and slots of a table for them.
 
     Attributes:
@@ -151,38 +153,50 @@ class _Expected(NamedTuple):
     ample: bool = False
 
 
-def _expected(a: Csr, b: Csr) -> _Expected:
+def expected_of(a: Csr, b: Csr) -> Expected:
     """Columns of rows of A B, before they are known: of large products, some rows are counted.
 
     Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    guess = float((len(a.columns) / a.size * _mean(b)) ** 0.8)
-    if guess * a.size < LARGE:
-        slots = AMPLE * guess
-        together = device_property("multiProcessorCount") * device_property(SHARED)
-        if a.size * SUMMED * slots > together or slots > 1 << OF_BLOCK - 1:
-            slots /= 2.0
-        return _Expected(guess, 0.75 * slots, slots, ample=True)
+    if ample := ample_of(a.size, len(a.columns) / a.size * mean_of(b)):
+        return ample
     tables, found = _last(), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, b.start, b.columns, *tables.limits, found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
     return _of_samples(told(found))
 
 
-def _of_samples(found: Any) -> _Expected:
+def ample_of(rows: int, terms: float) -> Expected | None:
+    """Columns of rows with so many products on average, ample for nearly all of them; None where they are many."""
+    guess = terms**0.8
+    if guess * rows >= LARGE:
+        return None
+    slots = AMPLE * guess
+    together = device_property("multiProcessorCount") * device_property(SHARED)
+    if rows * SUMMED * slots > together or slots > 1 << OF_BLOCK - 1:
+        slots /= 2.0
+    return Expected(guess, 0.75 * slots, slots, ample=True)
+
+
+def _of_samples(found: Any) -> Expected:
     """Columns of all rows, by those of some: int (samples,)."""
     ascending = np.sort(found)
     usual = float(ascending[int(USUAL * len(found))])
     most = min(float(ascending[-1]), LONGER * usual)
     if most / 0.75 > 1 << OF_BLOCK - 1:
         most = usual
-    return _Expected(float(found.mean()), most, most / 0.75)
+    return Expected(float(found.mean()), most, most / 0.75)
 
 
-def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages, lengths: Array) -> tuple[Array, Array]:
-    """Columns and values of rows of A B, (rows, room) each, and their lengths, of those that have room."""
-    tables = _tables(expected.slots, b)[0]
+def rooms_of(
+    a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array
+) -> tuple[Array, Array]:
+    """Columns and values of rows of A B, (rows, room) each, and their lengths, of those that have room.
+
+    mean: entries of a row of B.
+    """
+    tables = _tables(expected.slots, mean)[0]
     most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
     limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), lengths, columns, values)
@@ -191,10 +205,10 @@ def _rooms(a: Csr, b: Csr, expected: _Expected, ascending: bool, stages: Stages,
     return columns, values
 
 
-def _move(columns: Array, values: Array, out: Csr) -> None:
-    """Rows from their rooms to their places."""
+def move(columns: Array, values: Array, mean: float, out: Csr) -> None:
+    """Rows from their rooms to their places; mean: entries of a row, about."""
     rows, room = columns.shape
-    width = 4 if len(out.columns) <= 16 * rows else 8 if len(out.columns) <= 48 * rows else 16
+    width = 4 if mean <= 16.0 else 8 if mean <= 48.0 else 16
     grid = (-(-rows * width // MOST_THREADS),)
     sizes = np.int32(rows), np.int32(width), np.int32(room)
     kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, columns, values, *out))
@@ -202,7 +216,7 @@ def _move(columns: Array, values: Array, out: Csr) -> None:
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
     """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
-    for tables in _tables(2.0 * guess, b)[stages.number :]:
+    for tables in _tables(2.0 * guess, mean_of(b))[stages.number :]:
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
         matrices = (a.start, a.columns, b.start, b.columns)
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
@@ -210,7 +224,7 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(_slots(out), b)[stages.number :]:
+    for tables in _tables(_slots(out), mean_of(b))[stages.number :]:
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *b, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
@@ -225,14 +239,13 @@ def _slots(out: Csr) -> float:
     return _of_samples(told(out.start[1::step] - out.start[:-1:step])).slots
 
 
-def _tables(slots: float, b: Csr) -> list[_Tables]:
-    """The stages of a pass whose first tables have about so many slots.
+def _tables(slots: float, mean: float) -> list[_Tables]:
+    """The stages of a pass whose first tables have about so many slots; mean: entries of a row of B.
 
     A row of B is one batch of lanes as a rule, and tables leave room for 28 warps on a multiprocessor, since waiting
     is what takes the time: rows of 8 entries and 128 slots took 8.4 ms with 16 lanes on an H200, and 10.7 with 8.
     """
     bits = min(max(int(np.ceil(np.log2(max(slots, 1.0)))), LEAST_BITS), MOST_BITS)
-    mean = _mean(b)
     lanes = 4 if mean <= 4.5 else 8 if mean <= 6.5 else 16 if mean <= 16.0 else WARP
     bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
     while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
@@ -247,6 +260,6 @@ def _last() -> _Tables:
     return _Tables(BLOCK, MOST_BITS, LONGEST)
 
 
-def _mean(b: Csr) -> float:
+def mean_of(b: Csr) -> float:
     """Entries of a row on the average."""
     return float(len(b.columns)) / max(b.size, 1)

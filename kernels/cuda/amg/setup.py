@@ -11,7 +11,17 @@ import numpy as np
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
-from dsolver.kernels.cuda.amg import box_rows, couplings, extended_interpolation, mirrors, paths, pmis, points, products
+from dsolver.kernels.cuda.amg import (
+    box_rows,
+    couplings,
+    extended_interpolation,
+    galerkin,
+    mirrors,
+    paths,
+    pmis,
+    points,
+    products,
+)
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
@@ -103,6 +113,9 @@ class CudaAlgebra(AlgebraicSetup):
 
     def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         return products.numeric(pattern, a, b, columns, ascending=ascending)
+
+    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Csr]:
+        return galerkin.galerkin(a, p, columns, diagonal)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         return mirrors.transposed(a, columns)
