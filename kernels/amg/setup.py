@@ -148,8 +148,8 @@ class AlgebraicSetup:
         """See `spgemm.symmetrize`."""
         spgemm.symmetrize(a, below)
 
-    def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
-        """See `spgemm.mirrored_means`."""
+    def mirrored_means(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+        """See `spgemm.mirrored_means`; ascending: whether columns do in each row."""
         return spgemm.mirrored_means(a, self.team)
 
     def means(self, values: Any, one: Any, other: Any) -> Any:

@@ -84,6 +84,13 @@ class GeneralSetup(ABC):
     def diagonal(self, rows: Csr) -> Array:
         """The diagonal, 0 where a row has no such entry."""
 
+    def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
+        """The diagonal as a vector of the backend's value type, 1 on padding and guards."""
+        diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
+        places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
+        diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
+        return diagonal
+
     @abstractmethod
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         """The ghost part of a chunk.
@@ -148,9 +155,7 @@ class GeneralSetup(ABC):
                 waits before.
         """
         rows = self._writable(rows)
-        diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
-        places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
-        diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
+        diagonal = self.stored_diagonal(rows, layout)
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         if choice is not None:
             product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)

@@ -97,10 +97,10 @@ class EagerEngine(Engine):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
-        columns = [items_of(operand) for operand in operands]
+        columns, backend = [items_of(operand) for operand in operands], self.backend
         return EagerPerChunk(
             {
-                number: make(self.backend, number, *(c[number] if isinstance(c, dict) else c for c in columns))
+                number: make(backend, number, *[c[number] if isinstance(c, dict) else c for c in columns])
                 for number in self.owned
             }
         )

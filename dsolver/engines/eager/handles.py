@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from dsolver.engines.base import Field, Halo, Operand, Parts, PerChunk, Scalar
 from dsolver.engines.transport.base import Channel
@@ -109,8 +109,11 @@ def part_of(item: Any, path: Sequence[str | int]) -> Any:
     return item
 
 
+OF_CHUNKS: Final = (EagerPerChunk, EagerField, EagerHalo, EagerParts)
+
+
 def items_of(operand: Operand) -> Any:
     """An operand as kernels see it: an array or object for each chunk, or one value for all."""
-    if isinstance(operand, EagerPerChunk | EagerField | EagerHalo | EagerParts):
+    if isinstance(operand, OF_CHUNKS):
         return operand.items
     return operand.value if isinstance(operand, EagerScalar) else operand

@@ -88,7 +88,7 @@ class LatticeRows:
         arrived = delivered(engine, receivers_of(self._ranges), self.boxes.at("lists"))
         made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
         self.senders: Senders = mutual(senders_of(engine, made.at("named")))
-        self.rows = level_rows(engine, made, self.senders, self.bounds)
+        self.rows = level_rows(engine, made, self.senders, self.bounds, ascending=True)
 
     def transfer(self, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
         """R and P between boxes of the grid and ranges of coarse rows.

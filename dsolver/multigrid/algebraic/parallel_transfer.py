@@ -196,7 +196,9 @@ def coarsened(
     )
 
 
-def level_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds) -> PerChunk:
+def level_rows(
+    engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds, *, ascending: bool = False
+) -> PerChunk:
     """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
 
     Args:
@@ -204,8 +206,10 @@ def level_rows(engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds)
         made: of every chunk `rows`, `origin` and `named`, as in `Coarsened`.
         senders: the chunks whose rows each chunk reads.
         bounds: of the level.
+        ascending: whether columns ascend in each row.
     """
-    half = engine.per_chunk(partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders))), made)
+    make = partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders)), ascending=ascending)
+    half = engine.per_chunk(make, made)
     if not engine.coupled:
         return half.at("rows")
     return engine.per_chunk(_mirrored, half.at("rows"), delivered(engine, senders, half.at("lists")))
@@ -382,13 +386,19 @@ def _coarsened(
 
 
 def _half_mirrored(
-    backend: Backend, number: int, made: Coarsened, *, bounds: Bounds, senders: tuple[tuple[int, ...], ...]
+    backend: Backend,
+    number: int,
+    made: Coarsened,
+    *,
+    bounds: Bounds,
+    senders: tuple[tuple[int, ...], ...],
+    ascending: bool,
 ) -> HalfMirrored:
     rows = made.rows
     window = window_of(bounds, number, rows.columns)
     matrix = rows.within(window)
     if len(bounds) == 2:
-        matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix)
+        matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix, ascending=ascending)
         if wrong:
             raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())

@@ -74,17 +74,22 @@ def symmetrize(a: Csr, below: int) -> None:
     _mirror(a, below, cupy.zeros(1, dtype=np.uint64))
 
 
-def mirrored_means(a: Csr) -> tuple[Csr, int]:
+def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     """Rows with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
 
     What `spgemm.mirrored_means` makes of a matrix whose entries all have mirror images.
 
     Args:
         a: a square matrix.
+        ascending: whether its columns do; then they are shared.
 
     Returns:
         the rows, and the number of entries whose mirror image is not there; they are left as they are.
     """
+    if ascending:
+        out, missing = a._replace(values=a.values.copy()), counters(1)
+        _mirror(out, 0, missing.view(np.uint64))
+        return out, int(told(missing)[0])
     out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     if not len(a.columns):
         return out, 0

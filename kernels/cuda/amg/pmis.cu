@@ -5,7 +5,7 @@
 constexpr int THREADS = 256;
 constexpr int HASHED = 48;   // low bits of a key, which are a hash
 constexpr int BATCH = 4;     // entries of a lane that it looks at together
-constexpr int LOOKS = 24;    // at a point in one round
+constexpr int LOOKS = 8;     // at a point in one round
 constexpr int SLOTS = 4;     // counts of the last rounds, this one's and the next one's
 constexpr unsigned ALL = 0xffffffffu;
 constexpr int DEPENDS = 1;

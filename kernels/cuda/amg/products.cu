@@ -14,6 +14,7 @@ constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer 
 
 constexpr int BLOCK = 256;          // lanes of a row that a block makes
 constexpr unsigned FULL = 0xffffffffu;
+constexpr bool AHEAD = true;
 
 template <>
 struct Group<BLOCK> {
@@ -143,7 +144,7 @@ __device__ __forceinline__ void walk(
         OfRow<VALUES> next(taken, 0, group.lane, b_columns, b_values);
         for (int q = 0; q < most; ++q) {
             OfRow<VALUES> here = next;
-            if (q + 1 < most) next = OfRow<VALUES>(taken, q + 1, group.lane, b_columns, b_values);
+            if (AHEAD && q + 1 < most) next = OfRow<VALUES>(taken, q + 1, group.lane, b_columns, b_values);
             const double scale = VALUES ? taken.factor_of(q) : 0.0;
             for (int base = 0; G < WARP ? group.any(base < here.size) : base < here.size; base += G) {
                 if (base > 0) here.read(base + group.lane, b_columns, b_values);
@@ -155,6 +156,7 @@ __device__ __forceinline__ void walk(
                     begin = end;
                 }
             }
+            if (!AHEAD && q + 1 < most) next = OfRow<VALUES>(taken, q + 1, group.lane, b_columns, b_values);
         }
     }
 }

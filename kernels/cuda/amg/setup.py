@@ -126,8 +126,8 @@ class CudaAlgebra(AlgebraicSetup):
     def symmetrize(self, a: Csr, below: int) -> None:
         mirrors.symmetrize(a, below)
 
-    def mirrored_means(self, a: Csr) -> tuple[Csr, int]:
-        return mirrors.mirrored_means(a)
+    def mirrored_means(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+        return mirrors.mirrored_means(a, ascending=ascending)
 
     def means(self, values: Any, one: Any, other: Any) -> Any:
         return (values[one] + values[other]) / 2

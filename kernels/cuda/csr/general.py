@@ -81,6 +81,12 @@ class CudaGeneral(GeneralSetup):
     def diagonal(self, rows: Csr) -> Array:
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()
 
+    def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
+        if not layout.in_order or rows.values.dtype != self._vectors.dtype:
+            return super().stored_diagonal(rows, layout)
+        entries = products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1)
+        return entries.diagonal(self._guard, layout.size)
+
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         made = CudaGhostRows(
             **self._ghost_fields(boundary, rows, slots, layout),

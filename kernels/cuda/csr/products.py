@@ -61,11 +61,11 @@ class CudaRows(Finished, CompressedRows):
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
         follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
 
-    def diagonal(self) -> Array:
-        """The diagonal, 0 where a row has no such entry."""
-        out = cupy.empty(self.shape[0], dtype=self._dtype)
-        grid = (_blocks(self.shape[0]),)
-        follow(kernel(ROWS, "diagonal", self._dtype), grid, (THREADS,), (*self.entries, out, self._rows))
+    def diagonal(self, first: int = 0, items: int | None = None) -> Array:
+        """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
+        items = self.shape[0] if items is None else items
+        out, sizes = cupy.empty(items, dtype=self._dtype), (self._rows, np.int32(first), np.int32(items))
+        follow(kernel(ROWS, "diagonal", self._dtype), (_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
 
     def _kernel(self, name: str) -> Any:

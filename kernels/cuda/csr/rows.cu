@@ -84,19 +84,24 @@ SPMV(8)
 SPMV(16)
 SPMV(32)
 
-// The diagonal: 0 where a row has no such entry. Columns of a row ascend.
-extern "C" __global__ void diagonal(CSR, real* out, int rows) {
+// The diagonal: 0 where a row has no such entry. Columns of a row ascend. It begins at item `first` of `items`, and the others
+// are 1.
+extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int items) {
     next_may_start();
     wait_for_last_launch();
-    const int row = blockIdx.x * THREADS + threadIdx.x;
-    if (row >= rows) return;
+    const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
+    if (item >= items) return;
+    if (row < 0 || row >= rows) {
+        out[item] = real(1);
+        return;
+    }
     long long low = start[row], high = start[row + 1];
     while (low < high) {
         const long long middle = (low + high) / 2;
         if (columns[middle] < row) low = middle + 1;
         else high = middle;
     }
-    out[row] = low < start[row + 1] && columns[low] == row ? values[low] : real(0);
+    out[item] = low < start[row + 1] && columns[low] == row ? values[low] : real(0);
 }
 
 // The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.
