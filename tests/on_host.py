@@ -67,6 +67,10 @@ static bool __any_sync(unsigned, bool value) {
     for (int lane = 0; lane < 32; ++lane) any |= shuffled(int(value), lane) != 0;
     return any;
 }
+static int __reduce_add_sync(unsigned, int value) {
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffffu, value, distance);
+    return value;
+}
 static int __reduce_max_sync(unsigned, int value) {
     for (int distance = 1; distance < 32; distance *= 2) {
         const int other = shuffled(value, (current % 32) ^ distance);

@@ -14,7 +14,6 @@ constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer 
 
 constexpr int BLOCK = 256;          // lanes of a row that a block makes
 constexpr unsigned FULL = 0xffffffffu;
-constexpr bool AHEAD = true;
 
 template <>
 struct Group<BLOCK> {
@@ -93,70 +92,45 @@ __device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits
     group.sync();
 }
 
-// An entry of a row of B, of those that the lanes have taken, for each lane: its first ones.
-template <bool VALUES>
-struct OfRow {
-    long long row;
-    int size, column;
-    double value;
-
-    template <typename Rows>
-    __device__ __forceinline__ OfRow(
-        const Rows& taken, int q, int lane, const int* __restrict__ b_columns, const double* __restrict__ b_values
-    ) {
-        const unsigned long long packed = taken.row_of(q);
-        row = packed & (1ull << LENGTH_SHIFT) - 1ull;
-        size = static_cast<int>(packed >> LENGTH_SHIFT);
-        read(lane, b_columns, b_values);
-    }
-
-    __device__ __forceinline__ void read(int m, const int* __restrict__ b_columns, const double* __restrict__ b_values) {
-        column = m < size ? b_columns[row + m] : NONE;
-        value = VALUES && m < size ? b_values[row + m] : 0.0;
-    }
-};
-
 // Go through the products of a row of A, entries begin .. end, with rows of B, in the order of the host's loops.
 // visit(column, value) is called by all lanes, with NONE by those that have no product: the columns of a group are distinct
 // then. It says whether the row goes on. Values are made only where they are wanted. Groups are in step: those that are
-// done wait until the last one of the warp is. What the next row of B begins with is asked for before this one's is used, and
-// where the next ones begin before these: most rows of B are one batch, and waiting for memory took half of the time.
+// done wait until the last one of the warp is.
 template <int G, bool VALUES, typename Visit>
 __device__ __forceinline__ void walk(
     const Group<G>& group, long long begin, long long end, const int* __restrict__ a_columns,
     const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,
     const double* __restrict__ b_values, Visit visit
 ) {
-    int j = begin + group.lane < end ? a_columns[begin + group.lane] : 0;
-    double factor = VALUES && begin + group.lane < end ? a_values[begin + group.lane] : 0.0;
     while (true) {
         const int count = static_cast<int>(end - begin < G ? end - begin : G), most = G < WARP ? group.most(count) : count;
         if (most == 0) return;
         unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
+        double factor = 0.0;
         if (group.lane < count) {
+            const int j = a_columns[begin + group.lane];
             const long long from = b_start[j], length = b_start[j + 1] - from;
             row_of_b = from | (length < MOST_LENGTH ? length : MOST_LENGTH) << LENGTH_SHIFT;
+            if (VALUES) factor = a_values[begin + group.lane];
         }
         begin += count;
         Taken<G> taken(group, row_of_b, factor);
-        j = begin + group.lane < end ? a_columns[begin + group.lane] : 0;
-        factor = VALUES && begin + group.lane < end ? a_values[begin + group.lane] : 0.0;
-        OfRow<VALUES> next(taken, 0, group.lane, b_columns, b_values);
         for (int q = 0; q < most; ++q) {
-            OfRow<VALUES> here = next;
-            if (AHEAD && q + 1 < most) next = OfRow<VALUES>(taken, q + 1, group.lane, b_columns, b_values);
+            const unsigned long long packed = taken.row_of(q);
             const double scale = VALUES ? taken.factor_of(q) : 0.0;
-            for (int base = 0; G < WARP ? group.any(base < here.size) : base < here.size; base += G) {
-                if (base > 0) here.read(base + group.lane, b_columns, b_values);
-                if (!visit(here.column, VALUES && here.column != NONE ? __dmul_rn(scale, here.value) : 0.0)) {
+            const long long row = packed & (1ull << LENGTH_SHIFT) - 1ull;
+            int size = static_cast<int>(packed >> LENGTH_SHIFT);
+            for (int base = 0; G < WARP ? group.any(base < size) : base < size; base += G) {
+                const int m = base + group.lane;
+                const int column = m < size ? b_columns[row + m] : NONE;
+                const double value = VALUES && m < size ? __dmul_rn(scale, b_values[row + m]) : 0.0;
+                if (!visit(column, value)) {
                     if (G >= WARP) return;   // nobody else is in step
-                    here.size = next.size = 0;
-                    next.column = NONE;
+                    size = 0;
                     taken.stop();
                     begin = end;
                 }
             }
-            if (!AHEAD && q + 1 < most) next = OfRow<VALUES>(taken, q + 1, group.lane, b_columns, b_values);
         }
     }
 }

@@ -116,9 +116,9 @@ def terms_of(a: Csr, b: Csr) -> float:
 
 
 def terms_of_coarse(a: Csr) -> float:
-    """Terms of a row of A B on average, roughly, where B is A's entries that lead to coarse points: a tenth of them."""
+    """Terms of a row of A B on average, roughly, where B is A's entries that lead to coarse points: one of twenty."""
     mean = len(a.columns) / max(1, a.size)
-    return mean * max(1.0, 0.1 * mean)
+    return mean * max(1.0, 0.05 * mean)
 
 
 def _bytes(most: int, kept: int, bits: int | None = None) -> int:
