@@ -100,9 +100,9 @@ def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
 
 def test_diagonal(hosts: dict[str, Host]) -> None:
     rows, matrix = compressed("random", "float64")
-    found = np.full(rows.size, np.nan)
-    hosts["csr/rows.cu"]("diagonal", -(-rows.size // 256), 256, *rows, found, rows.size)
-    assert (found == matrix.diagonal()).all()
+    found = np.full(rows.size + 5, np.nan)
+    hosts["csr/rows.cu"]("diagonal", -(-len(found) // 256), 256, *rows, found, rows.size, 2, len(found))
+    assert (found == [1.0, 1.0, *matrix.diagonal(), 1.0, 1.0, 1.0]).all()
 
 
 @pytest.mark.parametrize("name", SMALL)
