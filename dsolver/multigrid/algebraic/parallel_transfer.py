@@ -266,7 +266,7 @@ def _alone(
     *,
     bounds: Bounds,
 ) -> Coarsened:
-    """What the only chunk makes: nobody sends anything."""
+    """The `Coarsened` of the only chunk, to which nobody sends anything."""
     below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
     r, found = setup_of(backend, rows).galerkin(rows.a, p.rows.within(below), below.size, diagonal)
     return Coarsened(
