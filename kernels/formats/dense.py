@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.stencil import StencilRows
 from dsolver.kernels.precision import narrowed
@@ -56,6 +57,14 @@ class DenseSetup:
             inside = columns >= 0
             np.add.at(dense, (np.flatnonzero(inside), columns[inside]), values[inside])
         return (dense + dense.T) / 2
+
+    def of_rows(self, rows: Csr) -> Array:
+        """Compressed rows with their zeros, where their arrays are: float64 (rows, rows)."""
+        start, columns, values = rows
+        dense: Array = np.zeros_like(values, shape=(rows.size, rows.size))
+        row = np.searchsorted(start[1:], np.arange(len(columns), like=start), side="right")
+        dense[row, columns] = values
+        return dense
 
     def inverse(self, layout: Layout, matrix: Array) -> DenseInverse:
         """The inverse of a symmetric positive semidefinite matrix, float64 (rows, rows) in lattice order.

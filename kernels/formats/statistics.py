@@ -5,6 +5,7 @@ Samples are stretches of rows of blocks at equal distances, so the same matrix a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,15 +108,27 @@ def stored(
         width: entry columns of each sampled slice.
         kind: how its columns are stored.
     """
-    columns, blocks = int(width.sum()), int(length.sum())
     rest = -length.shape[1] % WINDOW
     windows = (np.pad(length, ((0, 0), (0, rest))) if rest else length).reshape(-1, WINDOW)
     longest = np.sort(windows, axis=1)[:, LANES - 1 :: LANES]  # of each octet
-    filled = kind[width > 0]
+    octets = int(longest.sum()) * LANES * block * block / max(1, entries)
+    return in_slices(block, entries, int(length.sum()), width, kind, octets)
+
+
+def in_slices(
+    block: int,
+    entries: int,
+    blocks: int,
+    width: npt.NDArray[np.int32],
+    kind: npt.NDArray[np.int32],
+    octets: float = math.nan,
+) -> Stored:
+    """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where nobody wants to know."""
+    columns, filled = int(width.sum()), kind[width > 0]
     return Stored(
         fill=entries / max(1, blocks * block * block),
         padding=columns * SLICE * block * block / max(1, entries),
         runs=int(width[kind == RUN].sum()) / max(1, columns),
         near=float(((filled == NEAR) | (filled == RUN)).mean()) if len(filled) else 1.0,
-        octets=int(longest.sum()) * LANES * block * block / max(1, entries),
+        octets=octets,
     )

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
-import numpy as np
-
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.rows import stored_matrix
@@ -142,22 +140,13 @@ def stored_transfer(
 
 def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
     """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
-    dense = _dense(rows.a)
+    dense = backend.dense.of_rows(rows.a)
     if rows.near.shape[1]:
         dense = without_null_vectors(backend.to_host(dense))
     elif singular:
         dense = regularized(dense)
     inverse = backend.dense.inverse(layout, dense)
     return at_level(depth, inverse)
-
-
-def _dense(rows: Csr) -> Any:
-    """Rows with their zeros, where their arrays are: float64 (rows, rows)."""
-    start, columns, values = rows
-    dense = np.zeros_like(values, shape=(rows.size, rows.size))
-    row = np.searchsorted(start[1:], np.arange(len(columns), like=start), side="right")
-    dense[row, columns] = values
-    return dense
 
 
 def _product(

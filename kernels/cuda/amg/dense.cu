@@ -21,6 +21,17 @@ extern "C" __global__ void dense_matrix(
     }
 }
 
+// a (n, n), row after row, of compressed rows: a block of threads a row.
+extern "C" __global__ void dense_rows(
+    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int n,
+    double* __restrict__ a
+) {
+    double* const row = a + static_cast<long long>(blockIdx.x) * n;
+    for (int j = threadIdx.x; j < n; j += blockDim.x) row[j] = 0.0;
+    __syncthreads();
+    for (long long k = start[blockIdx.x] + threadIdx.x; k < start[blockIdx.x + 1]; k += blockDim.x) row[columns[k]] = values[k];
+}
+
 // out (n, n) = the symmetric part of a, zero in rows and columns that are not kept; NULL: all are. One thread an item.
 extern "C" __global__ void symmetric(
     const double* __restrict__ a, const unsigned char* __restrict__ kept, int n, double* __restrict__ out

@@ -15,6 +15,7 @@ from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.dense import RANK_TOLERANCE, DenseInverse, DenseSetup
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.stencil import StencilRows
@@ -68,6 +69,13 @@ class CudaDense(DenseSetup):
 
     def matrix(self, rows: StencilRows) -> Array:
         return dense_matrix(rows)
+
+    def of_rows(self, rows: Csr) -> Array:
+        if not (rows.size and isinstance(rows.values, cupy.ndarray)):
+            return super().of_rows(rows)
+        out = cupy.empty((rows.size, rows.size))
+        kernel(FILE, "dense_rows", DTYPE)((rows.size,), (THREADS,), (*rows, np.int32(rows.size), out))
+        return out
 
     def inverse(self, layout: Layout, matrix: Array) -> CudaInverse:
         values = semidefinite_inverse(cupy.asarray(matrix)).astype(self._vectors.dtype, copy=False)

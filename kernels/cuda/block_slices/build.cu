@@ -120,11 +120,12 @@ __device__ __forceinline__ int distances(const long long* start, const int* colu
     return count;
 }
 
-// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found.
+// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found; and where it is wanted, the number of
+// blocks.
 template <int B>
 __device__ __forceinline__ void measure(
-    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int count, int rows, int wide,
-    int stretch, int stride
+    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks, int count, int rows,
+    int wide, int stretch, int stride
 ) {
     const int number = warp_number(), lane = lane_number();
     if (number >= count) return;
@@ -146,6 +147,7 @@ __device__ __forceinline__ void measure(
         }
     }
     int width = __reduce_max_sync(ALL_LANES, length);
+    const int all = __reduce_add_sync(ALL_LANES, length);
     const int low = __reduce_min_sync(ALL_LANES, first), high = __reduce_max_sync(ALL_LANES, last);
     int kind = width > 0 && high - low <= NEAR_REACH ? NEAR : WIDE, base = width > 0 ? low : 0;
     if (order == nullptr && width > 0) {
@@ -158,6 +160,7 @@ __device__ __forceinline__ void measure(
     if (lane == 0) {
         sizes[number] = make_int2(width, static_cast<int>(units_of(width, kind)));
         found[number] = make_int2(width << 2 | kind, base);
+        if (blocks) blocks[number] = all;
     }
 }
 
@@ -220,10 +223,10 @@ __device__ __forceinline__ void fill(
         count_blocks<B>(start, columns, length, count, stretch, stride);                                              \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) measure_##B(                                          \
-        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int count, int rows,  \
-        int wide, int stretch, int stride                                                                             \
+        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks,          \
+        int count, int rows, int wide, int stretch, int stride                                                        \
     ) {                                                                                                               \
-        measure<B>(start, columns, order, sizes, found, count, rows, wide, stretch, stride);                          \
+        measure<B>(start, columns, order, sizes, found, blocks, count, rows, wide, stretch, stride);                  \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
         const long long* start, const int* columns, const real* entries, const int* order, const BlockSlice* slices,  \

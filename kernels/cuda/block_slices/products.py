@@ -14,6 +14,7 @@ from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherC
 from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.told import told
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
@@ -118,13 +119,15 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     grid, threads = (max(1, -(-count // WARPS)),), (WARPS * SLICE,)
     tail = (np.int32(count), np.int32(rows))
     kernel(BUILD, f"measure_{block}", dtype)(
-        grid, threads, (start, of, places, sizes, found, *tail, np.int32(columns // block), tail[0], np.int32(0))
+        grid,
+        threads,
+        (start, of, places, sizes, found, NOTHING, *tail, np.int32(columns // block), tail[0], np.int32(0)),
     )
     ends, totals = running_sums(sizes)
     slices = cupy.empty((count, 4), dtype=np.uint32)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))
-    width, units = map(int, totals.get())
+    width, units = map(int, told(totals))
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
     arguments = (start, of, values, places, slices, indices, entries, *tail)

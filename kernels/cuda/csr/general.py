@@ -14,12 +14,12 @@ from dsolver.kernels.cuda.amg import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.look import look
-from dsolver.kernels.cuda.csr.statistics import statistics
+from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice, few_rows
+from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
@@ -68,6 +68,8 @@ class CudaGeneral(GeneralSetup):
     def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics, which few rows do not need."""
         few = None if formats else few_rows(rows.size, len(rows.columns))
+        if few is None and not formats and tuple(blocks) == (1,) and rows.size:
+            few = gpu_choice(of_rows(rows, rows.size))
         return few or super().choice(rows, formats, blocks)
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:

@@ -13,10 +13,11 @@ from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS, lengths
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import ROWS, THREADS
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.told import told
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.statistics import Samples, Statistics, Stored, samples_of, stored
+from dsolver.kernels.formats.statistics import Samples, Statistics, Stored, in_slices, samples_of, stored
 
 PARTS: Final = 264
 """Blocks that look at the rows' lengths: two for each multiprocessor of a large device."""
@@ -44,9 +45,39 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
         shape=(rows, columns),
         entries=entries,
         longest=int(parts[:, 1].max()),
-        variance=max(0.0, int(parts[:, 0].sum()) / max(1, rows) - (entries / max(1, rows)) ** 2),
+        variance=_variance(parts, rows, entries),
         stored={b: _stored(b, samples[b], taken.get(b), words) for b, words in zip(samples, told[1:], strict=True)},
     )
+
+
+def of_rows(matrix: Csr, columns: int) -> Statistics:
+    """Statistics without blocks and octets, by which a GPU's formats are chosen: two launches, and a copy of 14 kB."""
+    rows, entries = matrix.size, len(matrix.columns)
+    samples = samples_of(rows)
+    count = samples.count * samples.slices
+    room = cupy.empty(4 * PARTS + 5 * count, dtype=np.int32)
+    sizes, found, blocks = room[4 * PARTS :], room[4 * PARTS + 2 * count :], room[4 * PARTS + 4 * count :]
+    squares = room[: 4 * PARTS].view(np.int64)
+    kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), squares))
+    _measure(matrix, columns, 1, samples, sizes, found, blocks)
+    known = told(room)
+    parts, (sizes, found), blocks = (
+        known[: 4 * PARTS].view(np.int64).reshape(PARTS, 2),
+        known[4 * PARTS : 4 * PARTS + 4 * count].reshape(2, count, 2),
+        known[4 * PARTS + 4 * count :],
+    )
+    seen = int(blocks.sum())
+    return Statistics(
+        shape=(rows, columns),
+        entries=entries,
+        longest=int(parts[:, 1].max()),
+        variance=_variance(parts, rows, entries),
+        stored={1: in_slices(1, seen, seen, sizes[:, 0], found[:, 0] & 3)},
+    )
+
+
+def _variance(parts: npt.NDArray[np.int64], rows: int, entries: int) -> float:
+    return max(0.0, int(parts[:, 0].sum()) / max(1, rows) - (entries / max(1, rows)) ** 2)
 
 
 def _words(samples: Samples) -> int:
@@ -64,11 +95,17 @@ def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array
     """Look at sampled rows of blocks."""
     sizes, found, length = _parts(samples, room)
     lengths(matrix, block, samples, length)
-    tail = (np.int32(len(sizes)), np.int32(matrix.size // block), np.int32(columns // block))
+    _measure(matrix, columns, block, samples, sizes, found, NOTHING)
+
+
+def _measure(matrix: Csr, columns: int, block: int, samples: Samples, sizes: Array, found: Array, blocks: Any) -> None:
+    """Sizes and shapes of sampled slices, int32 (2,) each, and perhaps the number of their blocks, int32."""
+    count = samples.count * samples.slices
+    tail = (np.int32(count), np.int32(matrix.size // block), np.int32(columns // block))
     where = (np.int32(samples.slices), np.int32(samples.stride // SLICE))
     launch = kernel(BUILD, f"measure_{block}", type_of(matrix.values))
-    arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, *tail, *where)
-    launch((max(1, -(-len(sizes) // WARPS)),), (WARPS * SLICE,), arguments)
+    arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, blocks, *tail, *where)
+    launch((max(1, -(-count // WARPS)),), (WARPS * SLICE,), arguments)
 
 
 def _taken(matrix: Csr, samples: Mapping[int, Samples]) -> dict[int, int]:
