@@ -126,15 +126,17 @@ class AlgebraicSetup:
         """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Csr]:
-        """R, the transpose of P, which has so many columns, and R A P, whose columns are in the order of `product`.
+    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+        """R, the transpose of P, which has so many columns, and R A P.
 
-        Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`.
+        Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
+        order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored_means` makes
+        them. What that tells comes last, else zero.
         """
         r = self.transposed(p, columns)
         coarse = self.product(r, self.product(a, p, columns, ascending=False), columns, ascending=False)
         self.fill_lost(coarse, 0, r, diagonal)
-        return r, coarse
+        return (r, *self.mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         """See `spgemm.transposed`."""

@@ -143,10 +143,12 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         count, size, wide = len(text.slices), rows.size // block, matrix.shape[1] // block
         sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
         build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
-        head = (rows.start, rows.columns, text.row, sizes, found, count, size, wide, count, 0)
+        blocks_of = np.zeros(count, dtype=np.int32)
+        head = (rows.start, rows.columns, text.row, sizes, found, blocks_of, count, size, wide, count, 0)
         build(f"measure_{block}", blocks, 128, *head)
         assert (found == text.slices[:, 2:].astype(np.int32)).all()
         assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
+        assert block > 1 or blocks_of.sum() == len(rows.values)
         indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
         arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
         build(f"fill_{block}", blocks, 128, *arrays, count, size)

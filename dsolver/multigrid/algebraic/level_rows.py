@@ -107,12 +107,14 @@ class BroughtRows:
         origin: int64, the finest row that each one stands for.
         near: as of `LevelRows`.
         named: the other chunks whose rows the columns name, ascending.
+        mirrored: whether columns ascend, and mirrored entries are equal.
     """
 
     rows: Rows
     origin: I64
     near: F64
     named: tuple[int, ...] = ()
+    mirrored: bool = False
 
 
 @final

@@ -238,6 +238,7 @@ class ParallelSetup:
             self._senders,
             below.bounds,
             keep=self._reuse is not None,
+            symmetric=self._symmetric,
         )
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:

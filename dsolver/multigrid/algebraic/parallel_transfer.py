@@ -98,6 +98,7 @@ class Coarsened:
         near: float64 (own coarse rows, k), the near-null space.
         named: the chunks whose rows these read, ascending.
         products: what makes `rows` again of other values; None where that is not wanted.
+        mirrored: whether columns of `rows` ascend, and mirrored entries are equal.
     """
 
     restriction: Csr
@@ -109,6 +110,7 @@ class Coarsened:
     near: F64
     named: tuple[int, ...]
     products: Products | None = None
+    mirrored: bool = False
 
 
 @final
@@ -165,6 +167,7 @@ def coarsened(
     bounds: Bounds,
     *,
     keep: bool = False,
+    symmetric: bool = False,
 ) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The `Coarsened` of every chunk.
 
@@ -178,12 +181,14 @@ def coarsened(
         senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
         keep: whether coarse rows will be made again of other values.
+        symmetric: whether A is.
 
     Returns:
         it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
     if len(bounds) == 2 and not keep:
-        return engine.per_chunk(partial(_alone, bounds=bounds), rows, diagonal, p, origin, near), [()], [()]
+        alone = partial(_alone, bounds=bounds, symmetric=symmetric)
+        return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
     around = delivered(engine, senders, p.at("lists"))
     ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
@@ -265,10 +270,14 @@ def _alone(
     near: F64,
     *,
     bounds: Bounds,
+    symmetric: bool,
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
     below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
-    r, found = setup_of(backend, rows).galerkin(rows.a, p.rows.within(below), below.size, diagonal)
+    factor, amg = p.rows.within(below), setup_of(backend, rows)
+    r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric)
+    if wrong:
+        raise InputError(ONE_SIDED)
     return Coarsened(
         restriction=r,
         restriction_plan=plan,
@@ -278,6 +287,7 @@ def _alone(
         origin=origin,
         near=near,
         named=(),
+        mirrored=symmetric,
     )
 
 
@@ -398,9 +408,10 @@ def _half_mirrored(
     window = window_of(bounds, number, rows.columns)
     matrix = rows.within(window)
     if len(bounds) == 2:
-        matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix, ascending=ascending)
-        if wrong:
-            raise InputError(ONE_SIDED)
+        if not made.mirrored:
+            matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix, ascending=ascending)
+            if wrong:
+                raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, lists={})

@@ -106,6 +106,20 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     return out, int(wrong[0])
 
 
+def mirrored(a: Csr, longest: int) -> Csr:
+    """What `mirrored_means` makes of a matrix whose entries all have mirror images. It does not wait.
+
+    longest: entries of a row at most, a multiple of four, and at most `MOST_SORTED`.
+    """
+    out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
+    if len(a.columns):
+        width = _lanes(len(a.columns) / a.size)
+        arguments = (np.int32(longest), *a, *out[1:])
+        Stages(a.size).launch(kernel(FILE, f"sort_{width}", DTYPE), width, arguments, 12 * longest)
+        _mirror(out, 0, counters(1).view(np.uint64))
+    return out
+
+
 def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
     """Replace coarse rows of which only rounding is left, in place: see `spgemm.fill_lost`."""
     if not coarse.size:
@@ -143,10 +157,15 @@ def _sort_rest(a: Csr, columns: int, out: Csr, stages: Stages) -> None:
             sort_long(rows, a, columns, out)
 
 
+def _lanes(mean: float) -> int:
+    """Lanes of a row that is sorted; mean: entries of a row."""
+    return 4 if mean <= 12.0 else 8 if mean <= 48.0 else 16
+
+
 def _sort_short(a: Csr, out: Csr, stages: Stages) -> None:
     """The rows of the stages, of all but those that shared memory does not hold, which are left."""
     mean = len(a.columns) / a.size
     most = 1 << max(5, int(np.ceil(np.log2(2.0 * mean + 1.0))))
-    lanes = 4 if mean <= 12.0 else 8 if mean <= 48.0 else 16
+    lanes = _lanes(mean)
     for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
         stages.launch(kernel(FILE, f"sort_{width}", DTYPE), width, (np.int32(room), *a, *out[1:]), 12 * room)

@@ -114,8 +114,8 @@ class CudaAlgebra(AlgebraicSetup):
     def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         return products.numeric(pattern, a, b, columns, ascending=ascending)
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Csr]:
-        return galerkin.galerkin(a, p, columns, diagonal)
+    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+        return galerkin.galerkin(a, p, columns, diagonal, symmetric=symmetric)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         return mirrors.transposed(a, columns)
