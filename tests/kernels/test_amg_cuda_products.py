@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import spgemm
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -194,6 +195,27 @@ def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
     found, missing = mirrored_means(on(cupy, matrix))
     same(found, expected)
     assert missing == wrong == 0
+
+
+@pytest.mark.parametrize("ample", [3.0, 0.2])
+def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, ample: float
+) -> None:
+    from dsolver.kernels.cuda.amg import galerkin, products
+
+    monkeypatch.setattr(products, "AMPLE", ample)
+    if ample < 1.0:
+        monkeypatch.setattr(products._Tables, "most", 3)
+    a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
+    p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
+    there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
+    assert (galerkin._without_waits(*there) is None) == (ample < 1.0)
+    for whole in (False, True):
+        r, coarse, wrong = galerkin.galerkin(*there, symmetric=whole)
+        expected = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
+        same(r, expected[0])
+        same(coarse, expected[1])
+        assert wrong == expected[2] == 0
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:

@@ -12,7 +12,14 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.mirrors import begun_transpose, fill_lost, mirrored, mirrored_means, transposed
+from dsolver.kernels.cuda.amg.mirrors import (
+    MOST_SORTED,
+    begun_transpose,
+    fill_lost,
+    mirrored,
+    mirrored_means,
+    transposed,
+)
 from dsolver.kernels.cuda.amg.products import Expected, ample_of, mean_of, move, product, rooms_of
 from dsolver.kernels.cuda.amg.stages import COUNTERS, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
@@ -44,7 +51,9 @@ def _without_waits(a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Cs
         return None
     first = ample_of(a.size, mean_of(a) * mean_of(p))
     second = first and ample_of(columns, len(p.columns) / columns * first.mean)
-    if first is None or second is None or max(first.most * a.size, second.most * columns) > MOST_ROOM:
+    if first is None or second is None or second.slots > MOST_SORTED:
+        return None
+    if max(first.most * a.size, second.most * columns) > MOST_ROOM:
         return None
     room = counters(2 + 3 * PASSED)  # entries and rows passed on of A P, of R A P, and rows of R that are not sorted
     ap, _ = _loose(a, p, mean_of(p), first, room[: 1 + PASSED])

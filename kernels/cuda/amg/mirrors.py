@@ -107,7 +107,7 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
 
 
 def mirrored(a: Csr, longest: int) -> Csr:
-    """What `mirrored_means` makes of a matrix whose entries all have mirror images. It does not wait.
+    """Rows of `mirrored_means`, of a matrix whose entries all have mirror images. It does not wait.
 
     longest: entries of a row at most, a multiple of four, and at most `MOST_SORTED`.
     """
