@@ -76,6 +76,11 @@ def kernel(file: str, name: str, dtype: str, width: int | None = None) -> Any:
     return _module(file, dtype, width).get_function(name)
 
 
+def loaded() -> int:
+    """Number of kernels that this process has asked for so far."""
+    return kernel.cache_info().currsize
+
+
 @cache
 def _module(file: str, dtype: str, width: int | None) -> Any:
     """The machine code that came with the package, where it is of this very text, or what is compiled now.
