@@ -50,8 +50,8 @@ class CudaLattice(LatticeSetup):
         return galerkin.galerkin(coarsening, offsets, weights, p)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
-        rows = int(np.prod(coarsening.coarse_shape))
-        count = int(np.prod([1 + 2 * axis.reach for axis in coarsening.axes]))
+        rows = math.prod(coarsening.coarse_shape)
+        count = math.prod(1 + 2 * axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
         _launch(
             "restriction", rows, _lattice(coarsening, (0, 0, 0)), cupy.ascontiguousarray(p), around, columns, values
@@ -59,8 +59,8 @@ class CudaLattice(LatticeSetup):
         return Ell(columns=columns, values=values)
 
     def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: Triple) -> Ell:
-        rows = int(np.prod(coarsening.shape))
-        count = int(np.prod([1 + axis.reach for axis in coarsening.axes]))
+        rows = math.prod(coarsening.shape)
+        count = math.prod(1 + axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
         _, ny, nx = (np.int32(n) for n in around.shape)
         _launch(
