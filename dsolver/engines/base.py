@@ -228,7 +228,13 @@ class Engine(ABC):
 
     @abstractmethod
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Scalar],
+        *,
+        measured: bool = False,
+        ready: bool = False,
     ) -> list[tuple[float, ...]]:
         """The values of the watched scalars after each of so many steps, which are run.
 
@@ -239,6 +245,7 @@ class Engine(ABC):
             times: how often.
             watch: the scalars.
             measured: the last one is measured; see `spans`. An engine may need a repetition before.
+            ready: nothing is made when the step runs for the first time, so that it may be recorded before.
         """
 
     def forget(self) -> None:  # noqa: B027  # most engines record nothing

@@ -17,12 +17,13 @@ def with_halo(
 
     Args:
         xp: the array module.
-        out: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and a layer around them, which is written to.
+        out: int32 (nz + 2, ny + 2, nx + 2), the numbers of the points and a layer around them; not written to.
         box: the chunk's points.
         slots: boxes whose points are the halo, in slot order, each with a step: every point or every second one along
             each axis, the first included.
         wrapped: boxes where own points are found across a periodic axis, and which ones; see `Partition.wrapped`.
     """
+    out = out.copy() if slots or wrapped else out
     first = box.points
     for halo, step in slots:
         place = out[box.around(halo, step=step)]

@@ -29,6 +29,15 @@ class DotMaker(ApproximateInverse, Protocol):
         """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
 
 
+@runtime_checkable
+class Prepared(ApproximateInverse, Protocol):
+    """A preconditioner that knows whether its first application makes anything."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it makes nothing, so that it may be recorded before it has run."""
+
+
 @final
 class ConjugateGradient(KrylovMethod):
     """Conjugate gradients for A x = b (Saad, Iterative Methods for Sparse Linear Systems, algorithm 9.1).
@@ -72,6 +81,11 @@ class ConjugateGradient(KrylovMethod):
         engine.run(UPDATE_X_R, self._p, self._ap, self.rz, self.pap, *guards, self.x, self.r, self._rr_parts)
         engine.total(self._rr_parts, self.rr)
         engine.assign(self._rz_old, self.rz)
+
+    @property
+    def ready(self) -> bool:
+        """Whether M makes nothing when it is applied for the first time; the rest does not."""
+        return not self._flexible and isinstance(self.preconditioner, Prepared) and self.preconditioner.ready
 
     @property
     def watched(self) -> tuple[Scalar, ...]:

@@ -66,6 +66,11 @@ class KrylovMethod(ABC):
         """One iteration."""
 
     @property
+    def ready(self) -> bool:
+        """Whether nothing is made when a step runs for the first time; where it is not known, it is not so."""
+        return False
+
+    @property
     @abstractmethod
     def watched(self) -> tuple[Scalar, ...]:
         """Scalars beside r . r that tell whether an iteration went well."""
@@ -110,7 +115,7 @@ class KrylovMethod(ABC):
         """
         engine, watched = self._engine, (self.rr, *self.watched)
         if recorded:
-            return engine.repeat(self.step, steps, watched, measured=measured)
+            return engine.repeat(self.step, steps, watched, measured=measured, ready=self.ready)
         samples = []
         for _ in range(steps):
             self.step()

@@ -29,6 +29,11 @@ class Lowered:
         self._r, self._z = view.field(layout), view.field(layout)
         self._rr, self._parts = engine.scalar(0.0), engine.parts()
 
+    @property
+    def ready(self) -> bool:
+        """Whether M makes nothing when it is applied for the first time."""
+        return bool(getattr(self.inner, "ready", False))
+
     def apply(self, r: Field, z: Field) -> None:
         """z = M r, both in float64."""
         self._engine.dot(r, r, self._parts, self._rr)

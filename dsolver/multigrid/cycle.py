@@ -39,6 +39,11 @@ class MultigridCycle:
         self._twice = range(1, min(VISITED + 1, len(self._steps))) if visits > 1 else range(0)
         self._second = {depth: _SecondVisit(levels[depth]) for depth in self._twice}
 
+    @property
+    def ready(self) -> bool:
+        """Whether all levels are of a lattice and one vector: an application makes nothing then."""
+        return all(not level.algebraic and level.engine.width == 1 for level in self._levels)
+
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""
         self._cycle(0, r, z)

@@ -30,6 +30,8 @@ HOST_THREADS = 16
 """Threads of the host at most that help a GPU's set-up, and no more than its part of the host's cores."""
 PINNED = 1 << 20
 """Bytes from where on values come to the host by way of page-locked memory: at 50 GB/s instead of 5."""
+TIDIED = 64**3
+"""Rows of the smallest level before which memory is tidied: to ask the driver for what is free takes 24 us."""
 IDLE = 0.5
 """Bytes that CuPy's pool may hold for nobody during set-up, over those that are free beside it."""
 
@@ -82,7 +84,9 @@ class CudaBackend(Backend):
     def synchronize(self) -> None:
         foresight.settle()
 
-    def tidy(self) -> None:
+    def tidy(self, rows: int) -> None:
+        if rows < TIDIED:
+            return
         pool = cupy.get_default_memory_pool()
         if pool.free_bytes() > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
             pool.free_all_blocks()

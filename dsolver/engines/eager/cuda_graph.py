@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from dsolver.engines.eager.cuda_timing import EventTimer, call_driver, driver
 from dsolver.engines.eager.timing import Timer
-from dsolver.engines.transport.base import Transport
+from dsolver.engines.transport.base import Alone, Transport
+from dsolver.kernels.cuda.launch.loader import loaded
 from dsolver.monitor.spans import Span
 
 logger = logging.getLogger(__name__)
@@ -59,12 +60,22 @@ _IDLE: Final = _IdleStreams()
 
 
 @final
+class _Ran:
+    """The number of kernels that were loaded when a step last ran as it is, in this process."""
+
+    kernels = -1
+
+
+_RAN: Final = _Ran()
+
+
+@final
 class GraphRecorder:
     """A stream, and the CUDA graphs recorded on it.
 
-    The first time a step runs as it is: kernels are compiled, NCCL connects, scratch memory is made. Then it is
-    captured, and from then on an iteration costs the host one graph launch and one small copy for each watched scalar;
-    the host looks at the results only after the last one.
+    The first time a step runs as it is: kernels are compiled, NCCL connects, scratch memory is made. Then, or before if
+    nothing of that is left to do, it is captured, and from then on an iteration costs the host one graph launch and one
+    small copy for each watched scalar; the host looks at the results only after the last one.
 
     Args:
         transport: asked whether the other ranks still live while the host waits.
@@ -80,11 +91,22 @@ class GraphRecorder:
         self._refused: set[Callable[[], None]] = set()
 
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Any], *, measured: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Any],
+        *,
+        measured: bool = False,
+        ready: bool = False,
     ) -> list[tuple[float, ...]]:
-        """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured."""
+        """The values of the watched (1,) arrays after each of so many steps, of which the last may be measured.
+
+        A step that is ready is recorded before it has run, unless kernels have been loaded since one last ran.
+        """
         watched = _Watched(watch)
         samples, memory = _pinned(times, watched.width)
+        if ready and step not in self._graphs and _RAN.kernels == loaded() and isinstance(self._transport, Alone):
+            self._graphs[step] = self._capture(step)
         for index in range(times):
             if measured and index == times - 1 and step in self._instrumented:
                 graph, timer = self._instrumented[step]
@@ -94,6 +116,7 @@ class GraphRecorder:
                 self._graphs[step].launch(self.stream)
             else:
                 step()
+                _RAN.kernels = loaded()
             watched.send(samples[index], self.stream)
             if step not in self._graphs:
                 self._graphs[step] = self._capture(step)

@@ -283,7 +283,13 @@ class EagerEngine(Engine):
         return tuple(own)
 
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Scalar],
+        *,
+        measured: bool = False,
+        ready: bool = False,
     ) -> list[tuple[float, ...]]:
         samples = []
         for index in range(times):

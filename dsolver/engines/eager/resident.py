@@ -47,14 +47,20 @@ class ResidentEngine(EagerEngine):
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
 
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Scalar],
+        *,
+        measured: bool = False,
+        ready: bool = False,
     ) -> list[tuple[float, ...]]:
         if self._recorder is None:
             return super().repeat(step, times, watch, measured=measured)
         self.transport.check()  # waits may all be too short to look
         if measured:
             self._recorder.instrument(step, self._timed_by)
-        samples = self._recorder.repeat(step, times, self.arrays_of(watch), measured=measured)
+        samples = self._recorder.repeat(step, times, self.arrays_of(watch), measured=measured, ready=ready)
         self._timer_slot.spans = self._recorder.spans(step) if measured else []
         return samples
 

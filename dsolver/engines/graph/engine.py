@@ -257,7 +257,13 @@ class GraphEngine(Engine):
         return values
 
     def repeat(
-        self, step: Callable[[], None], times: int, watch: Sequence[Scalar], *, measured: bool = False
+        self,
+        step: Callable[[], None],
+        times: int,
+        watch: Sequence[Scalar],
+        *,
+        measured: bool = False,
+        ready: bool = False,
     ) -> list[tuple[float, ...]]:
         samples: list[tuple[float, ...]] = []
         while len(samples) < times:

@@ -33,8 +33,8 @@ def chunk_matrix(
     offsets: Offsets,
 ) -> AtLevel:
     """The `ChunkMatrix` of a chunk: weights (K rows,), offset after offset, or (K,); or a stencil, not stored."""
-    backend.tidy()
     number = own_number(partition, number)
+    backend.tidy(partition[number].box.points)
     sell, rows = backend.format("sell"), stencil_rows(backend, partition, number, offsets, weights)
     made = ChunkMatrix(
         layout=layout,

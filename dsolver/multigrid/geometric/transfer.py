@@ -30,8 +30,8 @@ def chunk_transfer(
     below: CoarseGrid,
 ) -> AtLevel:
     """The `ChunkTransfer` of a chunk whose rows have this layout; weights in and around it, or (K,)."""
-    backend.tidy()
     sell, number = backend.format("sell"), own_number(partition, number)
+    backend.tidy(partition[number].box.points)
     coarse_number = own_number(below.partition, number)
     box, coarse_box, whole = partition[number].box, below.boxes[number], below.replicated
     made = Coarsening(

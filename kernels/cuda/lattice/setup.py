@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.lattice import galerkin, look
 from dsolver.kernels.cuda.lattice.components import least_of_connected
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.formats.stencil import Alike, StencilRows
@@ -50,8 +50,8 @@ class CudaLattice(LatticeSetup):
         return galerkin.galerkin(coarsening, offsets, weights, p)
 
     def restriction(self, coarsening: Coarsening, p: Array, around: Array) -> Ell:
-        rows = int(np.prod(coarsening.coarse_shape))
-        count = int(np.prod([1 + 2 * axis.reach for axis in coarsening.axes]))
+        rows = math.prod(coarsening.coarse_shape)
+        count = math.prod(1 + 2 * axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
         _launch(
             "restriction", rows, _lattice(coarsening, (0, 0, 0)), cupy.ascontiguousarray(p), around, columns, values
@@ -59,8 +59,8 @@ class CudaLattice(LatticeSetup):
         return Ell(columns=columns, values=values)
 
     def prolongation(self, coarsening: Coarsening, p: Array, around: Array, base: Triple) -> Ell:
-        rows = int(np.prod(coarsening.shape))
-        count = int(np.prod([1 + axis.reach for axis in coarsening.axes]))
+        rows = math.prod(coarsening.shape)
+        count = math.prod(1 + axis.reach for axis in coarsening.axes)
         columns, values = cupy.empty((count, rows), dtype=np.int32), cupy.empty((count, rows))
         _, ny, nx = (np.int32(n) for n in around.shape)
         _launch(
@@ -69,10 +69,7 @@ class CudaLattice(LatticeSetup):
         return Ell(columns=columns, values=values)
 
     def numbers(self, shape: Triple) -> Array:
-        nx, ny, nz = shape
-        out = cupy.empty((nz + 2, ny + 2, nx + 2), dtype=np.int32)
-        _launch("numbers", out.size, np.int32(nx), np.int32(ny), np.int32(nz), np.int64(out.size), out)
-        return out
+        return kept("numbers", math.prod(shape), shape, lambda: _numbers(shape))
 
     def framed(self, values: Array, width: int) -> Array:
         count, nz, ny, nx = values.shape
@@ -161,6 +158,13 @@ class CudaLattice(LatticeSetup):
 
     def least_of_connected(self, labels: Array, links: Sequence[Array]) -> Array:
         return least_of_connected(labels, links)
+
+
+def _numbers(shape: Triple) -> Array:
+    nx, ny, nz = shape
+    out = cupy.empty((nz + 2, ny + 2, nx + 2), dtype=np.int32)
+    _launch("numbers", out.size, np.int32(nx), np.int32(ny), np.int32(nz), np.int64(out.size), out)
+    return out
 
 
 @lru_cache(maxsize=16)

@@ -83,6 +83,11 @@ def type_of(values: Any) -> str:
     return _BY_BYTES[values.itemsize]
 
 
+def loaded() -> int:
+    """Number of kernels that this process has asked for so far."""
+    return kernel.cache_info().currsize
+
+
 @cache
 def _module(file: str, dtype: str, width: int | None) -> Any:
     """The machine code that came with the package, where it is of this very text, or what is compiled now.

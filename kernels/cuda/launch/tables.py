@@ -1,12 +1,14 @@
-"""Small tables of integers that kernels of set-up read, each brought to a device once and kept there.
+"""Tables and arrays that follow from grids and offsets alone, brought to a device or made there once and kept.
 
-They tell of grids and offsets alone, so every level and Solver has the same ones again: 320 copies of 20 us each a
-set-up at 256³.
+Small tables of integers that kernels of set-up read: every level and Solver has the same ones again, 320 copies of 20
+us each a set-up at 256³. And arrays of small boxes, storage orders, numbers and lists: these cost the GPU nothing, but
+the host 40 launches and allocations a level.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Final, TypeVar
 
 import cupy
 import numpy as np
@@ -14,13 +16,25 @@ import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Array
 
+T = TypeVar("T")
+
 LARGEST = 1 << 16
 """Bytes of a table that is kept, at most."""
 MOST = 1024
 """Tables that are kept, at most. None of them is ever given back: a kernel on some stream may still read it."""
 
+MOST_ROWS: Final = 1 << 18
+"""Rows of a small box, at most: 64³. What larger ones need costs the GPU more than the host."""
+TOGETHER: Final = 4 * MOST_ROWS
+"""Rows of all that is kept of a kind: 4 to 12 bytes each. Nothing is ever given back, for a kernel on some stream may
+still read it."""
+
+
 _kept: dict[tuple[int, str, tuple[int, ...], bytes], Array] = {}
 _streams: dict[int, Any] = {}
+_made: Final[dict[Hashable, Any]] = {}
+_rows: Final[dict[Hashable, int]] = {}
+_owners: Final[set[int]] = set()
 
 
 def table(values: npt.NDArray[Any]) -> Array:
@@ -45,3 +59,32 @@ def _brought(device: int, values: npt.NDArray[Any]) -> Array:
         made = cupy.asarray(values)
     stream.synchronize()
     return made
+
+
+def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
+    """The result of `make`, not to be written to: once for a device, a kind and a key.
+
+    Args:
+        kind: what it is.
+        rows: how many it is for.
+        key: all that it follows from.
+        make: launches on the current stream.
+    """
+    if rows > MOST_ROWS:
+        return make()
+    room = int(cupy.cuda.runtime.getDevice()), kind
+    found: T | None = _made.get((room, key))
+    if found is not None:
+        return found
+    made = make()
+    if _rows.get(room, 0) + rows <= TOGETHER:
+        cupy.cuda.get_current_stream().synchronize()  # other streams will read it
+        _rows[room] = _rows.get(room, 0) + rows
+        made = _made.setdefault((room, key), made)  # if two threads make it, both get the one that is kept
+        _owners.add(id(made))
+    return made
+
+
+def kept_of(owner: Any, kind: str, rows: int, make: Callable[[], T]) -> T:
+    """As `kept`, of what follows from something that may be kept itself; where that is not, nor is this."""
+    return kept(kind, rows, id(owner), make) if id(owner) in _owners else make()

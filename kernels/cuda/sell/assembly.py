@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -15,7 +16,7 @@ from dsolver.kernels.cuda.launch.foresight import numbers as told
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import sweeps, warps
-from dsolver.kernels.cuda.launch.tables import table
+from dsolver.kernels.cuda.launch.tables import kept, kept_of, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -72,7 +73,11 @@ def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
 
 def plain_layout(shape: tuple[int, int, int]) -> Layout:
     """See `Layouts.plain`."""
-    rows = shape[0] * shape[1] * shape[2]
+    return kept("plain order", math.prod(shape), shape, lambda: _plain_layout(shape))
+
+
+def _plain_layout(shape: tuple[int, int, int]) -> Layout:
+    rows = math.prod(shape)
     color_slices = _color_slices(np.array([rows]))
     size = int(color_slices[-1] + 1) * SLICE
     position, row = cupy.empty(rows, dtype=np.int32), cupy.empty(size, dtype=np.int32)
@@ -91,9 +96,18 @@ def plain_layout(shape: tuple[int, int, int]) -> Layout:
 
 def lattice_layout(classes: Sequence[Any], colors: npt.NDArray[np.int32], shape: tuple[int, int, int]) -> Layout:
     """See `Layouts.lattice`."""
-    rows, count, kinds = shape[0] * shape[1] * shape[2], int(colors.max()) + 1, len(colors)
     of_axes = tuple(np.asarray(axis, dtype=np.int64).tobytes() for axis in classes)
-    numbers, color_slices = _lattice_tables(of_axes, np.asarray(colors, dtype=np.int32).tobytes(), kinds)
+    of_classes = np.asarray(colors, dtype=np.int32).tobytes()
+    key = of_axes, of_classes
+    return kept(
+        "lattice order", math.prod(shape), key, lambda: _lattice_layout(of_axes, of_classes, len(colors), shape)
+    )
+
+
+def _lattice_layout(of_axes: tuple[bytes, ...], colors: bytes, kinds: int, shape: tuple[int, int, int]) -> Layout:
+    rows = math.prod(shape)
+    numbers, color_slices = _lattice_tables(of_axes, colors, kinds)
+    count = len(color_slices) - 1
     size = int(color_slices[-1] + 1) * SLICE
     tables = table(numbers)
     color, position = cupy.empty(rows, dtype=np.int32), cupy.empty(rows, dtype=np.int32)
@@ -206,13 +220,20 @@ def product(
     where: Layout, columns: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, in_order: bool
 ) -> CudaProduct:
     """The slices of a rectangular matrix, with values of this type."""
+    visit = f"rows to visit, {'lattice' if in_order else 'storage'} order"
+    stored, target = kept_of(where, visit, where.rows, lambda: _rows_to_visit(where, in_order=in_order))
+    slices, _, _ = _slices(RECTANGLE, dtype, _source_arguments(rows), _rows_arguments(columns, stored))
+    return CudaProduct(slices=slices, target=target, in_order=packed(slices))
+
+
+def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
+    """The rows that a product visits, -1 for none, and where their results belong: int32."""
     count = -(-where.rows // SLICE) * SLICE if in_order else where.size - 2 * SLICE
     stored, target = cupy.empty(count, dtype=np.int32), cupy.empty(count, dtype=np.int32)
     if count:
         arguments = (where.row, where.position, np.int32(where.rows), np.int32(in_order), np.int32(count))
         kernel(FILE, "rows_to_visit", ANY)(*_threads(count), (*arguments, stored, target))
-    slices, _, _ = _slices(RECTANGLE, dtype, _source_arguments(rows), _rows_arguments(columns, stored))
-    return CudaProduct(slices=slices, target=target, in_order=packed(slices))
+    return stored, target
 
 
 def with_launches(a: Matrix) -> CudaMatrix:
@@ -225,13 +246,21 @@ def with_launches(a: Matrix) -> CudaMatrix:
 def launches(a: Matrix, widths: Widths) -> dict[str, Any]:
     """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices."""
     by_color = packed(a.local)
-    by_plane = cupy.argsort(a.layout.row[SLICE:-SLICE:SLICE], kind="stable")
+    by_plane = _slices_in_order(a.layout)
     return {
         "by_color": by_color,
         "by_plane": packed(a.local, by_plane),
         "partials": cupy.zeros(len(a.local.upper)),
         "halves": sweeps(a.layout, by_color, a.local, widths),
     }
+
+
+def _slices_in_order(where: Layout) -> Array:
+    """The slices in the order of their first rows: int64 (S,)."""
+    made: Array = kept_of(
+        where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable")
+    )
+    return made
 
 
 def packed(s: Slices, order: Array | None = None) -> Array:
@@ -294,9 +323,8 @@ def _slices(
         return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
     found = cupy.zeros(3, dtype=np.int64)
     head, measured = (*source, *of_rows), (ends, is_run)
-    kernel(part.file, f"measure_{part.name}", dtype.name)(
-        *warps(count), (*head, *measured, np.int32(runs), found, *more)
-    )
+    measure, fill = _of_part(part, dtype)
+    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more))
     upper = cupy.empty(count, dtype=np.int32)
     start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
     scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
@@ -312,8 +340,15 @@ def _slices(
     values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
     room = (found, np.int64(values_of_lane), np.int64(length))
     places = (*measured, start, column_start, values, columns, *room)
-    kernel(part.file, f"fill_{part.name}", dtype.name)(*warps(count), (*head, *places))
+    fill(*warps(count), (*head, *places))
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
+
+
+@cache
+def _of_part(part: Part, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The kernels that measure and fill the slices of a part. NumPy takes 7 us for the name of a type."""
+    measure, fill = (kernel(part.file, f"{name}_{part.name}", dtype.name) for name in ("measure", "fill"))
+    return measure, fill
 
 
 def none_of(size: int) -> Array:
