@@ -25,7 +25,7 @@ def laplacian(n, device):
     ones = torch.ones(both.shape[1], dtype=torch.float64, device=device)
     degree = torch.zeros(n * n, dtype=torch.float64, device=device).index_add(0, both[0], ones)
     places = torch.cat([both, pixel.reshape(1, -1).expand(2, -1)], dim=1)
-    return torch.sparse_coo_tensor(places, torch.cat([-ones, degree]), (n * n, n * n), check_invariants=True).coalesce()
+    return torch.sparse_coo_tensor(places, torch.cat([-ones, degree]), (n * n, n * n)).coalesce()
 
 
 def sparse_matrix(tensor):
@@ -46,12 +46,13 @@ def main():
     parser.add_argument("--out", default="smoothed.png", help="the picture")
     args = parser.parse_args()
     n, device = args.pixels, "cuda" if torch.cuda.is_available() else "cpu"
+    torch.sparse.check_sparse_tensor_invariants.enable()
 
     spots = torch.rand((n, n), dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(device) > 0.995
     f = spots.to(torch.float64)
     place = torch.arange(n * n, device=device)
     ones = torch.ones_like(place, dtype=f.dtype)
-    one = torch.sparse_coo_tensor(torch.stack([place, place]), ones, (n * n, n * n), check_invariants=True)
+    one = torch.sparse_coo_tensor(torch.stack([place, place]), ones, (n * n, n * n))
     a = (one + 20.0 * laplacian(n, device)).coalesce()
     solution = dsolver.solve(sparse_matrix(a), f.ravel(), rtol=1e-10)
     u = solution.x.reshape(n, n)

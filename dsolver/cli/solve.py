@@ -229,6 +229,8 @@ def command(
                 files.check_input(given, problem.shape)
         client = client or open_.enter_context(place.client())
         report = open_.enter_context(progress.shown(quiet=quiet))
+        begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))} ..."
+        open_.enter_context(progress.announced(begun, progress.STARTED, unless=report or client))
         plan = partial(
             dsolver.estimate,
             problem,

@@ -15,7 +15,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-import dask
 import psutil
 
 from dsolver.cluster import devices
@@ -71,6 +70,8 @@ def supplies(dask_worker: Any = None) -> list[Supply]:
         for folder, free in _limited(_text(PROCESS), CGROUPS)
     ]
     if dask_worker is not None and getattr(dask_worker, "nanny", None):  # who ends a worker that takes too much
+        import dask  # here, because a process without a cluster starts 0.1 s earlier without it
+
         limit, part = dask_worker.memory_manager.memory_limit, dask.config.get("distributed.worker.memory.terminate")
         if limit and part:
             free = int(limit * part) - int(psutil.Process().memory_info().rss)

@@ -116,7 +116,7 @@ template <class T> using As = std::common_type_t<T>;   // the type of the place,
         *to = (RESULT);                                    \
         return old;                                        \
     }
-ATOMIC(atomicAdd, old + value) ATOMIC(atomicExch, value)
+ATOMIC(atomicAdd, old + value) ATOMIC(atomicExch, value) ATOMIC(atomicOr, old | value)
 ATOMIC(atomicMax, old > value ? old : value) ATOMIC(atomicMin, old < value ? old : value)
 template <class T> static T atomicCAS(T* to, As<T> expected, As<T> value) {
     const T old = *to;

@@ -98,15 +98,13 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
     same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
 
 
-def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_are_sorted_in_the_end(
+def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsolver.kernels.cuda.amg import long_rows, products
+    from dsolver.kernels.cuda.amg import products
 
-    monkeypatch.setattr(products, "MOST_BITS", 10)
     monkeypatch.setattr(products, "LEAST_BITS", 3)
     monkeypatch.setattr(products, "LONGEST", 90)
-    monkeypatch.setattr(long_rows, "AT_ONCE", 7000)
     a, b = random(60, 200, 9.0, 12), random(200, 3000, 50.0, 13)
     lengths = np.diff(spgemm.product(a, b, 3000, TEAM).start)
     assert (lengths > 768).any()
@@ -115,6 +113,28 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_are_sorted_in_the_
         monkeypatch.setattr(products, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
         found = products.product(on(cupy, a), on(cupy, b), 3000, ascending=ascending)
         same(found, spgemm.product(a, b, 3000, TEAM, ascending=ascending))
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool
+) -> None:
+    from dsolver.kernels.cuda.amg import long_rows
+
+    monkeypatch.setattr(long_rows, "AT_ONCE", 700)
+    a, b, columns = random(9, 60, 5.0, 12), random(60, 900, 20.0, 13), 900
+    expected, rows = spgemm.product(a, b, columns, TEAM, ascending=ascending), cupy.arange(9, dtype=np.int32)
+    a, b = on(cupy, a), on(cupy, b)
+    for width, sums, tall in ((1 << 20, 1 << 20, 100), (256, 8, 100), (1 << 20, 1 << 20, 7)):
+        monkeypatch.setattr(long_rows, "RANGE", width)  # of three ranges at least, sums in global memory
+        monkeypatch.setattr(long_rows, "MOST_SUMS", sums)
+        monkeypatch.setattr(long_rows, "TALL", tall)
+        lengths = long_rows.count(rows, a, b, columns)
+        np.testing.assert_array_equal(lengths.get(), np.diff(expected.start))
+        start, entries = cupy.asarray(expected.start), len(expected.columns)
+        out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+        long_rows.fill(rows, a, b, columns, out, ascending=ascending)
+        same(out, expected)
 
 
 @pytest.mark.parametrize("ascending", [False, True])

@@ -1,10 +1,11 @@
 // Products A B of sparse matrices with the bits of the host's loops: kernels/amg/spgemm.py.
 //
-// A group of G lanes makes a row of the result, in step with the others of its warp; a long one is made by a whole block. It
-// takes up to G entries of one row of B at a time, so that every sum has the order of the row of A; no floating-point number
-// is added by an atomic operation. Columns find their sums by a hash table in shared memory. How many columns a row has is not known before, so a pass counts them and a second one adds up.
+// A group of G lanes makes a row of the result, in step with the others of its warp. It takes up to G entries of one row of B at
+// a time, so that every sum has the order of the row of A; no floating-point number is added by an atomic operation. Columns
+// find their sums by a hash table in shared memory. How many columns a row has is not known before, so a pass counts them and a
+// second one adds up.
 //
-// Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for long_rows.py.
+// Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
 
@@ -12,7 +13,7 @@ constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;
 constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer fills any table anyway
 
-constexpr int BLOCK = 256;          // lanes of a row that a block makes
+constexpr int BLOCK = 256;          // lanes of a sampled row, which a block counts
 constexpr unsigned FULL = 0xffffffffu;
 
 template <>
@@ -324,7 +325,6 @@ KERNELS(4)
 KERNELS(8)
 KERNELS(16)
 KERNELS(32)
-KERNELS(256)
 
 // Sums of products that were sorted by row and column: of sum s those at order[begin[s]] .. order[begin[s + 1] - 1].
 extern "C" __global__ void add_sorted(

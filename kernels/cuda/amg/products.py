@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.amg.long_rows import long_product, put
+from dsolver.kernels.cuda.amg import long_rows
 from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -18,13 +18,13 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/products.cu", "float64"
-LEAST_BITS, MOST_BITS = 5, 13
-"""Tables have 32 to 8192 slots, three quarters of which are used at most."""
+LEAST_BITS, MOST_BITS = 5, 10
+"""Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256
-"""Threads of a block that makes a row by itself."""
-OF_BLOCK: Final = 11
-"""Bits from which on a table is a block's: as many rows are under way then as by warps."""
-LONGEST: Final = 1 << 14
+"""Threads of a block that counts a sampled row by itself."""
+OF_BLOCK: Final = 13
+"""Bits of its table."""
+LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
@@ -39,7 +39,7 @@ SHARED: Final = "sharedMemPerMultiprocessor"
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
 LONGER: Final = 1.5
-"""Columns that there is room for as parts of those of usual rows, where all samples fit and no block is needed."""
+"""Columns that there is room for as parts of those of usual rows, where all samples fit into a table."""
 COUNTED, SUMMED = 4, 14
 """Bytes of shared memory of a slot, where columns are counted and where they are added up."""
 OF_WARP: Final = 8192
@@ -91,9 +91,8 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         start, entries, passed = _starts(lengths, room)
     if left := passed[stages.last]:
         rows = stages.left()
-        long = long_product(rows, a, b, columns, ascending=ascending)
         lengths = cupy.diff(start)
-        lengths[rows] = cupy.diff(long.start)
+        lengths[rows] = long_rows.count(rows, a, b, columns)
         start[1:] = cupy.cumsum(lengths)
         entries = int(start[-1])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
@@ -104,7 +103,7 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         if passed[0]:
             _fill(a, b, out, stages.again(), ascending=ascending)
     if left:
-        put(long, rows, out)
+        long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
 
 
@@ -125,7 +124,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     if a.size:
         rows = _fill(a, b, out, Stages(a.size), ascending=ascending).left()
         if len(rows):
-            put(long_product(rows, a, b, columns, ascending=ascending), rows, out)
+            long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
 
 
@@ -161,7 +160,7 @@ def expected_of(a: Csr, b: Csr) -> Expected:
     """
     if ample := ample_of(a.size, len(a.columns) / a.size * mean_of(b)):
         return ample
-    tables, found = _last(), cupy.empty(SAMPLES, dtype=np.int32)
+    tables, found = _Tables(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, b.start, b.columns, *tables.limits, found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
     return _of_samples(told(found))
@@ -174,7 +173,7 @@ def ample_of(rows: int, terms: float) -> Expected | None:
         return None
     slots = AMPLE * guess
     together = device_property("multiProcessorCount") * device_property(SHARED)
-    if rows * SUMMED * slots > together or slots > 1 << OF_BLOCK - 1:
+    if rows * SUMMED * slots > together or slots > 1 << MOST_BITS:
         slots /= 2.0
     return Expected(guess, 0.75 * slots, slots, ample=True)
 
@@ -184,7 +183,7 @@ def _of_samples(found: Any) -> Expected:
     ascending = np.sort(found)
     usual = float(ascending[int(USUAL * len(found))])
     most = min(float(ascending[-1]), LONGER * usual)
-    if most / 0.75 > 1 << OF_BLOCK - 1:
+    if most / 0.75 > 1 << MOST_BITS:
         most = usual
     return Expected(float(found.mean()), most, most / 0.75)
 
@@ -216,7 +215,7 @@ def move(columns: Array, values: Array, mean: float, out: Csr) -> None:
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
     """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
-    for tables in _tables(2.0 * guess, mean_of(b))[stages.number :]:
+    for tables in _tables(2.0 * guess, mean_of(b), stages.number):
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
         matrices = (a.start, a.columns, b.start, b.columns)
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
@@ -224,7 +223,7 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(_slots(out), mean_of(b))[stages.number :]:
+    for tables in _tables(_slots(out), mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *b, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
@@ -239,8 +238,10 @@ def _slots(out: Csr) -> float:
     return _of_samples(told(out.start[1::step] - out.start[:-1:step])).slots
 
 
-def _tables(slots: float, mean: float) -> list[_Tables]:
-    """The stages of a pass whose first tables have about so many slots; mean: entries of a row of B.
+def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:
+    """The stages of a pass whose first tables have about so many slots, from a number on; always the last one.
+
+    mean: entries of a row of B.
 
     A row of B is one batch of lanes as a rule, and tables leave room for 28 warps on a multiprocessor, since waiting
     is what takes the time: rows of 8 entries and 128 slots took 8.4 ms with 16 lanes on an H200, and 10.7 with 8.
@@ -250,14 +251,8 @@ def _tables(slots: float, mean: float) -> list[_Tables]:
     bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
     while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
         lanes *= 2
-    if bits >= OF_BLOCK:
-        return [_Tables(BLOCK, bits, LONGEST), _last()]
-    return [_Tables(lanes, bits, 64 * lanes), _Tables(WARP, min(bits + 3, OF_BLOCK - 1), LONGEST // 4), _last()]
-
-
-def _last() -> _Tables:
-    """The largest tables."""
-    return _Tables(BLOCK, MOST_BITS, LONGEST)
+    stages = [_Tables(lanes, bits, min(64 * lanes, LONGEST)), _Tables(WARP, bits + 3, LONGEST)]
+    return [*[tables for tables in stages if tables.bits < MOST_BITS][number:], _Tables(WARP, MOST_BITS, LONGEST)]
 
 
 def mean_of(b: Csr) -> float:
