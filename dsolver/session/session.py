@@ -389,9 +389,9 @@ class Session:
 
     def _planned(self, problem: Problem) -> SolveSpec:
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, self.first.divisor)
-        cuda, method = self.runtime.device == "cuda", method_for(problem, self._method)
+        method, cuda = method_for(problem, self._method), self.runtime.device == "cuda"
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, self.first, method, cuda=cuda)}
-        return SolveSpec.plan(problem, chunks, self._order, self.first, method, self._restart, **more)
+        return SolveSpec.plan(problem, chunks, self._order, self.first, self._method, self._restart, **more)
 
     def _launch(self) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left."""
