@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--fields", nargs="+", default=list(HARD), choices=list(FIELDS))
     parser.add_argument("--M", nargs="+", default=["auto", "mg", "amg"])
-    parser.add_argument("--precond-dtype", nargs="+", default=["float64"], dest="dtypes")
+    parser.add_argument("--precond-dtype", nargs="+", default=["auto"], dest="dtypes")
     parser.add_argument("--rtol", type=float, default=1e-8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=3)

@@ -16,7 +16,6 @@ from dsolver.cli.options import (
     Where,
     force_option,
     json_option,
-    precond_dtype_option,
     set_volume,
     spans_option,
     trace_option,
@@ -25,6 +24,7 @@ from dsolver.cli.options import (
 )
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Triple, three
+from dsolver.kernels import DTYPES
 
 EPILOG = """
 \b
@@ -53,7 +53,13 @@ reached or has failed, 130 interrupted.
     help="Points of the whole grid along x, y and z, each divisible by 8.  Example: --grid 64 64 64",
 )
 @where_options
-@precond_dtype_option
+@click.option(
+    "--precond-dtype",
+    type=click.Choice(DTYPES),
+    default="float64",
+    show_default=True,
+    help="Value type of the V-cycle. float32 moves half the bytes; the system stays in float64.",
+)
 @click.option(
     "--time",
     "seconds",

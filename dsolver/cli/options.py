@@ -16,6 +16,7 @@ from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName, Runtime, connect
 from dsolver.errors import InputError
 from dsolver.kernels import DTYPES
+from dsolver.preconditioners.registry import AUTO
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -120,10 +121,11 @@ def where_options(command: F) -> F:
 
 precond_dtype_option = click.option(
     "--precond-dtype",
-    type=click.Choice(DTYPES),
-    default="float64",
+    type=click.Choice((AUTO, *DTYPES)),
+    default=AUTO,
     show_default=True,
-    help="Value type of the multigrid preconditioner. float32 moves half the bytes; the system stays in float64.",
+    help="Value type of the preconditioner. float32 moves half the bytes; the system stays in float64. auto: float32 "
+    "for multigrid on GPUs.",
 )
 
 

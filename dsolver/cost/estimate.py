@@ -28,11 +28,11 @@ from dsolver.krylov.gmres import RESTART
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.monitor.notebook import facts, table, view
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
+from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.columns import AT_ONCE, most_columns
-from dsolver.program.spec import SolveSpec
+from dsolver.program.spec import SolveSpec, method_for
 from dsolver.units import amount
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def estimate(
     workers: int | None = None,
     order: str = "color8",
     M: Any = AUTO,
-    precond_dtype: str = "float64",
+    precond_dtype: str = AUTO,
     method: str | None = None,
     restart: int = RESTART,
     together: int = 1,
@@ -193,7 +193,7 @@ def estimate(
             are taken to be like this machine's, if it has one.
         order: of the smoother.
         M: the preconditioner; by default what `dsolver.solve` takes.
-        precond_dtype: its value type.
+        precond_dtype: its value type, as of `dsolver.solve`.
         method: of the solve, by default what `dsolver.solve` takes.
         restart: vectors of its basis, where it has one.
         together: right-hand sides that are given together. The memory of as many is counted as `dsolver.Solver` solves
@@ -239,7 +239,8 @@ def estimate(
         available = devices.free_memory_of(client, runtime.workers)
     problem = problem.planned(max(1, len(runtime.workers)), cuda=on_gpus)
     chunks = problem.chunks or runtime.chunks_for(problem.grid, m.divisor)
-    spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=precond_dtype)
+    taken = value_type(precond_dtype, m, method_for(problem, method), cuda=on_gpus)
+    spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=taken)
     batched = m.can.batched and spec.traits.batched
     at_once = min(int(together), AT_ONCE, most_columns(spec.partition)) if batched else 1
     bandwidth = bandwidth or (_nominal(gpu) if on_gpus else copies.of_cpu())

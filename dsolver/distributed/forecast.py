@@ -106,10 +106,18 @@ class Part:
         counts = stencil_counts(self.partition, self.number, self.problem.offsets, Colors.LATTICE)
         return MatrixForecast(self, counts)
 
-    def exact(self, finest: MatrixForecast, *, compact: bool = False) -> int:
-        """Bytes of A in float64 beside a finest level in another value type; compact: stored in less, if it can be."""
+    def exact(self, finest: MatrixForecast, *, compact: bool = False, shared: bool = False) -> int:
+        """Bytes of A in float64 beside a finest level in another value type.
+
+        Args:
+            finest: that level.
+            compact: whether A is stored in less, if it can be.
+            shared: whether it has the same columns and storage order.
+        """
         if self.value == F64:
             return 0
+        if shared:
+            return F64 * (finest.entries + finest.size) if finest.entries else 0
         weights = self.problem.weights if self.problem.rule is None else (math.nan,)
         narrow = compact and all(float(np.float32(weight)) == weight for weight in weights)
         return finest.matrix + (0 if narrow else (F64 - self.value) * finest.entries)

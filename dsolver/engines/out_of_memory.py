@@ -28,7 +28,7 @@ def out_of_memory_error(error: BaseException, where: str = "") -> DeviceMemoryEr
     traceback.clear_frames(error.__traceback__)
     return DeviceMemoryError(
         f"{where}the memory of the GPU has run out: {str(error).rstrip('.')}. Free what others hold there, or use more "
-        f"GPUs, a smaller grid or precond_dtype='float32'"
+        f"GPUs or a smaller grid"
     )
 
 

@@ -32,6 +32,7 @@ class Traits:
         products: with A and with M in an iteration.
         batched: it runs on a batched engine.
         replaces: its recursion can take the true residual between two iterations.
+        sums: it applies M once more to a sum of what it has applied M to, so that what M rounds shows in x.
         breakdown: the status where it breaks down.
     """
 
@@ -45,6 +46,7 @@ class Traits:
     products: int = 1
     batched: bool = False
     replaces: bool = True
+    sums: bool = False
     breakdown: Status = Status.BREAKDOWN
 
 
@@ -83,6 +85,7 @@ METHODS: Final = {
         moved=9,
         moved_each=2.5,
         replaces=False,
+        sums=True,
     ),
     "fgmres": Traits(
         title="flexible GMRES",

@@ -25,7 +25,13 @@ from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
 from dsolver.multigrid.algebraic.of_grid import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
-from dsolver.multigrid.geometric.assembly import chunk_layout, chunk_matrix, raised_matrix, raised_rows
+from dsolver.multigrid.geometric.assembly import (
+    chunk_layout,
+    chunk_matrix,
+    narrowed_matrix,
+    raised_matrix,
+    raised_rows,
+)
 from dsolver.multigrid.geometric.constant_star import chunk_passes, star_of
 from dsolver.multigrid.geometric.constant_stencil import look_at_rows
 from dsolver.multigrid.geometric.ghost_rows import ghosted_rows
@@ -190,9 +196,20 @@ class _Coarsening:
         """Add the level of the rows that are there."""
         depth = len(self.levels)
         make = partial(chunk_matrix, **self._where(depth))
-        chunks = self._view.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
+        original = None
+        if depth or self._dtype == "float64":
+            chunks = self._view.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
+        else:
+            original = self._engine.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
+            narrow = partial(narrowed_matrix, depth=depth)
+            chunks = self._view.per_chunk(narrow, original, *self._stencil).at(depth)
         level = Level(
-            engine=self._view, partition=self._partition, offsets=self._offsets, layout=self._layout, chunks=chunks
+            engine=self._view,
+            partition=self._partition,
+            offsets=self._offsets,
+            layout=self._layout,
+            chunks=chunks,
+            original=original,
         )
         self.levels.append(level)
 
@@ -200,7 +217,7 @@ class _Coarsening:
         """Multiply the finest level's diagonal, of which the problem's own matrix is kept."""
         (level,) = self.levels
         raised = self._view.per_chunk(raised_matrix, level.chunks, factors).at(0)
-        self.levels = [replace(level, chunks=raised, unraised=level.chunks)]
+        self.levels = [replace(level, chunks=raised, original=level.exact)]
         self._weights = self._engine.per_chunk(partial(raised_rows, offsets=self._offsets), self._weights, factors)
 
     def ended(self) -> bool:

@@ -35,7 +35,8 @@ class Level:
         offsets: what its rows read of a lattice.
         layout: the `Layout` of every chunk.
         chunks: the `ChunkMatrix` of every chunk.
-        unraised: the problem's own matrix on the finest level, where `chunks` have a raised diagonal; else None.
+        original: the problem's own matrix on the finest level, where `chunks` have a raised diagonal or values of
+            another type; else None.
         make_smoother: makes its smoother of an engine, its matrix and a number of sweeps.
         transfer: to the next coarser level; None on the coarsest.
         inverse: the `DenseInverse` of every chunk on the coarsest level, else None.
@@ -50,7 +51,7 @@ class Level:
     offsets: Offsets
     layout: PerChunk
     chunks: PerChunk
-    unraised: PerChunk | None = None
+    original: PerChunk | None = None
     make_smoother: Callable[[Engine, Matrix, int], Smoother] = GaussSeidel
     transfer: Transfer | None = None
     inverse: PerChunk | None = None
@@ -62,7 +63,7 @@ class Level:
     @property
     def exact(self) -> PerChunk:
         """The `ChunkMatrix` of every chunk of the problem's own matrix, on the finest level."""
-        return self.chunks if self.unraised is None else self.unraised
+        return self.chunks if self.original is None else self.original
 
     @cached_property
     def matrix(self) -> Matrix:

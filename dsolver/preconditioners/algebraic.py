@@ -33,7 +33,7 @@ from dsolver.multigrid.algebraic.parallel_transfer import ONE_SIDED
 from dsolver.multigrid.algebraic.smoothed import OVER
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
-from dsolver.multigrid.geometric.assembly import raised_rows
+from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
@@ -231,7 +231,7 @@ class Algebraic(Preconditioner):
         passes = products * (a.stored(value) + coarse) + transfers
         return Forecast(
             levels=(a,),
-            exact=part.exact(a),
+            exact=part.exact(a, shared=part.problem.lattice),
             vectors=int(vectors),
             shared=int(coarse + transfers),
             temporary=int(SETUP_ROW * a.rows + SETUP_ENTRY * a.entries),
@@ -297,7 +297,11 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Pe
     weights = rows.weights
     if rows.raised is not None:
         weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
-    chunks = view.per_chunk(store, layout, weights).at(0) if builder.lowered or rows.raised is not None else exact
+        chunks = view.per_chunk(store, layout, weights).at(0)
+    elif builder.lowered:
+        chunks = view.per_chunk(partial(narrowed_matrix, depth=0), exact).at(0)
+    else:
+        chunks = exact
     first = first_of_grid(
         engine, **where, weights=weights, layout=layout, chunks=chunks, singular=rows.singular, on_device=on_device
     )

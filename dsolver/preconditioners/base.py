@@ -36,7 +36,7 @@ class Capabilities:
         diagonal: it divides by the diagonal of A.
         symmetric: it is made for A = Aᵀ.
         fallback: iterations without progress after which its smaller value type may be the reason; None for no such
-            number.
+            number. With one, the smaller type is taken on GPUs where none was asked for.
     """
 
     batched: bool = False

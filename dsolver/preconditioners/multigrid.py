@@ -80,12 +80,8 @@ class Multigrid(Preconditioner):
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         """All levels from rows that are taken from somebody, who must not keep them; they may be asked for again."""
-        if not builder.lowered:
-            levels = hierarchy.build(builder.engine, take)  # rows that nobody else holds
-            return levels[0].exact, levels
-        rows = take()
-        levels = hierarchy.build(builder.engine, lambda: rows, builder.dtype)
-        return hierarchy.finest(builder.engine, rows), levels
+        levels = hierarchy.build(builder.engine, take, builder.dtype)  # rows that nobody else holds
+        return levels[0].exact, levels
 
     def on(self, site: Site) -> MultigridCycle:
         """The V-cycle."""
@@ -120,11 +116,11 @@ class Multigrid(Preconditioner):
         coarsening = int((COARSENING_BYTES - RESTRICTED * (F64 - value)) * rows)
         return Forecast(
             levels=tuple(levels),
-            exact=part.exact(finest),
+            exact=part.exact(finest, shared=True),
             vectors=value * vectors,
             slots=forecast.exchanged(part, levels),
-            # the finest rows beside their matrix, while the next level is made: with ghost layers, and for A itself
-            rows=0 if part.constant else int(F64 * len(problem.offsets) * rows * (GHOSTED + (value != F64))),
+            # the finest rows beside their matrix, while the next level is made, with ghost layers
+            rows=0 if part.constant else int(F64 * len(problem.offsets) * rows * GHOSTED),
             temporary=STAR_BYTES * rows if star else coarsening + entries,
             moved=moved,
             reached=STAR_REACHED if star else REACHED,

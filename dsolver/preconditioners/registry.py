@@ -8,6 +8,7 @@ from typing import Any, Final
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Triple
 from dsolver.kernels import DTYPES
+from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
@@ -68,12 +69,31 @@ def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
     Raises:
         InputError: there is no such type, or the preconditioner is not for it.
     """
-    if dtype not in DTYPES:
-        raise InputError(f"precond_dtype must be {' or '.join(map(repr, DTYPES))}, not {in_a_line(dtype)}")
-    if dtype == "float64" or preconditioner is None or isinstance(preconditioner, Identity):
+    if dtype not in (AUTO, *DTYPES):
+        raise InputError(f"precond_dtype must be {', '.join(map(repr, (AUTO, *DTYPES)))}, not {in_a_line(dtype)}")
+    if dtype != "float32" or preconditioner is None or isinstance(preconditioner, Identity):
         return
     if not preconditioner.can.lowered:
         raise InputError(f"precond_dtype={dtype!r} is for multigrid: {preconditioner} works in float64 alone")
+
+
+def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda: bool) -> str:
+    """The value type in which a preconditioner is made: the same whatever the matrix, its chunks and the memory.
+
+    Of "auto" it is "float32" for multigrid on GPUs, if a solve can notice there that it does not serve, and the method
+    does not (docs/decisions/float32-by-default.md).
+
+    Args:
+        asked: what `precond_dtype` says.
+        preconditioner: M.
+        method: of the solve.
+        cuda: whether it runs on GPUs.
+    """
+    if asked != AUTO:
+        return asked
+    can = preconditioner.can
+    lowered = cuda and can.lowered and can.fallback is not None and not METHODS[method].sums
+    return "float32" if lowered else "float64"
 
 
 def chosen_for(m: Any, problem: Problem, method: str | None) -> Preconditioner:

@@ -23,7 +23,7 @@ from dsolver.krylov.gmres import RESTART
 from dsolver.krylov.methods import check_method
 from dsolver.monitor.watch import Sink, check_sink
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.registry import check_dtype, chosen_for
+from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
 from dsolver.session.checkpoint import Checkpoint, checkpoint_of
 from dsolver.session.follower import Callback, Progress
@@ -38,7 +38,7 @@ DESCRIBED: Final = "Attributes:\n"
 ARGUMENTS: Final = "Args:\n"
 RAISED: Final = "Raises:\n"
 
-PrecondDtype = Literal["float64", "float32"]
+PrecondDtype = Literal["auto", "float64", "float32"]
 Store = Checkpoint | str | os.PathLike[str]
 """A checkpoint as an argument gives it: its folder will do."""
 
@@ -96,8 +96,9 @@ class Setup:
             linear, and symmetric and positive definite where A has to be symmetric.
         precond_dtype: the value type in which multigrid, and sweeps, factors and blocks of a general matrix, are stored
             and applied. With "float32" they move half the bytes; the system itself and its residual stay in float64,
-            and so does what can be reached. Should the true residual stall, the solve goes on with "float64", and
-            warns.
+            and so does what can be reached. Should the solve stall for that, it goes on with "float64", warns, and
+            says so in `Solution.notes`. "auto", the default, is "float32" for "mg" and "amg" on GPUs, without a
+            warning, except for method="gmres"; else "float64".
         method: for symmetric matrices "cg" (conjugate gradients, the default), "fcg" (flexible ones, for an M that
             changes) or "minres" (indefinite matrices); for any matrix "gmres" (the default where A is not symmetric),
             "fgmres" (flexible, likewise) or "bicgstab". docs/theory.md tells what each needs.
@@ -114,7 +115,7 @@ class Setup:
     kernels: KernelsName = "auto"
     order: str = "color8"
     M: Any = "auto"
-    precond_dtype: PrecondDtype = "float64"
+    precond_dtype: PrecondDtype = AUTO
     method: str | None = None
     restart: int = RESTART
 

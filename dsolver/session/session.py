@@ -23,7 +23,7 @@ from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.auto import Alternative, alternative_to
-from dsolver.preconditioners.registry import AUTO
+from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Begun, Guess, Solve
@@ -86,7 +86,7 @@ class Session:
                 "preconditioner of dsolver's, such as M='amg'"
             )
         self._order = setup.order
-        self._precond_dtype: str = self.preconditioner.precision or setup.precond_dtype
+        self._asked: str = self.preconditioner.precision or setup.precond_dtype
         self.given = self._cut(problem)
         self.spec = self._planned(self.given)
         check_memory(self.spec, self.runtime)
@@ -178,6 +178,11 @@ class Session:
     def about(self) -> dict[str, Any]:
         """For a feed of events: the problem, where it is solved, and what an iteration moves."""
         return {"problem": self.problem.name, **description(self.runtime, self.spec)}
+
+    @property
+    def lowered_unasked(self) -> bool:
+        """Whether M is in a smaller value type because nobody has said which it is to be in."""
+        return self.spec.lowered and self._asked == AUTO
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -296,13 +301,14 @@ class Session:
         return ""
 
     def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None) -> SolveSpec:
-        taken = dtype or self._precond_dtype, m or self.preconditioner
-        return replace(self.spec, precond_dtype=taken[0], preconditioner=taken[1])
+        m = m or self.preconditioner
+        taken = value_type(dtype or self._asked, m, self.spec.method, cuda=self.runtime.device == "cuda")
+        return replace(self.spec, precond_dtype=taken, preconditioner=m)
 
     def precondition(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> None:
         """Take the preconditioner in another value type, or another one, from now on; b and x stay."""
         self.spec = self._preconditioned_by(dtype, m)
-        self._precond_dtype, self.preconditioner = self.spec.precond_dtype, self.spec.preconditioner
+        self._asked, self.preconditioner = dtype or self._asked, self.spec.preconditioner
         try:
             self.program.call(Solve.precondition, self.spec)
             self._load_coefficients(self.given)
@@ -383,8 +389,9 @@ class Session:
 
     def _planned(self, problem: Problem) -> SolveSpec:
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, self.first.divisor)
-        more: dict[str, Any] = {"precond_dtype": self._precond_dtype, "method": self._method, "restart": self._restart}
-        return SolveSpec.plan(problem, chunks, self._order, self.first, **more)
+        method, cuda = method_for(problem, self._method), self.runtime.device == "cuda"
+        more: dict[str, Any] = {"precond_dtype": value_type(self._asked, self.first, method, cuda=cuda)}
+        return SolveSpec.plan(problem, chunks, self._order, self.first, self._method, self._restart, **more)
 
     def _launch(self) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left."""

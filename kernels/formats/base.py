@@ -122,6 +122,14 @@ class FormatBuilder(ABC):
             ZeroDivisionError: a row has no diagonal entry or a zero one.
         """
 
+    def narrowed(self, matrix: Any) -> Any:
+        """A matrix of float64 in the builder's value type, with the bits of one that it makes; columns are shared."""
+        raise NotImplementedError(f"{type(self).__name__} narrows nothing")
+
+    def narrowed_halo(self, halo: Any) -> Any:
+        """The part of a halo likewise."""
+        raise NotImplementedError(f"{type(self).__name__} narrows nothing")
+
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
         """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows."""
         return self.halo_product(layout, layout, rows)

@@ -190,6 +190,13 @@ class NumpySell(FormatBuilder):
             vectors=self._vectors,
         )
 
+    def narrowed(self, matrix: TextbookMatrix) -> TextbookMatrix:
+        diagonal, values = in_range(matrix.diagonal, self._dtype), narrowed(matrix.values, self._dtype)
+        return replace(matrix, diagonal=diagonal, values=values, vectors=self._vectors)
+
+    def narrowed_halo(self, halo: TextbookHalo) -> TextbookHalo:
+        return replace(halo, values=narrowed(halo.values, self._dtype))
+
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> TextbookProduct:
         found, values = _entries(entries, rows.rows)
         own = (found >= 0) & (found < columns.rows)

@@ -90,7 +90,7 @@ def test_what_is_here_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"together": "8"}, "together must be an integer >= 1, not '8'"),
         ({"workers": 2, "client": object()}, "give only one of them"),
         ({"workers": 2, "device": "gpu"}, "unknown device 'gpu'"),
-        ({"precond_dtype": "float16"}, "precond_dtype must be 'float64' or 'float32', not 'float16'"),
+        ({"precond_dtype": "float16"}, "precond_dtype must be 'auto', 'float64', 'float32', not 'float16'"),
         ({"precond_dtype": "float32", "M": "jacobi"}, "works in float64 alone"),
         ({"rtol": -1.0}, "rtol must be a finite number >= 0"),
         ({"bandwidth": 0.0}, "bandwidth must be bytes per second, more than 0, not 0.0"),

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import dsolver
 from dsolver import Solver, kernels, problems, solve
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster.runtime import EngineName
+from dsolver.cost import estimate
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.engines.transport.base import PackedChannel
@@ -21,7 +23,9 @@ from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import load
 from dsolver.krylov.mixed_precision import Lowered
+from dsolver.preconditioners import IC0, Algebraic, Auto, Jacobi, Multigrid, Preconditioner
 from dsolver.preconditioners.builder import MakeStored
+from dsolver.preconditioners.registry import value_type
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
@@ -226,11 +230,74 @@ def test_a_solver_that_fell_back_stays_with_float64() -> None:
     assert second.iterations < first.iterations
 
 
-def test_a_tolerance_that_no_type_reaches_is_told_after_both() -> None:
-    with pytest.warns(RuntimeWarning, match="stagnated"):
-        found = solve(problems.hpcg(GRID), rough(), rtol=1e-18, device="cpu", precond_dtype="float32")
+@pytest.mark.filterwarnings("error")
+def test_what_rounding_of_a_product_keeps_from_a_tolerance_is_no_reason_for_float64() -> None:
+    found = solve(problems.hpcg(GRID), rough(), rtol=1e-18, device="cpu", precond_dtype="float32")
     assert found.status is Status.STAGNATED
+    assert not found.notes
     assert found.relative_residual < 1e-14
+
+
+@pytest.mark.parametrize("m", ["mg", "amg"])
+def test_a_constant_that_float32_cannot_fix_shows_in_the_first_iteration(m: str) -> None:
+    problem = problems.diffusion((16, 15, 14), 1.0, 1e-12, bc="neumann")
+    b = np.random.default_rng(0).standard_normal(problem.grid) + 1.0
+    with pytest.warns(RuntimeWarning, match="ended as diverged after 1 iterations"):
+        found = solve(problem, b, M=m, rtol=1e-3, device="cpu", precond_dtype="float32")
+    expected = solve(problem, b, M=m, rtol=1e-3, device="cpu", precond_dtype="float64")
+    assert expected.converged
+    assert found.iterations == expected.iterations + 1
+    np.testing.assert_array_equal(found.x, expected.x)
+
+
+@pytest.mark.parametrize(
+    ("m", "method", "cuda", "taken"),
+    [
+        (Multigrid(), "cg", True, "float32"),
+        (Algebraic(), "fgmres", True, "float32"),
+        (Auto(), "minres", True, "float32"),
+        (Algebraic(), "bicgstab", True, "float32"),
+        (Algebraic(), "gmres", True, "float64"),
+        (Multigrid(), "cg", False, "float64"),
+        (Hpcg(), "cg", True, "float64"),
+        (IC0(), "cg", True, "float64"),
+        (Jacobi(), "cg", True, "float64"),
+    ],
+)
+def test_the_usual_value_type_follows_from_the_preconditioner_the_method_and_the_device(
+    m: Preconditioner, method: str, taken: str, *, cuda: bool
+) -> None:
+    assert value_type("auto", m, method, cuda=cuda) == taken
+    assert value_type("float32", m, method, cuda=cuda) == "float32"
+
+
+@pytest.fixture
+def usual_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual value type of GPUs, on CPUs."""
+    for module in (session, estimate):
+        monkeypatch.setattr(module, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))
+
+
+@pytest.mark.usefixtures("usual_float32")
+@pytest.mark.filterwarnings("error")
+def test_nobody_is_warned_of_a_value_type_that_nobody_has_asked_for() -> None:
+    b = 1e60 * hpcg_product(rough())
+    with Solver(scaled(1e60), device="cpu", M="mg") as solver:
+        first, second = solver.solve(b), solver.solve(b)
+    assert first.converged
+    assert "as is usual here" in first.notes[0]
+    assert second.converged
+    assert not second.notes
+
+
+@pytest.mark.usefixtures("usual_float32")
+def test_the_usual_value_type_is_that_of_the_estimate_and_of_what_is_asked_for() -> None:
+    problem, b = problems.poisson7(GRID), rough()
+    asked: list[Any] = [{}, {"precond_dtype": "float32"}, {"precond_dtype": "float64"}]
+    residuals = [solve(problem, b, M="mg", device="cpu", **more).residuals for more in asked]
+    assert residuals[0] == residuals[1] != residuals[2]
+    needed = [dsolver.estimate(problem, M="mg", device="cpu", bandwidth=1e10, **more).bytes for more in asked]
+    assert needed[0] == needed[1] != needed[2]
 
 
 @pytest.mark.filterwarnings("error")

@@ -13,6 +13,7 @@ from dsolver.errors import DeviceMemoryError
 from dsolver.krylov import control
 from dsolver.multigrid import hierarchy
 from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Multigrid, auto
+from dsolver.preconditioners.registry import value_type
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
 
@@ -153,8 +154,11 @@ def test_it_is_the_same_one_by_one_serially_together_and_in_float32() -> None:
 @pytest.mark.usefixtures("_misled")
 def test_it_is_corrected_the_other_way_too_and_for_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = laplacian(40), RNG.standard_normal(1600)
-    for name in ("chebyshev", "amg"):
-        solution = dsolver.solve(a, b, device="cpu")
+    monkeypatch.setattr(session, "value_type", lambda *asked, **_: value_type(*asked, cuda=True))  # as on GPUs
+    for name, then in (("chebyshev", "float32"), ("amg", "float64")):
+        with dsolver.Solver(a, device="cpu") as solver:
+            solution = solver.solve(b)
+            assert solver._session.spec.precond_dtype == then, "the usual one of what it goes on with"
         assert f"took '{name}'" in solution.notes[0]
         assert solution.converged
         assert np.linalg.norm(b - a @ solution.x) <= 1e-8 * np.linalg.norm(b)  # b and x stay

@@ -46,6 +46,15 @@ def chunk_matrix(
     return at_level(depth, made)
 
 
+def narrowed_matrix(
+    backend: Backend, _: int, matrix: ChunkMatrix, stencil: ConstantStencil | None = None, *, depth: int
+) -> AtLevel:
+    """A `ChunkMatrix` of float64 in the backend's value type: not made once more, since half of that is waiting."""
+    sell = backend.format("sell")
+    local = sell.narrowed(matrix.local) if stencil is None else backend.stencil.matrix(stencil)
+    return at_level(depth, replace(matrix, local=local, ghost=sell.narrowed_halo(matrix.ghost)))
+
+
 def raised_rows(_: Backend, __: int, weights: Any, factors: Any, *, offsets: Offsets) -> Any:
     """Rows whose diagonal is multiplied by a block of factors: float64 (K rows,), as the weights are."""
     made = weights.copy()

@@ -57,7 +57,9 @@ def look_at_rows(
     offsets: Offsets,
     stored: bool,
 ) -> Finest:
-    """The storage order of a chunk's rows, and the stencil that they are.
+    """The storage order of a chunk's rows, and the stencil that they are, if float32 has room for it.
+
+    The order is the same whatever the value type, since a solve may go on with another one.
 
     Args:
         backend: of the chunk.
@@ -71,7 +73,7 @@ def look_at_rows(
     box = partition[number].box
     rows = stencil_rows(backend, partition, number, offsets, weights)
     stencil = constant_stencil(backend.lattice, rows, box.lo)
-    if stencil is None or stored or not stencil.fits(backend.dtype):
+    if stencil is None or stored or not stencil.fits(np.dtype(np.float32)):
         layout = colored_layout(backend, partition, box, offsets)
         if closed is not None and float(closed.astype(np.float64).sum()) >= max(LEFT_OUT * box.points, FEW):
             layout = backend.layouts.opened(layout, closed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -261,6 +261,29 @@ def _slices_in_order(where: Layout) -> Array:
         where, "slices", where.rows, lambda: cupy.argsort(where.row[SLICE:-SLICE:SLICE], kind="stable")
     )
     return made
+
+
+def narrowed(a: CudaMatrix, dtype: np.dtype[Any]) -> CudaMatrix:
+    """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
+    local = replace(a.local, values=_cast(a.local.values, dtype))
+    halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local))
+    made = replace(a, diagonal=_cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
+    settle()  # as above
+    return made
+
+
+def narrowed_halo(h: CudaHaloMatrix, dtype: np.dtype[Any]) -> CudaHaloMatrix:
+    """A halo's part likewise."""
+    return replace(h, slices=replace(h.slices, values=_cast(h.slices.values, dtype)))
+
+
+def _cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
+    """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
+    out = cupy.empty(len(wide), dtype)
+    if len(wide):
+        arguments = (wide, np.int64(len(wide)), np.int32(checked), out)
+        kernel(FILE, "cast", dtype.name)(*_threads(len(wide)), arguments)
+    return out
 
 
 def packed(s: Slices, order: Array | None = None) -> Array:

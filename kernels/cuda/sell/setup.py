@@ -26,6 +26,12 @@ class CudaSell(FormatBuilder):
     def matrix(self, layout: Layout, rows: CandidateRows) -> CudaMatrix:
         return assembly.matrix(layout, rows, self._dtype)
 
+    def narrowed(self, matrix: CudaMatrix) -> CudaMatrix:
+        return assembly.narrowed(matrix, self._dtype)
+
+    def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
+        return assembly.narrowed_halo(halo, self._dtype)
+
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CudaProduct:
         return assembly.product(rows, columns, entries, self._dtype, in_order=in_order)
 

@@ -16,7 +16,7 @@ from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
 from dsolver.kernels.lattice.star import alone, star_transfer
-from tests.kernels.backends.boxes import Box, Case, both, box, stencil_of
+from tests.kernels.backends.boxes import SOME_NEIGHBORS, Box, Case, both, box, stencil_of
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -149,3 +149,24 @@ def test_halo_layout_and_pack(pair: tuple[Box, Box]) -> None:
         return (b.backend.to_host(buffer),)
 
     both(pair, run)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("size", [1.0, 1e60])
+def test_what_is_narrowed_has_the_bits_of_what_is_made(backend: str, size: float) -> None:
+    b = box(
+        Case(shape=(7, 5, 3), points=7, order="parity", neighbors=SOME_NEIGHBORS, per_row=True), f"{backend} float32"
+    )
+    rows = replace(b.stencil, weights=size * b.stencil.weights)
+    sell, exact, products = b.backend.format("sell"), load(backend).format("sell"), []
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = sell.matrix(b.layout, rows), sell.halo_matrix(b.layout, rows)
+        wide = exact.matrix(b.layout, rows), exact.halo_matrix(b.layout, rows)
+        narrow = sell.narrowed(wide[0]), sell.narrowed_halo(wide[1])
+        for local, ghost in (made, narrow):
+            x, y = b.vector(3), b.vector(4)
+            local.spmv(x, y)
+            ghost.subtract_halo(b.halo(5), x)
+            products.append(np.array([b.backend.to_host(values) for values in (x, y)]))
+    assert np.isnan(products[0][1]).any() == (size > 1.0)
+    np.testing.assert_array_equal(products[0], products[1])
