@@ -139,6 +139,16 @@ def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
 
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("case", CASES)
+def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
+    from dsolver.kernels.cuda.amg import long_rows
+
+    for columns in (1000, 26_721, 200_000, 3_000_000):
+        room = long_rows._room(columns)
+        bits = room.range // 8 + 4 * (room.range // long_rows.GROUP)
+        assert bits % 8 == 0
+        assert bits + 8 * room.sums == room.shared
+
+
 def test_some_rows_of_large_products_are_counted_first(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
 ) -> None:

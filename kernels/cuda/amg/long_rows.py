@@ -62,7 +62,7 @@ class _Room(NamedTuple):
 
 def _room(columns: int) -> _Room:
     """Shared memory of blocks that make rows with so many columns."""
-    width = min(RANGE, -(-columns // GROUP) * GROUP)
+    width = min(RANGE, -(-columns // (2 * GROUP)) * 2 * GROUP)  # sums behind the bits and counts begin at 8 bytes
     bits = width // 8 + 4 * (width // GROUP)
     shared = next(size for size in SHARED if bits + SPARE <= size)
     sums = min((shared - bits - OF_ROWS) // 8, MOST_SUMS)
