@@ -99,9 +99,9 @@ def kept_transfers() -> Iterator[list[Any]]:
         found.append((f"P{more['depth']}", Csr(p.start, p.columns.astype(np.int32), p.values), coarse.rows))
         return store(backend, number, fine, coarse, made, **more)
 
-    def coarse_rows(backend: Any, number: int, level: Any, *, depth: int) -> Any:
+    def coarse_rows(backend: Any, number: int, level: Any, *more: Any, depth: int) -> Any:
         found.append((f"A{depth}", level.a, level.rows))
-        return store_rows(backend, number, level, depth=depth)
+        return store_rows(backend, number, level, *more, depth=depth)
 
     parallel_setup.stored_transfer, parallel_setup.stored_rows = transfer, coarse_rows  # type: ignore[assignment]
     try:

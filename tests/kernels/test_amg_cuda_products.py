@@ -137,8 +137,6 @@ def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
         same(out, expected)
 
 
-@pytest.mark.parametrize("ascending", [False, True])
-@pytest.mark.parametrize("case", CASES)
 def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
     from dsolver.kernels.cuda.amg import long_rows
 
@@ -149,6 +147,8 @@ def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
         assert bits + 8 * room.sums == room.shared
 
 
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("case", CASES)
 def test_some_rows_of_large_products_are_counted_first(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
 ) -> None:
