@@ -193,42 +193,41 @@ class _Coarsening:
         return {"depth": depth, "partition": self._partition, "offsets": self._offsets}
 
     def _add(self) -> None:
-        """Add the level of the rows that are there."""
+        """Add the level of the rows that are there; the finest one in float64, as A is."""
         depth = len(self.levels)
-        make = partial(chunk_matrix, **self._where(depth))
-        original = None
-        if depth or self._dtype == "float64":
-            chunks = self._view.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
-        else:
-            original = self._engine.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
-            narrow = partial(narrowed_matrix, depth=depth)
-            chunks = self._view.per_chunk(narrow, original, *self._stencil).at(depth)
+        make, engine = partial(chunk_matrix, **self._where(depth)), self._view if depth else self._engine
+        chunks = engine.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
         level = Level(
-            engine=self._view,
-            partition=self._partition,
-            offsets=self._offsets,
-            layout=self._layout,
-            chunks=chunks,
-            original=original,
+            engine=self._view, partition=self._partition, offsets=self._offsets, layout=self._layout, chunks=chunks
         )
         self.levels.append(level)
+
+    def _narrow(self) -> None:
+        """Give the finest level the value type of the others, once its rows are gone: beside them is least room."""
+        if self._depth or self._view is self._engine:
+            return
+        (level,) = self.levels
+        chunks = self._view.per_chunk(partial(narrowed_matrix, depth=0), level.chunks, *self._stencil).at(0)
+        self.levels = [replace(level, chunks=chunks, original=level.exact)]
 
     def _raise(self, factors: PerChunk) -> None:
         """Multiply the finest level's diagonal, of which the problem's own matrix is kept."""
         (level,) = self.levels
-        raised = self._view.per_chunk(raised_matrix, level.chunks, factors).at(0)
-        self.levels = [replace(level, chunks=raised, original=level.exact)]
+        raised = self._engine.per_chunk(raised_matrix, level.chunks, factors).at(0)
+        self.levels = [replace(level, chunks=raised, original=level.chunks)]
         self._weights = self._engine.per_chunk(partial(raised_rows, offsets=self._offsets), self._weights, factors)
 
     def ended(self) -> bool:
         """Whether all levels are there: the last one can be inverted, or those below it need no lattice."""
         if len(self._partition) == 1 and self._partition.domain.points <= DENSE_ROWS[self._engine.kernels]:
+            self._narrow()
             invert = partial(lattice_inverse, singular=self._singular, **self._where(self._depth))
             inverse = self._view.per_chunk(invert, self._layout, self._weights).at(self._depth)
             self.levels[-1] = replace(self.levels[-1], inverse=inverse)
             return True
         if not self._by_couplings():
             return False
+        self._narrow()
         level, depth = self.levels[-1], self._depth
         self._foresight.confirm()  # what follows multiplies by what is there
         rest = below_lattice(self._engine, level, self._weights, depth, self._dtype, singular=self._singular)
@@ -250,6 +249,7 @@ class _Coarsening:
         self._weights, self._layout = made.at("weights"), made.at("coarse")
         chunks = view.per_chunk(partial(without_weights, depth=depth), made).at(depth)
         del made
+        self._narrow()  # before the engine may become that of a level that is replicated
         replicated = self._replicate(below, chunks) if below.replicated else None
         order = self._view.per_chunk(column_order, self._layout, chunks.at("columns"))
         kind: type[Transfer] = StoredTransfer if star is None else StarPasses

@@ -114,13 +114,15 @@ class Multigrid(Preconditioner):
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
         coarsening = int((COARSENING_BYTES - RESTRICTED * (F64 - value)) * rows)
+        exact = part.exact(finest, shared=True)
+        # the finest rows beside their matrix, while the next level is made, with ghost layers; A alone is there yet
+        beside = 0 if part.constant else int(F64 * len(problem.offsets) * rows * GHOSTED) + exact - exact * value // F64
         return Forecast(
             levels=tuple(levels),
-            exact=part.exact(finest, shared=True),
+            exact=exact,
             vectors=value * vectors,
             slots=forecast.exchanged(part, levels),
-            # the finest rows beside their matrix, while the next level is made, with ghost layers
-            rows=0 if part.constant else int(F64 * len(problem.offsets) * rows * GHOSTED),
+            rows=beside,
             temporary=STAR_BYTES * rows if star else coarsening + entries,
             moved=moved,
             reached=STAR_REACHED if star else REACHED,
