@@ -21,6 +21,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import ROWS, ChunkCounts, ChunkRows, RowBlock, counts_of, row_block
 
 if TYPE_CHECKING:
+    import dask.array
     from distributed import Client, Future
 
 
@@ -64,7 +65,9 @@ class Findings:
     products: tuple[float, float, float]
 
 
-def matrix_from_blocks(blocks: Sequence[Any], *, client: Client | None = None, name: str = "matrix") -> MatrixProblem:
+def matrix_from_blocks(
+    blocks: Sequence[Any] | dask.array.Array, *, client: Client | None = None, name: str = "matrix"
+) -> MatrixProblem:
     """A linear system whose matrix lies on a Dask cluster as blocks of rows, which stay where they are.
 
     Each block is a chunk. Columns are numbered, checked and planned by tasks beside the blocks; this process gets the
@@ -74,7 +77,7 @@ def matrix_from_blocks(blocks: Sequence[Any], *, client: Client | None = None, n
 
     Args:
         blocks: delayed objects, futures, or other Dask objects that compute to sparse matrices of SciPy or CuPy: the
-            rows of A one after the other, each with all n columns.
+            rows of A one after the other, each with all n columns; or a Dask array of such blocks, cut along its rows.
         client: the cluster's; by default the newest one. Solve with it, too.
         name: for reports.
 
@@ -89,7 +92,7 @@ def matrix_from_blocks(blocks: Sequence[Any], *, client: Client | None = None, n
     from distributed import default_client
 
     client = client or default_client()
-    held = [_future(client, number, block) for number, block in enumerate(blocks)]
+    held = [_future(client, number, block) for number, block in enumerate(_listed(blocks))]
     if not held:
         raise InputError("blocks has no block")
     shapes = client.gather([client.submit(_shape, block, number) for number, block in enumerate(held)])
@@ -125,6 +128,21 @@ def matrix_from_blocks(blocks: Sequence[Any], *, client: Client | None = None, n
         counts=tuple(counts),
         places=places,
     )
+
+
+def _listed(blocks: Sequence[Any] | dask.array.Array) -> list[Any]:
+    """The blocks one by one: a Dask array itself would be taken apart row by row.
+
+    Raises:
+        InputError: it is cut along its columns, too.
+    """
+    array: Any = blocks
+    cut = getattr(array, "numblocks", None)
+    if cut is None:
+        return list(array)
+    if cut[1:] != (1,):
+        raise InputError(f"blocks is a Dask array in {cut} pieces: each must have whole rows")
+    return list(array.to_delayed().ravel())
 
 
 def _future(client: Client, number: int, block: Any) -> Future[Any]:

@@ -86,7 +86,10 @@ def test_no_rows_come_to_the_client(client: Client, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Client, "gather", seen)
     lazy = [delayed(piece)(*span).tocoo() for span in PIECES]
-    problem = dsolver.matrix_from_blocks(lazy, client=client)
+    sizes = [(last - first, 120) for first, last in PIECES]
+    array = da.concatenate([da.from_delayed(d, size, meta=A[:0]) for d, size in zip(lazy, sizes, strict=True)])
+    problem = dsolver.matrix_from_blocks(array, client=client)
+    assert problem.chunks == ((40, 35, 45), (1,), (1,))
     assert dsolver.solve(problem, da.from_array(B, chunks=40), client=client, device="cpu").converged
 
 
@@ -129,6 +132,7 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
     ("make", "reason"),
     [
         (lambda _: [], "has no block"),
+        (lambda _: da.ones((120, 120), chunks=(40, 60)), r"in \(3, 2\) pieces: each must have whole rows"),
         (lambda _: [laplacian()], "block 0 is a csr_array, but must be a delayed object or a future"),
         (lambda _: [delayed(np.eye)(3)], "block 0 is a ndarray, but must be a sparse matrix"),
         (lambda p: p[:2], "block 0 has 120 columns, but the blocks have 75 rows"),
