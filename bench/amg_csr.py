@@ -114,7 +114,7 @@ def flux(xp: Any, kappa: Any) -> Slots:
 
 
 def even(xp: Any, shape: Offset, weights: dict[Offset, float]) -> Slots:
-    """The same stencil everywhere."""
+    """Slots of one stencil for all points."""
     return {offset: xp.full(shape, value) for offset, value in weights.items()}
 
 
@@ -267,7 +267,7 @@ class Times(NamedTuple):
 
 
 class Machine:
-    """Where the work is done; xp: NumPy or CuPy."""
+    """A device on which the work is done; xp: NumPy or CuPy."""
 
     def __init__(self, device: Any) -> None:
         if device == "cuda":

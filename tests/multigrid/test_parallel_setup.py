@@ -276,6 +276,19 @@ def test_float32_and_chebyshev(chunks: int) -> None:
     assert lowered.converged
     assert abs(lowered.iterations - expected) <= 1
     assert solved(matrix, Algebraic(smoother="chebyshev", sweeps=2), chunks=chunks).iterations < expected
+    assert expected <= solved(matrix, Algebraic(smoother="l1-jacobi"), chunks=chunks).iterations <= expected + 4
+    assert solved(matrix, Algebraic(coarsening="aggregation", smoother="l1-jacobi"), chunks=chunks).converged
+
+
+def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
+    """Their couplings across are just above a quarter of those along."""
+    n = 24
+    ends = [-1, 0, 1]
+    stiff = sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=ends)
+    mass = sp.diags_array([np.full(n - 1, 1.0), np.full(n, 4.0), np.full(n - 1, 1.0)], offsets=ends) / 6.0
+    matrix = sp.csr_array(100.0 * sp.kron(stiff, mass) + sp.kron(mass, stiff))
+    assert solved(matrix, replace(SMALL, theta=0.25), chunks=2).iterations > 40
+    assert solved(matrix, SMALL, chunks=2).iterations <= 20
 
 
 def test_singular_matrix() -> None:

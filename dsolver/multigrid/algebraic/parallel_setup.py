@@ -78,7 +78,7 @@ class Options:
 
     Attributes:
         method: of coarsening.
-        smoother: "jacobi" or "chebyshev".
+        smoother: "jacobi", "l1-jacobi" or "chebyshev".
         coarse_rows: most rows of a level that is solved by its inverse.
         gathered_rows: most rows of a coarse level that every owner has whole; at least `coarse_rows`.
     """
@@ -256,13 +256,15 @@ class ParallelSetup:
         return True
 
     def _add_smoothed(self, smoothing: Smoothing, measures: PerChunk) -> None:
-        chebyshev = self._options.smoother == "chebyshev"
-        factor = smoothing.scale * (smoothing.bound if chebyshev else 1.0)
-        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=smoothing.damped and not chebyshev)
+        smoother = self._options.smoother
+        chebyshev = smoother == "chebyshev"
+        factor = 1.0 if smoother == "l1-jacobi" else smoothing.scale * (smoothing.bound if chebyshev else 1.0)
+        lessened = smoothing.damped and smoother == "jacobi"
+        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened)
         shares = measures if self._grid is None else self._grid.rows.boxes
         made = self._view.per_chunk(make, self._chunks, shares.at("share")).at(self._depth)
-        smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
-        self.levels.append(self._level(self._chunks, make_smoother=smoother))
+        make_smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
+        self.levels.append(self._level(self._chunks, make_smoother=make_smoother))
 
     def _add_coarsest(self) -> None:
         make = partial(dense_inverse, depth=self._depth, singular=self._singular)
