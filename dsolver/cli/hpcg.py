@@ -118,8 +118,13 @@ def command(
         if file != files.STDOUT:
             files.check_output(file, force=force)
     files.check_apart(json_file, spans_file, trace_file)
-    with place.runtime() as runtime, progress.shown(quiet=quiet) as report:
-        result = benchmark.run(runtime, options, report)
+    begun = f"benchmark of {' x '.join(map(str, grid))} points ..."
+    with (
+        place.runtime() as runtime,
+        progress.shown(quiet=quiet) as report,
+        progress.announced(begun, progress.STARTED, unless=report),
+    ):
+        result = benchmark.run(runtime, options, report or progress.Phases())
         workers = runtime.workers_used(prod(result.chunks))
     if json_file != files.STDOUT:
         show(result, workers, quiet=quiet)

@@ -48,6 +48,22 @@ def announced(text: str, silence: float = SILENCE, *, unless: object = None) -> 
         timer.cancel()
 
 
+@final
+class Phases:
+    """Names the phases of long work on stderr, where there is no bar: each once, and none that follows soon."""
+
+    def __init__(self) -> None:
+        self._phase, self._said = "", time.monotonic()
+
+    def __call__(self, phase: str, *_: int) -> None:
+        """A `Report`."""
+        name, now = phase.split(" ", 1)[0], time.monotonic()
+        if name != self._phase and now - self._said > SILENCE and talks():
+            click.echo(f"{phase} ...", err=True)
+            self._said = now
+        self._phase = name
+
+
 def talks() -> bool:
     """Whether a command may say more than its outcome."""
     return logging.getLogger("dsolver").isEnabledFor(logging.WARNING)

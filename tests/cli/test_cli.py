@@ -149,14 +149,19 @@ def test_solve_takes_the_value_type_of_the_preconditioner(dtype: str) -> None:
     assert "note:" not in out
 
 
+def outcome(said: str) -> list[str]:
+    """The lines that do not tell what is done meanwhile."""
+    return [line for line in said.splitlines() if not line.endswith(" ...")]
+
+
 def test_the_module_is_the_command(folder: Path) -> None:
     command = ["hpcg", *GRID, "--iterations", "5", "--device", "cpu", "--json", "out.json"]
     done = subprocess.run(
         [sys.executable, "-m", "dsolver", *command], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if "compiling kernels" not in line]
-    assert not said, "no terminal: no progress"
+    said = [line for line in outcome(done.stderr) if "compiling kernels" not in line]
+    assert not said, "no terminal: no bar"
     assert "5 iterations" in done.stdout
     assert len(json.loads((folder / "out.json").read_text(encoding="utf-8"))["residuals"]) == 6
 
@@ -407,8 +412,8 @@ def test_a_scheduler_that_dies_ends_the_command_with_one_line_and_exit_status_3(
             finally:
                 running.kill()
     assert running.returncode == 3
-    assert said.count("\n") == 1, said
-    assert said.startswith("error: ")
+    (line,) = outcome(said)
+    assert line.startswith("error: ")
 
 
 def test_gpu_workers_without_dask_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,7 +541,7 @@ def test_an_interrupt_ends_a_cluster_of_our_own_quietly() -> None:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 130, "as after any command that Ctrl-C ends"
-    assert said.split() == ["error:", "interrupted"]
+    assert outcome(said) == ["error: interrupted"]
 
 
 def test_other_errors_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,17 @@ def test_the_bar_is_full_at_the_end_however_many_iterations_were_allowed() -> No
     assert told[-1] == (4, 7)
 
 
+def test_without_a_bar_phases_are_named_once_and_not_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 0.1, 2.0, 2.5, 4.0, 6.0, 8.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    tell = progress.Phases()
+    for phase in ("set-up", "reference CG", "TestCG", "set 1 of 3", "set 2 of 3", "time spmv"):
+        tell(phase, 0, 1)
+    assert capsys.readouterr().err.splitlines() == ["reference CG ...", "set 1 of 3 ...", "time spmv ..."]
+
+
 @pytest.mark.parametrize("command", ["solve", "hpcg"])
 def test_quiet_prints_the_outcome_alone(command: str) -> None:
     result = call(command, *GRID, "--quiet", *(("--iterations", "3") if command == "hpcg" else ()))
