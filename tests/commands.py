@@ -19,7 +19,8 @@ def call(*arguments: str, silence: float = math.inf) -> Result:
         silence: seconds after which it says what it waits for, which it does at any place on a busy machine.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(progress, "SILENCE", min(silence, threading.TIMEOUT_MAX))
+        for name in ("SILENCE", "STARTED"):
+            patch.setattr(progress, name, min(silence, threading.TIMEOUT_MAX))
         result = CliRunner().invoke(main, arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -122,7 +122,7 @@ def command(
     with (
         place.runtime() as runtime,
         progress.shown(quiet=quiet) as report,
-        progress.announced(begun, progress.STARTED, unless=report),
+        progress.announced(begun, unless=report),
     ):
         result = benchmark.run(runtime, options, report or progress.Phases())
         workers = runtime.workers_used(prod(result.chunks))

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dsolver.cli import matrix_info
+from dsolver.cli.progress import announced
 from dsolver.cluster import versions
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
 from dsolver.cluster.runtime import DeviceName, usable_cpus
@@ -35,7 +36,9 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
     gets and why, and the memory that a solve takes on each worker.
     """
     if file is not None:
-        for name, value in matrix_info.facts(file, workers, device):
+        with announced(f"reading {file} ..."):
+            told = [*matrix_info.facts(file, workers, device)]
+        for name, value in told:
             click.echo(f"{name:<18}{value}")
         return
     console = Console(highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dsolver.cli import hpcg, solve
+from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, case_text
 from dsolver.cluster import jobs
 from dsolver.cluster.local import ClusterOptions, open_client
@@ -46,7 +47,7 @@ name_argument = click.argument("name", metavar="ID")
 
 @contextmanager
 def _client(scheduler: str) -> Iterator[Client]:
-    with open_client(ClusterOptions(scheduler=scheduler)) as client:
+    with announced(f"asking {scheduler} ..."), open_client(ClusterOptions(scheduler=scheduler)) as client:
         assert client is not None
         yield client
 

@@ -21,25 +21,24 @@ SILENCE: Final = 1.0
 """Seconds without a word that nobody takes for a fault."""
 
 STARTED: Final = 0.5
-"""Seconds likewise of a command that runs, for Python's start and its imports have taken more than that already."""
+"""Seconds likewise of what a command begins with, for Python and its imports have taken more than that already."""
 
 Report = Callable[[str, int, int], None]
 """report(phase, done, at most)."""
 
 
 @contextmanager
-def announced(text: str, silence: float = SILENCE, *, unless: object = None) -> Iterator[None]:
-    """Say on stderr what is waited for, if it takes longer than so many seconds; with --quiet nothing.
+def announced(text: str, *, unless: object = None) -> Iterator[None]:
+    """Say on stderr what is waited for, if it takes longer than `STARTED`; with --quiet nothing.
 
     Args:
         text: what is said.
-        silence: the seconds.
         unless: what tells of it itself, such as a bar.
     """
     if unless is not None or not talks():
         yield
         return
-    timer = threading.Timer(silence, lambda: click.echo(text, err=True))
+    timer = threading.Timer(STARTED, lambda: click.echo(text, err=True))
     timer.daemon = True
     timer.start()
     try:

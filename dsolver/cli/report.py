@@ -8,6 +8,7 @@ import click
 
 from dsolver.cli import files
 from dsolver.cli.options import force_option
+from dsolver.cli.progress import announced
 from dsolver.monitor.report import read, write
 
 
@@ -38,5 +39,6 @@ def command(*, runs: tuple[Path, ...], out: Path, force: bool) -> None:
     FILE is what `dsolver hpcg --json`, `--spans` or `bench/gpu.py --json` has written.
     """
     files.check_output(out, force=force, suffixes=(".html", ".png"))
-    write(read(runs), out)
+    with announced(f"making {out} ..."):
+        write(read(runs), out)
     click.echo(out)

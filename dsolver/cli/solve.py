@@ -230,7 +230,7 @@ def command(
         client = client or open_.enter_context(place.client())
         report = open_.enter_context(progress.shown(quiet=quiet))
         begun = f"solving {problem.name}, {' x '.join(map(str, problem.shape))} ..."
-        open_.enter_context(progress.announced(begun, progress.STARTED, unless=report))
+        open_.enter_context(progress.announced(begun, unless=report))
         plan = partial(
             dsolver.estimate,
             problem,

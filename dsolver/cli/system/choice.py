@@ -15,6 +15,7 @@ import numpy.typing as npt
 import dsolver
 from dsolver import problems
 from dsolver.cli.options import Several
+from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, Case, case_of, case_options, read_case
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.errors import InputError
@@ -143,8 +144,9 @@ def system_of(
         cut = chunks[0]
     if client is not None:
         return _on_cluster(file, client, cut, rhs)
-    a = dsolver.read_matrix(file)
-    found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name)
+    with announced(f"reading {file} ..."):
+        a = dsolver.read_matrix(file)
+        found = dsolver.matrix(a, chunks=cut, partition=partition, grid=grid or None, name=file.name)
     return System(problem=found, file=rhs, right=partial(sums_of_rows, a))
 
 
