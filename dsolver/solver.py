@@ -120,7 +120,7 @@ class Solver:
             ClusterError: the cluster failed during the solve.
         """
         options = Options(**arguments)
-        given, b, x0 = b, columns(self.problem, b), columns(self.problem, x0)
+        given, b, x0 = b, columns(self.problem, "b", b), columns(self.problem, "x0", x0)
         several = are_several(self.problem, b)
         pairs = pairs_of(self.problem, b, x0) if several else [(b, x0)]
         for values, guess in pairs:

@@ -112,9 +112,16 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
     )
 
 
-def columns(problem: Problem, values: Any) -> Any:
-    """Right-hand sides (rows, k) of a flat problem as a list of (rows,); all else as it is."""
+def columns(problem: Problem, name: str, values: Any) -> Any:
+    """Right-hand sides (rows, k) of a flat problem as a list of (rows,); all else as it is.
+
+    Raises:
+        InputError: there are several, but not that many rows.
+    """
     if problem.flat and getattr(values, "ndim", 0) == 2 and values.shape[1] > 1:
+        (rows,), shape = problem.shape, tuple(values.shape)
+        if shape[0] != rows:
+            raise InputError(f"{name} has shape {shape}, but several for {rows} rows have ({rows}, k), each a column")
         return [values[:, number] for number in range(values.shape[1])]
     return values
 

@@ -108,6 +108,8 @@ def test_vectors_keep_the_shape_that_they_had() -> None:
         listed = solver.solve([b, 2 * b], x0=[one.x, 2 * one.x])
         seen: list[Any] = []
         solver.solve(b, callback=lambda _: seen.append(solver.iterate()))
+        with pytest.raises(InputError, match=r"b has shape \(2, 64\), but several for 64 rows have \(64, k\)"):
+            solver.solve(np.ones((2, 64)))
     assert one.x.shape == column.x.shape == seen[-1].shape == (64,)
     assert two.x.shape == (64, 2)
     assert (two.x[:, 0] == one.x).all()
