@@ -67,7 +67,7 @@ class CudaBackend(Backend):
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
-        if values.nbytes < PINNED:
+        if values.nbytes < PINNED or isinstance(values, np.ndarray):  # a part of set-up runs on the host
             host: npt.NDArray[Any] = cupy.asnumpy(values)
             return host
         memory = cupy.cuda.alloc_pinned_memory(values.nbytes)

@@ -130,15 +130,20 @@ def test_a_solve_takes_the_hosts_iterations(name: str) -> None:
     assert abs(found[0].iterations - found[1].iterations) <= 1
 
 
-def test_what_has_no_kernels_is_set_up_on_the_hosts() -> None:
+def test_what_has_no_kernels_is_set_up_on_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.kernels.cuda.backend.PINNED", 1)  # arrays count as large
     symmetric, b = line(), np.ones(600)
     slanted = sp.csr_array(symmetric + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
     aggregation, points = (
         Algebraic(coarsening="aggregation", coarse_rows=20),
         Algebraic(coarsening="pmis", coarse_rows=20),
     )
-    for a, m, method in ((symmetric, aggregation, "cg"), (slanted, points, "bicgstab")):
-        problem = dsolver.matrix(a, chunks=2)
+    for a, m, method, chunks in (
+        (symmetric, aggregation, "cg", 1),
+        (symmetric, aggregation, "cg", 2),
+        (slanted, points, "bicgstab", 2),
+    ):
+        problem = dsolver.matrix(a, chunks=chunks)
         found = [
             dsolver.solve(problem, b, M=m, method=method, rtol=1e-8, engine="reference", device=device)
             for device in ("cpu", "cuda")
