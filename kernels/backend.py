@@ -109,6 +109,14 @@ class Backend(ABC):
         """
         return nullcontext(Foresight())
 
+    def errands(self) -> AbstractContextManager[None]:
+        """Context in which `meanwhile` may put work off; what is left of it in the end is not done."""
+        return nullcontext()
+
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        """Do some work that nobody waits for, now or while this thread waits for a device."""
+        work()
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until all kernels launched by this thread have run."""

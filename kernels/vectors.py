@@ -43,6 +43,15 @@ class Vectors(Kernels, ABC):
     def jacobi_step(self, diagonal: Array, r: Array, x: Array, z: Array) -> None:
         """The contract's `JACOBI_STEP` of a matrix with this diagonal."""
 
+    def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
+        """A diagonal of rows that all are stored with each one's factor, float64 (rows,), and the reciprocals of that.
+
+        Factors are of the value type before they are multiplied by. What is padding stays as it is.
+        """
+        out = diagonal.copy()
+        out[layout.position] *= factors.astype(out.dtype, copy=False)
+        return out, 1.0 / out
+
     @abstractmethod
     def scatter_add(self, places: Array, sign: float, values: Array, y: Array) -> None:
         """y[places] += sign values; no place is twice among them."""

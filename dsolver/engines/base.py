@@ -226,6 +226,14 @@ class Engine(ABC):
         """
         return nullcontext(Foresight())
 
+    def errands(self) -> AbstractContextManager[None]:
+        """Context in which `meanwhile` may put work off: see `Backend.errands`. Most engines do all at once."""
+        return nullcontext()
+
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        """Do some work that nobody waits for, now or while a host waits for a device."""
+        work()
+
     @abstractmethod
     def repeat(
         self,

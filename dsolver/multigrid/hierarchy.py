@@ -112,7 +112,7 @@ class FinestRows:
 
 def finest(engine: Engine, rows: FinestRows) -> PerChunk:
     """The finest level's `ChunkMatrix` of every chunk, in the storage order that `build` chooses, by itself."""
-    return _foreseen(lambda: _finest(engine, rows))
+    return foreseen(lambda: _finest(engine, rows))
 
 
 def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
@@ -132,7 +132,7 @@ def build(engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64"
         take: gives the rows of that level; once more where set-up has foreseen what is not so.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
     """
-    return _foreseen(lambda: _levels(engine, take, dtype))
+    return foreseen(lambda: _levels(engine, take, dtype))
 
 
 def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[Level]:
@@ -146,7 +146,7 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[
     return coarsening.levels
 
 
-def _foreseen(make: Callable[[], T]) -> T:
+def foreseen(make: Callable[[], T]) -> T:
     """The result of a set-up, of a second attempt if the first one has foreseen what is not so."""
     try:
         return make()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
@@ -17,6 +18,8 @@ from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES, Backend
+from dsolver.kernels.foresight import Foresight
+from dsolver.kernels.later import Later
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.of_grid import first_of_grid
@@ -34,7 +37,7 @@ from dsolver.multigrid.algebraic.smoothed import OVER
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
 from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows
-from dsolver.multigrid.hierarchy import FinestRows
+from dsolver.multigrid.hierarchy import FinestRows, foreseen
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
 from dsolver.problems import Problem
@@ -65,6 +68,9 @@ SETUP_ROW: Final = 380
 SETUP_ENTRY: Final = 90
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
 and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points on a GPU 0.95."""
+PUT_OFF: Final = 1 << 22
+"""Cells of a grid at most whose matrix is stored while a GPU makes coarse rows: their weights, 56 bytes each, stay so
+long. With more cells the host's work counts for little."""
 TYPICAL: Final = 15
 """Iterations that reduce the residual by 1e-8."""
 
@@ -169,13 +175,21 @@ class Algebraic(Preconditioner):
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         """All levels; the rows of a grid are taken from somebody."""
-        exact, setup = self.setup(builder, take)
-        while setup.descend():
-            pass
-        return exact, setup.levels
+        return foreseen(lambda: self._built(builder, take))
 
-    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[PerChunk, ParallelSetup]:
-        """A in float64, and the hierarchy's set-up, which has yet to begin."""
+    def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
+        engine, rows = builder.engine, [take()] if builder.problem.lattice else []
+        foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
+        with foreseeing or nullcontext(Foresight()) as foresight, engine.errands():
+            exact, setup = self.setup(builder, rows.pop)
+            while setup.descend():
+                pass
+            made = exact(), setup.levels
+            foresight.confirm()
+        return made
+
+    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
+        """What gives A in float64, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         on_device = method.on_device and not builder.problem.asymmetry
         if builder.problem.lattice:
@@ -281,18 +295,18 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
         )
 
 
-def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[PerChunk, FirstRows]:
-    """A in float64 and the finest level, of a matrix."""
+def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
+    """What gives A in float64, and the finest level, of a matrix."""
     exact = builder.stored()
     chunks = builder.per_chunk(chunk_matrix).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
     senders = builder.problem.senders or [()]
     blocks = builder.system.per_chunk(_as_it_came)
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders, on_device=on_device)
-    return exact, FirstRows(
+    return lambda: exact, FirstRows(
         rows=rows,
         layout=chunks.at("layout"),
-        chunks=chunks,
+        chunks=lambda: chunks,
         bounds=bounds,
         senders=senders,
         singular=builder.system.singular,
@@ -301,26 +315,38 @@ def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[PerChunk, FirstRow
     )
 
 
-def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[PerChunk, FirstRows]:
-    """A in float64 and the finest level, of a grid, in the order of `Multigrid`, whose place it may take."""
+def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
+    """What gives A in float64, and the finest level of a grid, in the order of `Multigrid`, whose place it may take."""
     engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
     layout = rows.looked_at(view).at("layout")
     store = partial(grid_matrix, depth=0, **where)
-    exact = engine.per_chunk(store, layout, rows.weights).at(0)
-    weights = rows.weights
+    weights = given = rows.weights
     if rows.raised is not None:
         weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
-        chunks = view.per_chunk(store, layout, weights).at(0)
-    elif builder.lowered:
-        chunks = view.per_chunk(partial(narrowed_matrix, depth=0), exact).at(0)
+
+    def stored() -> tuple[PerChunk, PerChunk]:
+        exact = engine.per_chunk(store, layout, given).at(0)
+        if weights is not given:
+            return exact, view.per_chunk(store, layout, weights).at(0)
+        return exact, view.per_chunk(partial(narrowed_matrix, depth=0), exact).at(0) if builder.lowered else exact
+
+    both = Later(stored)
+    if rows.partition.domain.points <= PUT_OFF:
+        engine.meanwhile(both)
     else:
-        chunks = exact
+        both()
     first = first_of_grid(
-        engine, **where, weights=weights, layout=layout, chunks=chunks, singular=rows.singular, on_device=on_device
+        engine,
+        **where,
+        weights=weights,
+        layout=layout,
+        chunks=lambda: both()[1],
+        singular=rows.singular,
+        on_device=on_device,
     )
-    return exact, first
+    return lambda: both()[0], first
 
 
 def _as_it_came(_: Backend, __: int, block: Any) -> Any:

@@ -88,7 +88,7 @@ class Auto(Preconditioner):
         """All levels of the kind that is chosen."""
         rows = [_with_jumps(builder, builder.rows)]
         if _algebraic(builder, rows[0]):
-            return Algebraic().build_from(builder, rows.pop)
+            return Algebraic().build_from(builder, lambda: rows.pop() if rows else _with_jumps(builder, builder.rows))
 
         def take() -> FinestRows:
             return replace(rows.pop() if rows else _with_jumps(builder, builder.rows), lattice=True)

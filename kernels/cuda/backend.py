@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.launch import foresight
+from dsolver.kernels.cuda.launch import foresight, told
 from dsolver.kernels.cuda.layouts import CudaLayouts
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
@@ -80,6 +80,12 @@ class CudaBackend(Backend):
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
         return foresight.foreseeing(key)
+
+    def errands(self) -> AbstractContextManager[None]:
+        return told.errands()
+
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        told.meanwhile(work)
 
     def synchronize(self) -> None:
         foresight.settle()

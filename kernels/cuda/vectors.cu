@@ -259,6 +259,25 @@ extern "C" __global__ void jacobi(
         [=](long long i, Two t) { z[i] = scale * t.y / t.x; });
 }
 
+// A diagonal times the factors of the rows that are stored, and the reciprocals of it, if wanted: 28 bytes. `row` is -1 where
+// there is no row, as in padding. Of small numbers factors are such numbers too (`early`), else products are of double.
+extern "C" __global__ void scaled(
+    const int* __restrict__ row, const real* __restrict__ diagonal, const double* __restrict__ factors, int early,
+    real* __restrict__ out, real* __restrict__ weights, long long size
+) {
+    for_items(
+        size, [=](long long i) { return row[i]; },
+        [=](long long i, int number) {
+            real made = diagonal[i];
+            if (number >= 0) {
+                const double factor = factors[number];
+                made = early ? made * static_cast<real>(factor) : static_cast<real>(made * factor);
+            }
+            out[i] = made;
+            if (weights != nullptr) weights[i] = real(1) / made;
+        });
+}
+
 // d = keep d + gain (r - w) / diagonal, z += d: 56 bytes.
 extern "C" __global__ void chebyshev(
     const real* __restrict__ diagonal, const real* __restrict__ r, const real* __restrict__ w, double keep,

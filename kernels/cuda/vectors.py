@@ -177,6 +177,22 @@ class CudaVectors(Vectors):
             arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
             follow(self._function("gathered_dot"), *grid_of(size), arguments)
 
+    def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
+        out, weights = cupy.empty_like(diagonal), cupy.empty_like(diagonal)
+        self._scale(layout, diagonal, factors, np.int32(1), out, weights)
+        return out, weights
+
+    def scaled_late(self, layout: Layout, diagonal: Array, factors: Array) -> Array:
+        """The diagonal of `scaled`, as products in float64 that are rounded; of any rows."""
+        out = cupy.empty_like(diagonal)
+        self._scale(layout, diagonal, factors, np.int32(0), out, np.uintp(0))
+        return out
+
+    def _scale(self, layout: Layout, *arguments: Any) -> None:
+        """Launch `scaled`, which reads what the launch before it has made."""
+        size = layout.size
+        self._function("scaled")(*grid_of(size), (layout.row, *arguments, np.int64(size)))
+
     def items(self, name: str, size: int, *arguments: Any) -> None:
         """A vector kernel on so many items."""
         if size:

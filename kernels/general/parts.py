@@ -7,7 +7,6 @@ gets views; nothing is copied.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -34,6 +33,7 @@ class GeneralMatrix(SeparateSweeps, Format):
         choice: of the format.
         rows: where the rows lie in a vector.
         vectors: the vector kernels.
+        weights: where only steps with the diagonal are wanted, its reciprocals; else None.
     """
 
     layout: Layout
@@ -42,6 +42,7 @@ class GeneralMatrix(SeparateSweeps, Format):
     choice: Choice
     rows: slice
     vectors: Any
+    weights: Any = None
 
     @property
     def nbytes(self) -> int:
@@ -52,13 +53,8 @@ class GeneralMatrix(SeparateSweeps, Format):
 
     def scaled(self, factors: Array) -> GeneralMatrix:
         """Steps of Jacobi and Chebyshev alone, with the diagonal times a block of factors, shape (nx, ny, nz)."""
-        diagonal, factors = self.diagonal.copy(), factors.reshape(-1, order="F").astype(self.diagonal.dtype, copy=False)
-        if self.layout.in_order:
-            own = diagonal[self.rows]  # not in one statement: that would write the product back to where it is
-            own *= factors
-        else:
-            diagonal[self.layout.position] *= factors
-        return replace(self, diagonal=diagonal, product=None)
+        diagonal, weights = self.vectors.scaled(self.layout, self.diagonal, factors.reshape(-1, order="F"))
+        return replace(self, diagonal=diagonal, weights=weights, product=None)
 
     def spmv(self, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
@@ -79,11 +75,6 @@ class GeneralMatrix(SeparateSweeps, Format):
     def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
         """See `dsolver.kernels.contract.JACOBI_STEP`."""
         self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    @cached_property
-    def weights(self) -> Array:
-        """The reciprocal of the diagonal."""
-        return 1.0 / self.diagonal
 
 
 class MatrixColumns(SweepColumns):

@@ -51,7 +51,14 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    sources = ("sell/assembly.cu", "sell/assembly.cuh", "slices.cuh", "hpcg/assembly.cu", "hpcg/header.cuh")
+    sources = (
+        "sell/assembly.cu",
+        "sell/assembly.cuh",
+        "range.cuh",
+        "slices.cuh",
+        "hpcg/assembly.cu",
+        "hpcg/header.cuh",
+    )
     folder = tmp_path_factory.mktemp("host")
     return compiled(folder, HOST, "-O1", "-ffp-contract=off", sources=sources, edited=without_assembly)
 

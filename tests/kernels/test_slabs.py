@@ -81,7 +81,14 @@ class OnHost(np.ndarray[Any, Any]):
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     options, folder = ("-O1", "-ffp-contract=off"), tmp_path_factory.mktemp("host")
-    sources = ("sell/assembly.cu", "sell/assembly.cuh", "slices.cuh", "hpcg/assembly.cu", "hpcg/header.cuh")
+    sources = (
+        "sell/assembly.cu",
+        "sell/assembly.cuh",
+        "range.cuh",
+        "slices.cuh",
+        "hpcg/assembly.cu",
+        "hpcg/header.cuh",
+    )
     return compiled(folder, HOST, *options, sources=sources, edited=without_assembly)
 
 

@@ -47,7 +47,10 @@ extern "C" void find_widths(const long long* b, long long* s, const int* u, int 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    options, sources = ("-O1", "-ffp-contract=off"), ("sell/assembly.cu", "sell/assembly.cuh", "slices.cuh")
+    options, sources = (
+        ("-O1", "-ffp-contract=off"),
+        ("sell/assembly.cu", "sell/assembly.cuh", "range.cuh", "slices.cuh"),
+    )
     return compiled(tmp_path_factory.mktemp("host"), HOST, *options, sources=sources, edited=without_assembly)
 
 

@@ -276,6 +276,12 @@ class EagerEngine(Engine):
             return super().foreseeing(key)
         return self.backend.foreseeing(key)
 
+    def errands(self) -> AbstractContextManager[None]:
+        return super().errands() if len(self.partition) > 1 else self.backend.errands()
+
+    def meanwhile(self, work: Callable[[], object]) -> None:
+        self.backend.meanwhile(work)
+
     def sums(self, numbers: PerChunk, count: int) -> tuple[float, ...]:
         if len(self.partition) > 1:
             return super().sums(numbers, count)

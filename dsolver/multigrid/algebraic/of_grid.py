@@ -6,6 +6,7 @@ and clusters of strongly coupled points have none at all. Coarse points that are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,7 +35,7 @@ def first_of_grid(
     offsets: Offsets,
     weights: PerChunk,
     layout: PerChunk,
-    chunks: PerChunk,
+    chunks: Callable[[], PerChunk],
     *,
     singular: bool,
     on_device: bool,
@@ -48,7 +49,7 @@ def first_of_grid(
         offsets: of the rows' columns.
         weights: the rows, float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
         layout: the `Layout` of every chunk.
-        chunks: the `ChunkMatrix`, in the value type of the levels.
+        chunks: gives the `ChunkMatrix`, in the value type of the levels.
         singular: whether constants are in the null space.
         on_device: whether set-up shall be on the chunks' devices; else on their hosts.
         depth: its number.
@@ -92,7 +93,7 @@ def below_lattice(
         offsets,
         weights,
         level.layout,
-        level.chunks,
+        lambda: level.chunks,
         singular=singular,
         on_device=True,
         depth=depth,

@@ -79,7 +79,7 @@ def measured(engine: Engine, rows: PerChunk) -> PerChunk:
 
 def wrong_diagonals(engine: Engine, measures: PerChunk) -> int:
     """The number of rows of all chunks whose diagonal is not positive."""
-    return int(engine.global_sums(engine.per_chunk(_wrong, measures))[0])
+    return int(engine.sums(engine.per_chunk(_wrong, measures), 1)[0])
 
 
 def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, theta: float) -> PerChunk:
@@ -134,8 +134,9 @@ def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
     return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
 
 
-def _wrong(backend: Backend, _: int, measures: Measures) -> Any:
-    return not_positive(backend, backend.asarray(measures.diagonal))  # which may lie on the host
+def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:
+    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
+    return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
 
 
 def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:

@@ -8,7 +8,7 @@ float64, as a whole on the chunks' devices or on their hosts: where the arrays o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -24,6 +24,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.later import Later
 from dsolver.matrices.row_block import RowBlock
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
 from dsolver.multigrid.algebraic.level_rows import (
@@ -97,7 +98,7 @@ class FirstRows:
     Attributes:
         rows: the `LevelRows` of every chunk, or of every range of a grid's rows.
         layout: the `Layout`.
-        chunks: the `ChunkMatrix`, in the value type of the levels.
+        chunks: gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
         bounds: the first row of each chunk or range, and behind them the number of rows.
         senders: the chunks or ranges whose rows each one reads.
         singular: whether constants are in the null space.
@@ -111,7 +112,7 @@ class FirstRows:
 
     rows: PerChunk
     layout: PerChunk
-    chunks: PerChunk
+    chunks: Callable[[], PerChunk]
     bounds: Bounds
     senders: Senders
     singular: bool
@@ -161,7 +162,7 @@ class ParallelSetup:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
-        self._layout, self._chunks, self.rows = first.layout, first.chunks, first.rows
+        self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
         self._reads, self._symmetric, self._on_device = first.senders, first.symmetric, first.on_device
         self._above = first.depth
         if not first.symmetric:
@@ -191,6 +192,11 @@ class ParallelSetup:
     @property
     def _total(self) -> int:
         return self._bounds[-1]
+
+    @property
+    def _chunks(self) -> PerChunk:
+        """The `ChunkMatrix` of every chunk of the level that is next."""
+        return self._stored()
 
     def descend(self) -> bool:
         """Add the level of the rows that are there; whether they were coarsened. After the last one all is ready.
@@ -222,11 +228,14 @@ class ParallelSetup:
             measures=measures,
         )
         smoothing = options.method.smoothing(here)
-        self._add_smoothed(smoothing, measures)
+        add = Later(partial(self._add_smoothed, smoothing, measures))
+        engine.meanwhile(add)
         if self._kept is not None and self._kept.steps:
+            add()
             return self._descend_again(self._kept.steps, measures)
         below = options.method.below(here, smoothing)
         if below is None:
+            add()
             return False
         made, restricted, prolonged = coarsened(
             engine,
@@ -240,6 +249,7 @@ class ParallelSetup:
             keep=self._reuse is not None,
             symmetric=self._symmetric,
         )
+        add()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
@@ -361,7 +371,8 @@ class ParallelSetup:
         self._reads = self._senders
         store = partial(stored_rows, depth=self._depth)
         before = () if step.choices is None else (step.choices,)
-        self._chunks = self._view.per_chunk(store, self.rows, self._layout, *before).at(self._depth)
+        chunks = self._view.per_chunk(store, self.rows, self._layout, *before).at(self._depth)
+        self._stored = lambda: chunks
         return made
 
     def _whole(self, made: PerChunk, bounds: Bounds) -> Place:

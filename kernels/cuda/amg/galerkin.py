@@ -61,7 +61,7 @@ def _without_waits(a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Cs
     r = begun_transpose(p, columns, stages)
     coarse, longest = _loose(r, ap, first.mean, second, room[1 + PASSED : 2 + 2 * PASSED])
     fill_lost(coarse, 0, r, diagonal)
-    known = told(room)
+    known = told(room, patiently=True)
     counts = known.view(np.int32)
     if counts[2] or counts[4 + COUNTERS] or counts[4 + 2 * COUNTERS + stages.last]:
         return None

@@ -131,7 +131,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
 def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int32]]:
     """Begins of rows, the number of entries, and how many rows each stage has passed on. It waits for the device."""
     start = starts_of(lengths, room)
-    known = told(room)
+    known = told(room, patiently=True)
     return start, int(known[0]), known[1:].view(np.int32)
 
 

@@ -84,9 +84,11 @@ class CudaGeneral(GeneralSetup):
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()
 
     def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
-        if not layout.in_order or rows.values.dtype != self._vectors.dtype:
+        if not layout.in_order:
             return super().stored_diagonal(rows, layout)
         entries = products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1)
+        if type_of(rows.values) != self._vectors.type_name:
+            return entries.diagonal_in_range(self._guard, layout.size, self._vectors.type_name)
         return entries.diagonal(self._guard, layout.size)
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:

@@ -68,6 +68,12 @@ class CudaRows(Finished, CompressedRows):
         follow(kernel(ROWS, "diagonal", self._dtype), (_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
 
+    def diagonal_in_range(self, first: int, items: int, dtype: str) -> Array:
+        """The same of rows in float64 in another type: NaN where it leaves that type's range of normal numbers."""
+        out, sizes = cupy.empty(items, dtype=dtype), (self._rows, np.int32(first), np.int32(items))
+        kernel(ROWS, "diagonal_in_range", dtype)((_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
+        return out
+
     def _kernel(self, name: str) -> Any:
         return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
 

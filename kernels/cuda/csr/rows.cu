@@ -1,6 +1,7 @@
 // Products of compressed rows: some threads of a warp a row. 12 bytes an entry, 8 of a row pointer, x and y.
 
 #include "slices.cuh"
+#include "range.cuh"
 #include "csr/finish.cuh"
 
 constexpr int THREADS = 256;
@@ -84,6 +85,18 @@ SPMV(8)
 SPMV(16)
 SPMV(32)
 
+// The place of a row's diagonal entry; -1 if it has none.
+__device__ __forceinline__ long long place_of(const long long* start, const int* columns, int row) {
+    const long long last = start[row + 1];
+    long long low = start[row], high = last;
+    while (low < high) {
+        const long long middle = (low + high) / 2;
+        if (columns[middle] < row) low = middle + 1;
+        else high = middle;
+    }
+    return low < last && columns[low] == row ? low : -1;
+}
+
 // The diagonal: 0 where a row has no such entry. Columns of a row ascend. It begins at item `first` of `items`, and the others
 // are 1.
 extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int items) {
@@ -91,17 +104,19 @@ extern "C" __global__ void diagonal(CSR, real* out, int rows, int first, int ite
     wait_for_last_launch();
     const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
     if (item >= items) return;
-    if (row < 0 || row >= rows) {
-        out[item] = real(1);
-        return;
-    }
-    long long low = start[row], high = start[row + 1];
-    while (low < high) {
-        const long long middle = (low + high) / 2;
-        if (columns[middle] < row) low = middle + 1;
-        else high = middle;
-    }
-    out[item] = low < start[row + 1] && columns[low] == row ? values[low] : real(0);
+    const long long place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
+    out[item] = row < 0 || row >= rows ? real(1) : place < 0 ? real(0) : values[place];
+}
+
+// As `diagonal`, of rows in double; NaN where it leaves the range of normal numbers of the type that it is written in.
+extern "C" __global__ void diagonal_in_range(
+    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, real* out,
+    int rows, int first, int items
+) {
+    const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
+    if (item >= items) return;
+    const long long place = row < 0 || row >= rows ? -1 : place_of(start, columns, row);
+    out[item] = row < 0 || row >= rows ? real(1) : in_range(place < 0 ? 0.0 : values[place]);
 }
 
 // The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.

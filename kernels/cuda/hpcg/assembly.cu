@@ -1,6 +1,7 @@
 // Set-up of HPCG's matrices: slices whose upper entries end with those at coarse points, and the order of mixed launches.
 
 #include "slices.cuh"
+#include "range.cuh"
 #include "sell/assembly.cuh"
 #include "hpcg/header.cuh"
 

@@ -23,9 +23,9 @@ LARGEST = 1 << 16
 MOST = 1024
 """Tables that are kept, at most. None of them is ever given back: a kernel on some stream may still read it."""
 
-MOST_ROWS: Final = 1 << 18
-"""Rows of a small box, at most: 64³. What larger ones need costs the GPU more than the host."""
-TOGETHER: Final = 4 * MOST_ROWS
+MOST_ROWS: Final = 9 << 18
+"""Rows of a small box, at most: 128³ with a frame. What larger ones need costs the GPU more than the host."""
+TOGETHER: Final = 2 * MOST_ROWS
 """Rows of all that is kept of a kind: 4 to 12 bytes each. Nothing is ever given back, for a kernel on some stream may
 still read it."""
 

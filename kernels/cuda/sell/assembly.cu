@@ -1,6 +1,7 @@
 // Set-up of a chunk: storage order, slices, and where half sweeps are cut.
 
 #include "slices.cuh"
+#include "range.cuh"
 #include "sell/assembly.cuh"
 
 extern "C" __global__ void measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal) {

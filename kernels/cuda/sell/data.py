@@ -11,6 +11,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, warps
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
@@ -131,10 +132,9 @@ class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
 
     def scaled(self, factors: Array) -> CudaMatrix:
         """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
-        diagonal = self.diagonal.copy()
-        diagonal[self.layout.position] *= cupy.asarray(factors).reshape(-1, order="F")
-        cupy.cuda.get_current_stream().synchronize()  # sweeps read a matrix before they wait for earlier launches
-        return replace(self, diagonal=diagonal)
+        made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
+        settle()  # sweeps read a matrix before they wait for earlier launches
+        return replace(self, diagonal=made)
 
     def compacted(self) -> CudaMatrix:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.

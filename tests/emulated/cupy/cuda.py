@@ -61,9 +61,9 @@ class Device:
 
 
 class Stream:
-    """A stream, whose work is done when it is enqueued, or recorded in a graph."""
+    """A stream, whose work is done when it is enqueued, or recorded in a graph; it says that it is not done yet."""
 
-    count = 0
+    count, done = 0, False
 
     def __init__(self, *, non_blocking: bool = False, priority: int = 0) -> None:
         Stream.count += 1
