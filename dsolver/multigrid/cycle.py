@@ -41,8 +41,8 @@ class MultigridCycle:
 
     @property
     def ready(self) -> bool:
-        """Whether all levels are of a lattice and one vector: an application makes nothing then."""
-        return all(not level.algebraic and level.engine.width == 1 for level in self._levels)
+        """Whether levels begin with that of a lattice, and are of one vector: an application makes nothing then."""
+        return self._levels[0].reads is None and all(level.engine.width == 1 for level in self._levels)
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""

@@ -8,11 +8,12 @@ float64, as a whole on the chunks' devices or on their hosts: where the arrays o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
@@ -64,6 +65,8 @@ from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
 from dsolver.multigrid.smoothers import Chebyshev, Jacobi
 from dsolver.multigrid.summary import LevelSummary
+
+T = TypeVar("T")
 
 COARSE_ROWS: Final = (300, 1000)
 """Most rows of a level that is solved by its inverse, made on a host and on a GPU. There a level of 400 rows takes 3 ms
@@ -171,6 +174,7 @@ class ParallelSetup:
             self.rows = engine.per_chunk(partial(_with_constants, size=first.size), self.rows)
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
+        self._later: deque[Later[Any]] = deque()
         self.levels: list[Level] = []
         self._numbers: list[tuple[Engine, PerChunk, int]] = []  # entries and bytes of rows; bytes of transfers
 
@@ -228,14 +232,12 @@ class ParallelSetup:
             measures=measures,
         )
         smoothing = options.method.smoothing(here)
-        add = Later(partial(self._add_smoothed, smoothing, measures))
-        engine.meanwhile(add)
+        self._put_off(partial(self._add_smoothed, smoothing, measures))
         if self._kept is not None and self._kept.steps:
-            add()
+            self._catch_up()
             return self._descend_again(self._kept.steps, measures)
         below = options.method.below(here, smoothing)
         if below is None:
-            add()
             return False
         made, restricted, prolonged = coarsened(
             engine,
@@ -249,7 +251,7 @@ class ParallelSetup:
             keep=self._reuse is not None,
             symmetric=self._symmetric,
         )
-        add()
+        self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
@@ -262,8 +264,22 @@ class ParallelSetup:
         if len(self.levels) > len(steps):
             return False
         step, self._grid = steps[len(self.levels) - 1], None
-        self._take(step, coarse_again(self._engine, self.rows, measures.at("diagonal"), step.again))
+        made = coarse_again(self._engine, self.rows, measures.at("diagonal"), step.again)
+        self._connect(self._engine, len(self.levels) - 1, step)
+        self._take(step.place, made, step.mirrors, step.choices)
         return True
+
+    def _put_off(self, make: Callable[[], T]) -> Later[T]:
+        """Work that is done in the order in which it was put off: while a device is waited for, or by `_catch_up`."""
+        work = Later(make)
+        self._later.append(work)
+        self._engine.meanwhile(work)
+        return work
+
+    def _catch_up(self) -> None:
+        """Do what was put off."""
+        while self._later:
+            self._later.popleft()()
 
     def _add_smoothed(self, smoothing: Smoothing, measures: PerChunk) -> None:
         smoother = self._options.smoother
@@ -279,6 +295,7 @@ class ParallelSetup:
     def _add_coarsest(self) -> None:
         make = partial(dense_inverse, depth=self._depth, singular=self._singular)
         inverse = self._view.per_chunk(make, self._layout, self.rows).at(self._depth)
+        self._catch_up()
         self.levels.append(self._level(self._chunks, inverse=inverse))
 
     def _level(self, chunks: PerChunk, **more: Any) -> Level:
@@ -303,6 +320,7 @@ class ParallelSetup:
 
     def _finish(self) -> None:
         """Wait for what was made, and tell the levels what they are: all at once, since each wait is a pause."""
+        self._catch_up()
         self._engine.per_chunk(_waited)
         told: dict[int, list[int]] = {}
         for engine in dict.fromkeys(engine for engine, _, _ in self._numbers):
@@ -334,45 +352,62 @@ class ParallelSetup:
             bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
         )
         parts = view.per_chunk(partial(plain_layout, bounds=bounds))
-        store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
-        chunks = view.per_chunk(store, self._layout, parts, made).at(depth)
-        place, replication = self._whole(made, bounds) if gathered else None, None
+        store, layout = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered), self._layout
+        place = self._whole(made, bounds) if gathered else None
         if place is None:
             senders = mutual(senders_of(engine, made.at("named")))
             place = Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders)
-        else:
-            replication = row_replication(view, place.view, bounds, parts, place.layout)
-        step = Step(
-            transfer=StoredTransfer(chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged),
-            moved=engine.per_chunk(_transfer_bytes, chunks),
-            place=place,
-            again=again,
-        )
-        made = self._take(step, made)
-        if again.products is not None:
-            mirrors = mirrors_of(self._engine, made, self.rows) if self._symmetric and place.alone else None
-            choices = self._chunks.at("local", "choice")
-            self._steps.append(replace(step, mirrors=mirrors, choices=choices))
 
-    def _take(self, step: Step, made: PerChunk) -> PerChunk:
-        """Add the transfer of a step, and go where it leads with its rows, which are returned as they come there."""
-        place = step.place
-        self._count(self._engine, step.moved, 1)
-        self.levels[-1] = replace(self.levels[-1], transfer=step.transfer)
+        def stored() -> Step:
+            chunks = view.per_chunk(store, layout, parts, made).at(depth)
+            replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
+            step = Step(
+                transfer=StoredTransfer(
+                    chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged
+                ),
+                moved=engine.per_chunk(_transfer_bytes, chunks),
+                place=place,
+                again=again,
+            )
+            self._connect(engine, number, step)
+            return step
+
+        number = len(self.levels) - 1
+        step = self._put_off(stored)
+        brought = self._take(place, made)
+        if again.products is not None:
+            mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
+            self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
+
+    def _connect(self, engine: Engine, number: int, step: Step) -> None:
+        """Give a level its transfer; engine: of that level."""
+        self._count(engine, step.moved, 1)
+        self.levels[number] = replace(self.levels[number], transfer=step.transfer)
+
+    def _take(
+        self, place: Place, made: PerChunk, mirrors: PerChunk | None = None, choices: PerChunk | None = None
+    ) -> PerChunk:
+        """Go to a place with the rows of a coarser level, which are returned as they come there.
+
+        Args:
+            place: of the level.
+            made: its rows.
+            mirrors: as of `Step`.
+            choices: likewise.
+        """
         made = made if place.gather is None else place.gather(made)
         self._engine, self._view, self._layout = place.engine, place.view, place.layout
         self._bounds, self._senders = place.bounds, place.senders
-        if step.mirrors is not None:
-            self.rows = rows_again(self._engine, made, step.mirrors)
+        if mirrors is not None:
+            self.rows = rows_again(self._engine, made, mirrors)
         elif self._symmetric:
             self.rows = level_rows(self._engine, made, self._senders, self._bounds)
         else:
             self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
         self._reads = self._senders
-        store = partial(stored_rows, depth=self._depth)
-        before = () if step.choices is None else (step.choices,)
-        chunks = self._view.per_chunk(store, self.rows, self._layout, *before).at(self._depth)
-        self._stored = lambda: chunks
+        store, depth = partial(stored_rows, depth=self._depth), self._depth
+        operands = (self.rows, self._layout, *(() if choices is None else (choices,)))
+        self._stored = self._put_off(lambda: place.view.per_chunk(store, *operands).at(depth))
         return made
 
     def _whole(self, made: PerChunk, bounds: Bounds) -> Place:

@@ -1,8 +1,8 @@
 """Numbers in which kernels count, and their way to the host.
 
 A set-up of seven levels has eighty of them. Zeros of their own would each be a launch, 10 us of the host's time, and a
-copy to memory that is not page-locked takes 5 us more than one to memory that is. While a long kernel runs, the host does
-what nobody waits for: the GPU's work on the finest level is as long as the host's on all that is stored of it.
+copy to memory that is not page-locked takes 5 us more than one to memory that is. While a long kernel runs, the host
+stores what is there: one for the finest level runs as long as that takes.
 """
 
 from __future__ import annotations
