@@ -181,10 +181,14 @@ class Algebraic(Preconditioner):
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.errands():
-            exact, setup = self.setup(builder, rows.pop)
-            while setup.descend():
-                pass
-            made = exact(), setup.levels
+            try:
+                exact, setup = self.setup(builder, rows.pop)
+                while setup.descend():
+                    pass
+                made = exact(), setup.levels
+            except InputError:
+                foresight.confirm()  # which says whether it is a fault of what was foreseen
+                raise
             foresight.confirm()
         return made
 
