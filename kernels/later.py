@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @final
 class Later(Generic[T]):
-    """What is made when it is called for the first time: by who needs it, or before while a host waits.
+    """Something that is made when it is called for the first time: by who needs it, or before, while a host waits.
 
     Args:
         make: makes it.
@@ -21,7 +21,7 @@ class Later(Generic[T]):
         self._made: T
 
     def __call__(self) -> T:
-        """What is made."""
+        """The thing."""
         if self._make is not None:
             self._made, self._make = self._make(), None  # what it was made from may go
         return self._made

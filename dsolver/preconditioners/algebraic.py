@@ -193,7 +193,7 @@ class Algebraic(Preconditioner):
         return made
 
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
-        """What gives A in float64, and the hierarchy's set-up, which has yet to begin."""
+        """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         on_device = method.on_device and not builder.problem.asymmetry
         if builder.problem.lattice:
@@ -300,7 +300,7 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 
 
 def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
-    """What gives A in float64, and the finest level, of a matrix."""
+    """A in float64, made when it is called for, and the finest level, of a matrix."""
     exact = builder.stored()
     chunks = builder.per_chunk(chunk_matrix).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
@@ -320,7 +320,7 @@ def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerCh
 
 
 def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
-    """What gives A in float64, and the finest level of a grid, in the order of `Multigrid`, whose place it may take."""
+    """A in float64, made when it is called for, and the finest level of a grid, in the order of `Multigrid`."""
     engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
