@@ -69,7 +69,7 @@ class CudaRows(Finished, CompressedRows):
         return out
 
     def diagonal_in_range(self, first: int, items: int, dtype: str) -> Array:
-        """The same of rows in float64 in another type: NaN where it leaves that type's range of normal numbers."""
+        """`diagonal` of rows in float64, in another type: NaN where it leaves the range of its normal numbers."""
         out, sizes = cupy.empty(items, dtype=dtype), (self._rows, np.int32(first), np.int32(items))
         kernel(ROWS, "diagonal_in_range", dtype)((_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
