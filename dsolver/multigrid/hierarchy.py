@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, TypeVar, final
 
 import numpy as np
@@ -77,7 +77,7 @@ class FinestRows:
     jumping: float | None = None
     lattice: bool = False
 
-    @property
+    @cached_property
     def chunks(self) -> Partition:
         """The partition, in which an axis of one point is not periodic."""
         return partition_of(self.partition.grid, self.partition.sizes, self.partition.periodic)

@@ -325,7 +325,7 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Ca
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
     layout = rows.looked_at(view).at("layout")
-    store = partial(grid_matrix, depth=0, **where)
+    store = partial(grid_matrix, depth=0, swept=False, **where)
     weights = given = rows.weights
     if rows.raised is not None:
         weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)

@@ -6,6 +6,7 @@ volumes it becomes two numbers for each cell at the face: what is added to the d
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -290,6 +291,8 @@ def _checked(space: Embedding, face: str, condition: Condition) -> Condition:
 
 
 def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue:
+    if type(value) is float and math.isfinite(value):
+        return value
     shape = space.face("xyz".index(face[0]))
     check_computed(f"{name} at face {face}", value)
     if callable(value):

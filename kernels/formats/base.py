@@ -111,12 +111,13 @@ class FormatBuilder(ABC):
     """
 
     @abstractmethod
-    def matrix(self, layout: Layout, rows: CandidateRows) -> Any:
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> Any:
         """The local part of a chunk's matrix. It has `scaled` and `compacted`, too.
 
         Args:
             layout: the storage order of the rows.
             rows: where the entries come from.
+            swept: whether half sweeps are wanted; else what these alone need may be left out.
 
         Raises:
             ZeroDivisionError: a row has no diagonal entry or a zero one.

@@ -172,7 +172,7 @@ class NumpySell(FormatBuilder):
         self._vectors = vectors
         self._dtype = vectors.dtype
 
-    def matrix(self, layout: Layout, rows: CandidateRows) -> TextbookMatrix:
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> TextbookMatrix:
         columns, values = _entries(rows, layout.rows)
         index = np.arange(layout.rows, dtype=np.int64)
         own = (columns >= 0) & (columns < layout.rows)

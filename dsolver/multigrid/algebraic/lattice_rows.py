@@ -158,7 +158,7 @@ def _range_rows(
         rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
     return BroughtRows(
         rows=rows,
-        origin=np.arange(first, last, like=box.numbers),
+        origin=box.numbers if len(bounds) == 2 else np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
         named=named(bounds, number, rows.columns),
     )

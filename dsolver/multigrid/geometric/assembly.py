@@ -31,14 +31,18 @@ def chunk_matrix(
     depth: int,
     partition: Partition,
     offsets: Offsets,
+    swept: bool = True,
 ) -> AtLevel:
-    """The `ChunkMatrix` of a chunk: weights (K rows,), offset after offset, or (K,); or a stencil, not stored."""
+    """The `ChunkMatrix` of a chunk: weights (K rows,), offset after offset, or (K,); or a stencil, not stored.
+
+    swept: as of `FormatBuilder.matrix`.
+    """
     number = own_number(partition, number)
     backend.tidy(partition[number].box.points)
     sell, rows = backend.format("sell"), stencil_rows(backend, partition, number, offsets, weights)
     made = ChunkMatrix(
         layout=layout,
-        local=sell.matrix(layout, rows) if stencil is None else backend.stencil.matrix(stencil),
+        local=sell.matrix(layout, rows, swept=swept) if stencil is None else backend.stencil.matrix(stencil),
         ghost=sell.halo_matrix(layout, rows),
         halo=halo_layout(backend, layout, partition, number, offsets),
     )

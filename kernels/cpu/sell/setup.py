@@ -26,7 +26,7 @@ class CpuSell(FormatBuilder):
     def __init__(self, vectors: CpuVectors) -> None:
         self._vectors = vectors
 
-    def matrix(self, layout: Layout, rows: CandidateRows) -> CpuMatrix:
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CpuMatrix:
         diagonal = assembly.diagonal(self._vectors.dtype, layout, rows)
         local, _ = assembly.square(self._vectors, layout, rows)
         return CpuMatrix(layout=layout, diagonal=diagonal, local=local, vectors=self._vectors)

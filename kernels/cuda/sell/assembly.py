@@ -147,7 +147,9 @@ def _color_slices(rows: npt.NDArray[np.int_]) -> npt.NDArray[np.int64]:
     return np.concatenate([[1], 1 + np.cumsum(-(-rows // SLICE))]).astype(np.int64)
 
 
-def matrix(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, runs: bool = True) -> CudaMatrix:
+def matrix(
+    where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, runs: bool = True, swept: bool = True
+) -> CudaMatrix:
     """The slices of a chunk; raises ZeroDivisionError for a row without a diagonal.
 
     Args:
@@ -155,9 +157,10 @@ def matrix(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *, runs: bo
         rows: where the entries come from.
         dtype: of the values.
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
+        swept: whether half sweeps are wanted.
     """
     a, _ = square(LOCAL, where, rows, dtype, runs=runs)
-    return with_launches(a)
+    return with_launches(a, swept=swept)
 
 
 def square(
@@ -236,22 +239,22 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
     return stored, target
 
 
-def with_launches(a: Matrix) -> CudaMatrix:
-    """The matrix with what its launches need."""
-    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local)))
+def with_launches(a: Matrix, *, swept: bool = True) -> CudaMatrix:
+    """The matrix with what its launches need; swept: those of half sweeps too."""
+    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None))
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def launches(a: Matrix, widths: Widths) -> dict[str, Any]:
-    """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices."""
+def launches(a: Matrix, widths: Widths | None) -> dict[str, Any]:
+    """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices, None for no half sweeps."""
     by_color = packed(a.local)
     by_plane = _slices_in_order(a.layout)
     return {
         "by_color": by_color,
         "by_plane": packed(a.local, by_plane),
         "partials": cupy.zeros(len(a.local.upper)),
-        "halves": sweeps(a.layout, by_color, a.local, widths),
+        "halves": None if widths is None else sweeps(a.layout, by_color, a.local, widths),
     }
 
 
@@ -266,7 +269,7 @@ def _slices_in_order(where: Layout) -> Array:
 def narrowed(a: CudaMatrix, dtype: np.dtype[Any]) -> CudaMatrix:
     """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
     local = replace(a.local, values=_cast(a.local.values, dtype))
-    halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local))
+    halves = a.halves and sweeps(a.layout, a.by_color, local, widths_of(a.layout, local))
     made = replace(a, diagonal=_cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
     settle()  # as above
     return made

@@ -84,13 +84,13 @@ class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
         by_color: uint32 (slices, 4), the headers of the slices of `local` in storage order: `Header` in slices.cuh.
         by_plane: the same in the order in which SpMV visits them.
         partials: float64, room for one partial dot product a slice.
-        halves: how the forward and the backward half sweep are cut.
+        halves: how the forward and the backward half sweep are cut; None where none are wanted.
     """
 
     by_color: Array
     by_plane: Array
     partials: Array
-    halves: tuple[Half, Half]
+    halves: tuple[Half, Half] | None
 
     @property
     def value_type(self) -> str:
@@ -120,11 +120,13 @@ class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
     @cached_property
     def forward_sweep(self) -> Sweep:
         """The launches of a forward half sweep."""
+        assert self.halves is not None
         return self.halves[0].sweep()
 
     @cached_property
     def backward_sweep(self) -> Sweep:
         """The launches of a backward half sweep that fills x."""
+        assert self.halves is not None
         return self.halves[1].sweep()
 
     def batched(self, width: int) -> Columns:

@@ -23,8 +23,8 @@ class CudaSell(FormatBuilder):
     def __init__(self, vectors: CudaVectors) -> None:
         self._dtype = vectors.dtype
 
-    def matrix(self, layout: Layout, rows: CandidateRows) -> CudaMatrix:
-        return assembly.matrix(layout, rows, self._dtype)
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix:
+        return assembly.matrix(layout, rows, self._dtype, swept=swept)
 
     def narrowed(self, matrix: CudaMatrix) -> CudaMatrix:
         return assembly.narrowed(matrix, self._dtype)
