@@ -49,18 +49,19 @@ def announced(text: str, *, unless: object = None) -> Iterator[None]:
 
 @final
 class Phases:
-    """Names the phases of long work on stderr, where there is no bar: each once, and none that follows soon."""
+    """Names the phases of long work on stderr, where there is no bar: none soon after another, and one ever less."""
 
     def __init__(self) -> None:
-        self._phase, self._said = "", time.monotonic()
+        self._phase, self._said, self._pause = "", time.monotonic(), SILENCE
 
-    def __call__(self, phase: str, *_: int) -> None:
+    def __call__(self, phase: str, done: int, most: int) -> None:
         """A `Report`."""
         name, now = phase.split(" ", 1)[0], time.monotonic()
-        if name != self._phase and now - self._said > SILENCE and talks():
-            click.echo(f"{phase} ...", err=True)
-            self._said = now
-        self._phase = name
+        if name != self._phase:
+            self._phase, self._pause = name, SILENCE
+        if now - self._said > self._pause and talks():
+            click.echo(f"{phase}, {done} of {most} ..." if done else f"{phase} ...", err=True)
+            self._said, self._pause = now, 2.0 * self._pause
 
 
 def talks() -> bool:

@@ -65,15 +65,24 @@ def test_the_bar_is_full_at_the_end_however_many_iterations_were_allowed() -> No
     assert told[-1] == (4, 7)
 
 
-def test_without_a_bar_phases_are_named_once_and_not_one_after_the_other(
+def test_without_a_bar_phases_are_named_but_not_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter([0.0, 0.1, 2.0, 2.5, 4.0, 6.0, 8.0])
+    clock = iter([0.0, 0.1, 2.0, 2.5, 4.0, 5.5, 6.5, 8.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tell = progress.Phases()
-    for phase in ("set-up", "reference CG", "TestCG", "set 1 of 3", "set 2 of 3", "time spmv"):
-        tell(phase, 0, 1)
-    assert capsys.readouterr().err.splitlines() == ["reference CG ...", "set 1 of 3 ...", "time spmv ..."]
+    for phase, done in (
+        ("set-up", 0),
+        ("reference CG", 0),
+        ("TestCG", 0),
+        ("set 1 of 3", 5),
+        ("set 2 of 3", 0),
+        ("set 3 of 3", 0),
+        ("time spmv", 0),
+    ):
+        tell(phase, done, 50)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["reference CG ...", "set 1 of 3, 5 of 50 ...", "set 3 of 3 ...", "time spmv ..."]
 
 
 @pytest.mark.parametrize("command", ["solve", "hpcg"])

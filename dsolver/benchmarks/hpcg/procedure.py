@@ -200,8 +200,8 @@ class _Bench:
         """
         wanted = [(self._options.order, (16, 16, 16)), *((Order.parse(order), (8, 8, 64)) for order in orders)]
         with self._clock("warm_up"):
-            self._progress("load kernels", 0, 1)
-            for order, extents in wanted:
+            for number, (order, extents) in enumerate(wanted):
+                self._progress("load kernels", number, len(wanted))
                 nx, ny, nz = (count * extent for count, extent in zip(self._chunks, extents, strict=True))
                 tiny = self._plan(order, grid=(nx, ny, nz))
                 with self._runtime.launch(Benchmark, tiny, tiny.partition) as program:
