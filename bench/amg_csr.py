@@ -32,7 +32,6 @@ import numpy as np
 from matrices import rotated_anisotropy
 
 import dsolver
-from dsolver.preconditioners import Algebraic
 
 Offset = tuple[int, ...]
 Slots = dict[Offset, Any]
@@ -252,10 +251,6 @@ ELEMENTS: dict[str, Callable[[Any, int], Case]] = {
 # -- solves ------------------------------------------------------------------------------------------------------------
 
 
-def method(case: Case) -> Any:
-    return "amg" if case.places is None else Algebraic(coarsening="aggregation")
-
-
 class Times(NamedTuple):
     """Seconds."""
 
@@ -293,7 +288,7 @@ class Machine:
         if self.xp is not np:
             self.xp.get_default_memory_pool().free_all_blocks()
 
-    def solved(self, case: Case, m: Any, dtype: Any, *, update: bool) -> tuple[Times, Any, Any]:
+    def solved(self, case: Case, dtype: Any, *, update: bool) -> tuple[Times, Any, Any]:
         """Seconds, the later solution and the hierarchy."""
         rng = self.xp.random.default_rng(1)
         sides = [rng.standard_normal(case.rows.shape[0]) for _ in range(2)]
@@ -304,7 +299,7 @@ class Machine:
         other = 1.5 * case.rows if update else None
         began = self.clock()
         a = dsolver.matrix(case.rows, chunks=1, **told)
-        with dsolver.Solver(a, M=m, device=self.device, precond_dtype=dtype) as solver:
+        with dsolver.Solver(a, M="amg", device=self.device, precond_dtype=dtype) as solver:
             ready = self.clock()
             solver.solve(sides[0], rtol=1e-8)
             first = self.clock()
@@ -320,12 +315,11 @@ class Machine:
             return times, solution, solver.hierarchy
 
     def measured(self, name: str, case: Case, dtypes: list[Any], runs: int, *, update: bool) -> None:
-        m = method(case)
         for dtype in dtypes:
             self.tidied()
             before, all_times = self.held(), []
             for _ in range(runs):
-                times, solution, hierarchy = self.solved(case, m, dtype, update=update)
+                times, solution, hierarchy = self.solved(case, dtype, update=update)
                 all_times.append(times)
             best = Times(*map(min, zip(*all_times, strict=True)))
             again = f", update {best.update:.4f}, kept {best.kept:.4f}" if update else ""
@@ -357,7 +351,7 @@ def main() -> None:
             for small in (True, False) if n > 32 else (False,):  # kernels are compiled with few points
                 case = make(machine.xp, 24 if small else n)
                 if small:
-                    machine.solved(case, method(case), "auto", update=options.update)
+                    machine.solved(case, "auto", update=options.update)
             title = f"{name} {n}" if len(options.size) > 1 else name
             if options.save is not None:
                 options.save.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def matrix(
         nullspace: (n,) or (n, k), independent vectors N with A N = 0, such as the rigid motions of an elastic body. b
             is made orthogonal to them, and the solution is. Constants are found by themselves.
         near_nullspace: (n,) or (n, k), independent vectors that A makes small, for multigrid by smoothed aggregation
-            (``M=Algebraic(coarsening="aggregation")``): `dsolver.rigid_body_modes` for an elastic body. By default
+            (``M="amg"``, which takes it then): `dsolver.rigid_body_modes` for an elastic body. By default
             `nullspace`, or constants of each unknown of a node.
         block_size: unknowns of a node, such as three displacements: so many rows, one after the other, belong to one
             node and to one chunk. By default the rows of A's blocks if it is in BSR format, else 1.

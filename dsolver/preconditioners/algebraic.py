@@ -90,8 +90,8 @@ class Algebraic(Preconditioner):
     Attributes:
         coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and
             interpolation "extended+i" over a distance of two. "aggregation": smoothed aggregation, which keeps the
-            near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. By default
-            "pmis" for symmetric matrices, else "aggregation".
+            near-null space that `dsolver.matrix` was given; for elasticity, and unstructured meshes. By default that
+            where A is not symmetric, nodes have several unknowns, or a near-null space was given, else "pmis".
         theta: of "pmis", a coupling is strong if it is larger than this part of its row's largest one; by default 0.25,
             and 0.3 where rows have more than 8 entries on average, as those of finite elements have. Of "aggregation",
             if |a_ij| > theta √(a_ii a_jj), half of it on each coarser level; by default 0.08, and 0 for nodes of
@@ -218,7 +218,7 @@ class Algebraic(Preconditioner):
         return exact, ParallelSetup(builder.engine, first, options, builder.dtype, builder.reuse)
 
     def _coarsening(self, problem: Problem) -> str:
-        return self.coarsening or ("aggregation" if problem.asymmetry else "pmis")
+        return self.coarsening or ("aggregation" if problem.asymmetry or _has_nodes(problem) else "pmis")
 
     def _method(self, problem: Problem) -> Method:
         coarsening, size = self._coarsening(problem), _node(problem)
@@ -267,6 +267,13 @@ class Algebraic(Preconditioner):
     def iterations(self, alone: float, rtol: float) -> float:
         """Hardly depends on the matrix."""
         return TYPICAL * math.log(max(rtol, 1e-16)) / math.log(1e-8)
+
+
+def _has_nodes(problem: Problem) -> bool:
+    """Whether rows are unknowns of nodes, or a near-null space was given: coarse points keep neither."""
+    if not isinstance(problem, MatrixProblem):
+        return False
+    return problem.block > 1 or problem.near_vectors > max(1, problem.null_vectors)
 
 
 def _node(problem: Problem) -> int:
