@@ -67,7 +67,9 @@ AGGREGATES: Final = 4
 SETUP_ROW: Final = 380
 SETUP_ENTRY: Final = 90
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
-and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points on a GPU 0.95."""
+and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points on a GPU 0.7."""
+ACROSS: Final = (1.25, 2.0)
+"""Times as much where there are several chunks, whose rows travel as lists, on CPUs (1.0 to 1.3) and on GPUs (2.0)."""
 PUT_OFF: Final = 1 << 22
 """Cells of a grid at most whose matrix is stored while a GPU makes coarse rows: their weights, 56 bytes each, stay so
 long. With more cells the host's work counts for little."""
@@ -255,12 +257,16 @@ class Algebraic(Preconditioner):
         vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
         products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
         passes = products * (a.stored(value) + coarse) + transfers
+        setup = SETUP_ROW * a.rows + SETUP_ENTRY * a.entries
+        if len(part.partition) > 1:
+            setup *= ACROSS[part.cuda]
         return Forecast(
             levels=(a,),
             exact=part.exact(a, shared=part.problem.lattice),
             vectors=int(vectors),
             shared=int(coarse + transfers),
-            temporary=int(SETUP_ROW * a.rows + SETUP_ENTRY * a.entries),
+            rows=int(setup),  # of all chunks of a worker at once
+            temporary=0,
             moved=int(passes + 14 * value * GRIDS[thin] * a.rows),
         )
 

@@ -96,7 +96,7 @@ class Forecast:
         vectors: of the preconditioner, for each right-hand side.
         slots: likewise, of every halo that it fills.
         shared: what all right-hand sides share.
-        rows: A's rows once more, when set-up needs most.
+        rows: A's rows once more, when set-up needs most, or what else all chunks of a worker need at once.
         temporary: what set-up needs then beside them; None for what A takes by itself.
         blocks: of each row, while right-hand sides and solutions are brought in and out.
         moved: what one application reads and writes: every stored value for each pass that uses it, every vector for

@@ -16,7 +16,7 @@ from dsolver.cost import memory
 from dsolver.cost.memory import Bytes
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import Triple
-from dsolver.preconditioners import Chebyshev, Identity, Multigrid, Preconditioner
+from dsolver.preconditioners import Algebraic, Chebyshev, Identity, Multigrid, Preconditioner
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 
@@ -75,12 +75,15 @@ def test_what_is_counted_is_what_is_allocated(
         assert (low - slack) * allocated <= counted.resident <= (high + slack) * allocated, m
 
 
+MG = Multigrid()
 VARYING = np.random.default_rng(0).uniform(1.0, 2.0, (48, 40, 32))
 
 
-def set_up(problem: problems.Problem, chunks: Triple, dtype: str = "float64") -> tuple[SolveSpec, Solve]:
-    """Multigrid on a problem."""
-    spec = SolveSpec.plan(problem, chunks, precond_dtype=dtype)
+def set_up(
+    problem: problems.Problem, chunks: Triple, dtype: str = "float64", m: Preconditioner = MG
+) -> tuple[SolveSpec, Solve]:
+    """A preconditioner, by default multigrid, on a problem."""
+    spec = SolveSpec.plan(problem, chunks, m=m, precond_dtype=dtype)
     made = Solve(EagerEngine(spec.partition, kernels.load("cpu")), spec)
     for name, values in problem.coefficients.items():
         blocks = {chunk.number: np.asarray(values)[chunk.box.slices] for chunk in spec.partition}
@@ -140,18 +143,25 @@ def test_closed_regions_are_counted_as_if_all_cells_were_in_some(solid: float, m
 
 
 @pytest.mark.parametrize(
-    "problem", [problems.diffusion((48, 40, 32), VARYING), problems.hpcg((64, 64, 64))], ids=lambda p: p.name
+    ("problem", "chunks", "m"),
+    [
+        (problems.diffusion((48, 40, 32), VARYING), (1, 1, 1), Multigrid()),
+        (problems.hpcg((64, 64, 64)), (1, 1, 1), Multigrid()),
+        (problems.poisson7((32, 32, 32)), (1, 1, 1), Algebraic()),
+        (problems.poisson7((32, 32, 32)), (2, 2, 2), Algebraic()),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_what_set_up_needs_for_a_while_is_counted(problem: problems.Problem) -> None:
-    set_up(problems.hpcg((16, 16, 16)), (1, 1, 1))  # compiles
+def test_what_set_up_needs_for_a_while_is_counted(problem: problems.Problem, chunks: Triple, m: Preconditioner) -> None:
+    set_up(problems.hpcg((16, 16, 16)), chunks, m=m)  # compiles
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        spec, _ = set_up(problem, (1, 1, 1))
+        spec, _ = set_up(problem, chunks, m=m)
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-    (counted,) = memory.of_workers(spec, (0,), cuda=False)
+    (counted,) = memory.of_workers(spec, owned(spec), cuda=False)
     assert counted.total > counted.resident + counted.blocks
     assert counted.total == pytest.approx(peak, rel=0.2)
 
