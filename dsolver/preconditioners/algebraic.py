@@ -257,9 +257,7 @@ class Algebraic(Preconditioner):
         vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
         products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
         passes = products * (a.stored(value) + coarse) + transfers
-        setup = SETUP_ROW * a.rows + SETUP_ENTRY * a.entries
-        if len(part.partition) > 1:
-            setup *= ACROSS[part.cuda]
+        setup = (SETUP_ROW * a.rows + SETUP_ENTRY * a.entries) * (ACROSS[part.cuda] if len(part.partition) > 1 else 1)
         return Forecast(
             levels=(a,),
             exact=part.exact(a, shared=part.problem.lattice),
