@@ -350,6 +350,8 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Ca
     both = Later(stored)
     if rows.partition.domain.points <= PUT_OFF:
         engine.meanwhile(both)
+        if engine.kernels == "cuda":
+            engine.meanwhile(Later(lambda: builder.early(both()[0])))
     else:
         both()
     first = first_of_grid(

@@ -24,6 +24,12 @@ from dsolver.problems.discretization import CellRule, Patch
 
 Blocks = Callable[[Backend, int], Any]
 """Makes the block (nx, ny, nz) of a chunk; picklable."""
+Early = Callable[[PerChunk], object]
+"""Takes the `ChunkMatrix` of every chunk of A."""
+
+
+def unused(_: PerChunk) -> None:
+    """An `Early` for nobody."""
 
 
 def ordered(backend: Backend, partition: Partition, number: int, order: Order) -> Layout:
@@ -97,6 +103,7 @@ class Builder:
         dtype: the preconditioner's value type.
         diagonal: what A's diagonal is multiplied by; None for ones.
         reuse: what set-ups leave for each other; None where each one stands alone.
+        early: called when A is there while levels are still under way and the host has time, if that happens at all.
     """
 
     engine: Engine
@@ -107,6 +114,7 @@ class Builder:
     dtype: str = "float64"
     diagonal: Blocks | None = None
     reuse: Reuse | None = None
+    early: Early = unused
 
     @property
     def lowered(self) -> bool:

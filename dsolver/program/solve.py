@@ -14,7 +14,7 @@ from typing import Literal, cast, final
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import Inconsistency
-from dsolver.engines.base import Engine, Field
+from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running import Blocks, on_host
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Choice
@@ -104,12 +104,18 @@ class Solve:
             InputError: a coefficient makes no sense.
         """
         self.system.prepare()
-        chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse))
+        kept = "_widths" in self.__dict__
+
+        def make_room(chunks: PerChunk) -> None:
+            if not kept:
+                self.columns = Columns(self._engine, chunks.at("layout"), self._spec)
+                self._widths = {1: self.columns}
+
+        chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
         self.layout = chunks.at("layout")
         self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
         if "_widths" not in self.__dict__:
-            self.columns = Columns(self._engine, self.layout, self._spec)
-            self._widths = {1: self.columns}
+            make_room(chunks)
         self._site = Site(engine=self._engine, chunks=chunks, levels=levels, matrix=self.operator, method=self.method)
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)

@@ -15,7 +15,7 @@ from dsolver.krylov.gmres import RESTART
 from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, Traits, check_method, serving_any
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Multigrid, Preconditioner
-from dsolver.preconditioners.builder import Blocks, Builder
+from dsolver.preconditioners.builder import Blocks, Builder, Early, unused
 from dsolver.preconditioners.registry import check_matrix
 from dsolver.problems import Problem
 
@@ -76,8 +76,8 @@ class SolveSpec:
         }
         return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
 
-    def builder(self, engine: Engine, system: System, reuse: Reuse | None = None) -> Builder:
-        """Builds the matrices, on an engine with the problem on it; reuse: as of `Builder`."""
+    def builder(self, engine: Engine, system: System, reuse: Reuse | None = None, early: Early = unused) -> Builder:
+        """Builds the matrices, on an engine with the problem on it; reuse, early: as of `Builder`."""
         return Builder(
             engine=engine,
             system=system,
@@ -87,6 +87,7 @@ class SolveSpec:
             dtype=self.precond_dtype if self.lowered else "float64",
             diagonal=self.diagonal,
             reuse=reuse,
+            early=early,
         )
 
     @property
