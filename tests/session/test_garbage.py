@@ -278,11 +278,11 @@ def test_an_update_for_which_memory_runs_out_leaves_the_old_matrix(monkeypatch: 
     grid = (16, 16, 16)
     b, short, plain = np.ones(grid), [False], CpuSell.matrix
 
-    def matrix(self: Any, *arguments: Any) -> Any:
+    def matrix(self: Any, *arguments: Any, **named: Any) -> Any:
         if short.pop():
             raise out_of_memory()
         short.append(False)
-        return plain(self, *arguments)
+        return plain(self, *arguments, **named)
 
     monkeypatch.setattr(CpuSell, "matrix", matrix)
     with dsolver.Solver(problems.diffusion(grid, np.linspace(1.0, 2.0, b.size).reshape(grid)), device="cpu") as solver:
