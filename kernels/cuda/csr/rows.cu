@@ -10,7 +10,7 @@ constexpr int THREADS = 256;
 
 // The sum of row `row` over the entries of this lane of T. All of a round's columns are requested before the first is used,
 // and then all of its x: a row costs two latencies of memory for each round, and most rows have one round. Five of a lane in
-// place of four take 0.84 to 0.98 of the time of rows that 8 or more threads share; six take 1.07 where rows of 42 have 16.
+// place of four take 0.83 to 0.98 of the time of rows that 8 or more threads share; six take 1.07 where rows of 42 have 16.
 template <int T, typename X>
 __device__ __forceinline__ real row_part(CSR, const X x, int row, int lane) {
     constexpr int FLIGHT = T < 8 ? 4 : 5;
