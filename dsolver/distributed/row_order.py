@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,8 @@ def cuthill_mckee(a: Csr) -> npt.NDArray[np.int32]:
     Large Sparse Positive Definite Systems, 1981, chapter 4).
     """
     rows = len(a.start) - 1
-    pattern = import_module("scipy.sparse").csr_array((a.values, a.columns, a.start), shape=(rows, rows))
+    ones = np.ones(len(a.columns), dtype=np.int8)  # SciPy adds the transpose: values of two entries could cancel
+    pattern = import_module("scipy.sparse").csr_array((ones, a.columns, a.start), shape=(rows, rows))
     found = import_module("scipy.sparse.csgraph").reverse_cuthill_mckee(pattern, symmetric_mode=False)
     order: npt.NDArray[np.int32] = found.astype(np.int32)
     return order
@@ -51,12 +51,12 @@ def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:
     rows = len(order)
     place = np.empty(rows, dtype=np.int32)
     place[order] = np.arange(rows, dtype=np.int32)
-    lengths = np.diff(block.start)[order]
-    start = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.arange(start[-1]) + np.repeat(block.start[order] - start[:-1], lengths)
-    columns: Any = block.columns[entries]
-    own = columns < rows
-    columns[own] = place[columns[own]]
-    ascending = np.lexsort((columns, np.repeat(np.arange(rows), lengths)))
-    values = block.values[entries[ascending]]
-    return replace(block, start=start, columns=columns[ascending], values=values, order=order, known=None)
+    wide = max(rows, int(block.columns.max(initial=0)) + 1)
+    whole = import_module("scipy.sparse").csr_array((block.values, block.columns, block.start), shape=(rows, wide))
+    made = whole[order]
+    own = made.indices < rows
+    made.indices[own] = place[made.indices[own]]
+    made.has_sorted_indices = False
+    made.sort_indices()
+    start, columns = made.indptr.astype(np.int64), made.indices.astype(np.int32, copy=False)
+    return replace(block, start=start, columns=columns, values=made.data, order=order, known=None)

@@ -50,6 +50,13 @@ def test_a_block_has_its_entries_in_another_order_and_a_small_bandwidth(chunks: 
         assert bandwidth(found) < bandwidth(block) / 3
 
 
+def test_entries_that_cancel_their_mirror_images_couple_rows_too() -> None:
+    ones, place = np.ones(99), np.random.default_rng(0).permutation(100)
+    line = sp.diags_array([-ones, 2.0 * np.ones(100), ones], offsets=[-1, 0, 1]).tocsr()[place][:, place].tocsr()
+    (block,) = blocks(line, 1)
+    assert bandwidth(in_order(BACKEND, 0, block, name="rcm")) == 1
+
+
 @pytest.mark.parametrize("kinds", ["auto", "numpy"])
 def test_x_and_b_keep_their_order(kinds: Any) -> None:
     a = graph_laplacian(150, 6.0, 3)
