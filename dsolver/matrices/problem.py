@@ -98,6 +98,11 @@ class MatrixProblem(Problem):
         return self.grid[:1]
 
     @property
+    def guided(self) -> bool:
+        """Whether a near-null space was given that has more than A's null vectors, or constants."""
+        return self.near_vectors > max(1, self.null_vectors)
+
+    @property
     def reordered(self) -> bool:
         """Whether rows were grouped by parts."""
         return self.numbers is not None

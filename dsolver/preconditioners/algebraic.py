@@ -275,9 +275,7 @@ class Algebraic(Preconditioner):
 
 def _has_nodes(problem: Problem) -> bool:
     """Whether rows are unknowns of nodes, or a near-null space was given: coarse points keep neither."""
-    if not isinstance(problem, MatrixProblem):
-        return False
-    return problem.block > 1 or problem.near_vectors > max(1, problem.null_vectors)
+    return isinstance(problem, MatrixProblem) and (problem.block > 1 or problem.guided)
 
 
 def _node(problem: Problem) -> int:

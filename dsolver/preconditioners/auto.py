@@ -11,6 +11,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import METHODS
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
 from dsolver.multigrid.hierarchy import FinestRows
@@ -142,6 +143,13 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
     if problem.hollow:
         return None
     if not problem.asymmetry and method in (None, "cg", "fcg") and not (method is None and problem.indefinite):
-        return "amg" if problem.elliptic and problem.grid[0] >= MANY else "chebyshev"
+        return "amg" if _coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
     definite = METHODS[method].symmetric if method in METHODS else not problem.asymmetry
     return None if definite and problem.indefinite else "jacobi"
+
+
+def _coarsens(problem: Problem) -> bool:
+    """Whether algebraic multigrid is known to serve a symmetric matrix: of elliptic rows, or by its near-null space."""
+    if isinstance(problem, MatrixProblem) and problem.guided:
+        return problem.mirrored and not problem.negative
+    return problem.elliptic
