@@ -102,7 +102,8 @@ class Backend(ABC):
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
         """Context of a set-up on this thread that need not wait for answers, which it may have from an earlier one.
 
-        What it makes is there only when it has been confirmed, which `synchronize` leaves to that: see `Foresight`.
+        What it makes is there only when it has been confirmed, in the end at the latest, which `synchronize` leaves to
+        that: see `Foresight`.
 
         Args:
             key: all that the set-up depends on, beside numbers on the device.
@@ -116,6 +117,16 @@ class Backend(ABC):
     def meanwhile(self, work: Callable[[], object]) -> None:
         """Do some work that nobody waits for, now or while this thread waits for a device."""
         work()
+
+    def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Context at whose end that of `foreseeing` is confirmed which has ended in it.
+
+        Meanwhile the host may do what needs no numbers. It gives a function that tells whether anything is open.
+
+        Raises:
+            UnforeseenError: at its end.
+        """
+        return nullcontext(lambda: False)
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -234,6 +234,13 @@ class Engine(ABC):
         """Do some work that nobody waits for, now or while a host waits for a device."""
         work()
 
+    def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Context at whose end what was foreseen in it is confirmed; see `Backend.confirming`."""
+        return nullcontext(lambda: False)
+
+    def record(self, step: Callable[[], None]) -> None:  # noqa: B027  # most engines record nothing
+        """Record a step that `repeat` may replay, one that makes nothing when it runs for the first time."""
+
     @abstractmethod
     def repeat(
         self,

@@ -122,6 +122,11 @@ class KrylovMethod(ABC):
             samples.append(engine.read(*watched))
         return samples
 
+    def record(self) -> None:
+        """Let the engine record a step before one runs, if none makes anything."""
+        if self.ready:
+            self._engine.record(self.step)
+
     def freeze(self) -> None:
         """From now on steps leave x and r as they are, until the next start."""
         self._set((self._limit, math.inf))

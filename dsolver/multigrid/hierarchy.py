@@ -142,7 +142,6 @@ def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[
         del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
         while not coarsening.ended():
             coarsening.descend()
-        foresight.confirm()
     return coarsening.levels
 
 

@@ -126,6 +126,11 @@ class Columns:
         ]
         self._recorded = spec.preconditioner.can.recorded
 
+    def record(self) -> None:
+        """Record an iteration, if that is possible before one has run."""
+        if self._recorded:
+            self.method.record()
+
     def release(self) -> None:
         """Give back the matrix and the preconditioner. Each column's b and x stay."""
         self.each = ()

@@ -17,6 +17,7 @@ from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.engines.running import Blocks, on_host
 from dsolver.kernels import Backend
+from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
@@ -84,12 +85,16 @@ class Solve:
 
         As for `update`, coefficients that are arrays are loaded again.
         """
-        self._engine.forget()
         self._reuse = None
+        self._release()  # A is built anew, too: never two of them
+        self._begin(spec)
+
+    def _release(self) -> None:
+        """Give the matrix and the preconditioner back; vectors stay."""
+        self._engine.forget()
         for columns in self._widths.values():
             columns.release()
-        del self.operator, self._site  # A is built anew, too: never two of them
-        self._begin(spec)
+        del self.operator, self._site
 
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
@@ -105,7 +110,30 @@ class Solve:
         """
         self.system.prepare()
         kept = "_widths" in self.__dict__
+        if not self._made(kept=kept):
+            self._made(kept=kept)
+        self.system.settle(self.layout)
 
+    def _made(self, *, kept: bool) -> bool:
+        """Make the matrix and the levels, and the vectors unless these are kept; whether what was foreseen is so.
+
+        If not, nothing is left of what was made.
+        """
+        try:
+            with self._engine.confirming() as is_open:
+                self._make(kept=kept)
+                if is_open():  # the device is behind: recording costs nothing
+                    self._widths[1].record()
+        except UnforeseenError:
+            pass  # what only its frames hold goes with it
+        else:
+            return True
+        self._release()
+        if not kept:
+            del self.columns, self._widths
+        return False
+
+    def _make(self, *, kept: bool) -> None:
         def make_room(chunks: PerChunk) -> None:
             if not kept:
                 self.columns = Columns(self._engine, chunks.at("layout"), self._spec)
@@ -119,7 +147,6 @@ class Solve:
         self._site = Site(engine=self._engine, chunks=chunks, levels=levels, matrix=self.operator, method=self.method)
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)
-        self.system.settle(self.layout)
 
     def _built(self, builder: Builder) -> Built:
         """A and the levels; what was kept for a preconditioner that has no use for it is given back."""

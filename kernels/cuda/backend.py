@@ -87,6 +87,9 @@ class CudaBackend(Backend):
     def meanwhile(self, work: Callable[[], object]) -> None:
         told.meanwhile(work)
 
+    def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
+        return foresight.confirming()
+
     def synchronize(self) -> None:
         foresight.settle()
 

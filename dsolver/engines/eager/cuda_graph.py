@@ -105,8 +105,8 @@ class GraphRecorder:
         """
         watched = _Watched(watch)
         samples, memory = _pinned(times, watched.width)
-        if ready and step not in self._graphs and _RAN.kernels == loaded() and isinstance(self._transport, Alone):
-            self._graphs[step] = self._capture(step)
+        if ready:
+            self.record(step)
         for index in range(times):
             if measured and index == times - 1 and step in self._instrumented:
                 graph, timer = self._instrumented[step]
@@ -124,6 +124,16 @@ class GraphRecorder:
         result = [watched.values(row) for row in samples]
         del memory
         return result
+
+    def record(self, step: Callable[[], None]) -> None:
+        """Record a step that has not run, which makes nothing, unless kernels are loaded that have not run either."""
+        known = _RAN.kernels
+        if step in self._graphs or known != loaded() or not isinstance(self._transport, Alone):
+            return
+        graph = self._capture(step)
+        if loaded() == known:
+            graph.upload(self.stream)
+            self._graphs[step] = graph
 
     def read(self, scalars: Sequence[Any]) -> tuple[float, ...]:
         """The values of (1,) arrays. Waits for them."""

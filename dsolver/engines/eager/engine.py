@@ -282,6 +282,9 @@ class EagerEngine(Engine):
     def meanwhile(self, work: Callable[[], object]) -> None:
         self.backend.meanwhile(work)
 
+    def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
+        return self.backend.confirming()
+
     def sums(self, numbers: PerChunk, count: int) -> tuple[float, ...]:
         if len(self.partition) > 1:
             return super().sums(numbers, count)

@@ -46,6 +46,10 @@ class ResidentEngine(EagerEngine):
         super().__init__(partition, backends.load(kernels, threads if kernels == "cpu" else 1), owned, transport, hosts)
         self._recorder = _recorder(self.transport) if kernels == "cuda" else None
 
+    def record(self, step: Callable[[], None]) -> None:
+        if self._recorder is not None:
+            self._recorder.record(step)
+
     def repeat(
         self,
         step: Callable[[], None],

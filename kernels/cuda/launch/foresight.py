@@ -54,6 +54,7 @@ class _Here(threading.local):
     """The foresight of the set-up that this thread is in."""
 
     now: CudaForesight | None = None
+    late = False
 
 
 _here: Final = _Here()
@@ -114,13 +115,36 @@ class CudaForesight(Foresight):
 @contextmanager
 def foreseeing(key: Hashable) -> Iterator[Foresight]:
     """Let set-up on this thread foresee answers; see `Backend.foreseeing`."""
-    _here.now = CudaForesight((cupy.cuda.runtime.getDevice(), key))
+    if _here.now is not None:
+        _here.now.confirm()
+    _here.now = made = CudaForesight((cupy.cuda.runtime.getDevice(), key))
     try:
-        yield _here.now
+        yield made
+        if not _here.late:
+            made.confirm()
+    except BaseException:
+        _give_up()
+        raise
+
+
+@contextmanager
+def confirming() -> Iterator[Callable[[], bool]]:
+    """Let set-up on this thread go on behind what it has foreseen; see `Backend.confirming`."""
+    _here.late = True
+    try:
+        yield lambda: _here.now is not None
+        if _here.now is not None:
+            _here.now.confirm()
     finally:
-        if _here.now is not None:  # it has failed, with copies under way
-            cupy.cuda.get_current_stream().synchronize()
-        _here.now = None
+        _here.late = False
+        _give_up()
+
+
+def _give_up() -> None:
+    """Foresee nothing any more; where that has failed, copies are under way."""
+    if _here.now is not None:
+        cupy.cuda.get_current_stream().synchronize()
+    _here.now = None
 
 
 def answer(decide: Callable[..., T], *values: Array) -> T:
