@@ -118,7 +118,7 @@ def finest(engine: Engine, rows: FinestRows) -> PerChunk:
 def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
     with rows.foreseeing(engine, "finest") as foresight:
         found = rows.looked_at(engine)
-        make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets)
+        make = partial(chunk_matrix, depth=0, partition=rows.chunks, offsets=rows.offsets, swept=False)
         made = engine.per_chunk(make, found.at("layout"), rows.weights, found.at("stencil")).at(0)
         foresight.confirm()
     return made
@@ -194,7 +194,8 @@ class _Coarsening:
     def _add(self) -> None:
         """Add the level of the rows that are there; the finest one in float64, as A is."""
         depth = len(self.levels)
-        make, engine = partial(chunk_matrix, **self._where(depth)), self._view if depth else self._engine
+        engine = self._view if depth else self._engine
+        make = partial(chunk_matrix, **self._where(depth), swept=engine is self._view)
         chunks = engine.per_chunk(make, self._layout, self._weights, *self._stencil).at(depth)
         level = Level(
             engine=self._view, partition=self._partition, offsets=self._offsets, layout=self._layout, chunks=chunks

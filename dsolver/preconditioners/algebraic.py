@@ -343,7 +343,8 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Ca
         exact = engine.per_chunk(store, layout, given).at(0)
         if weights is not given:
             return exact, view.per_chunk(store, layout, weights).at(0)
-        return exact, view.per_chunk(partial(narrowed_matrix, depth=0), exact).at(0) if builder.lowered else exact
+        narrow = partial(narrowed_matrix, depth=0, swept=False)
+        return exact, view.per_chunk(narrow, exact).at(0) if builder.lowered else exact
 
     both = Later(stored)
     if rows.partition.domain.points <= PUT_OFF:

@@ -123,7 +123,7 @@ class FormatBuilder(ABC):
             ZeroDivisionError: a row has no diagonal entry or a zero one.
         """
 
-    def narrowed(self, matrix: Any) -> Any:
+    def narrowed(self, matrix: Any, *, swept: bool = True) -> Any:
         """A matrix of float64 in the builder's value type, with the bits of one that it makes; columns are shared."""
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 

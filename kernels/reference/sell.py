@@ -190,7 +190,7 @@ class NumpySell(FormatBuilder):
             vectors=self._vectors,
         )
 
-    def narrowed(self, matrix: TextbookMatrix) -> TextbookMatrix:
+    def narrowed(self, matrix: TextbookMatrix, *, swept: bool = True) -> TextbookMatrix:
         diagonal, values = in_range(matrix.diagonal, self._dtype), narrowed(matrix.values, self._dtype)
         return replace(matrix, diagonal=diagonal, values=values, vectors=self._vectors)
 

@@ -31,7 +31,7 @@ class CpuSell(FormatBuilder):
         local, _ = assembly.square(self._vectors, layout, rows)
         return CpuMatrix(layout=layout, diagonal=diagonal, local=local, vectors=self._vectors)
 
-    def narrowed(self, matrix: CpuMatrix) -> CpuMatrix:
+    def narrowed(self, matrix: CpuMatrix, *, swept: bool = True) -> CpuMatrix:
         diagonal = in_range(matrix.diagonal, self._vectors.dtype)
         return replace(matrix, diagonal=diagonal, local=self._narrowed(matrix.local), vectors=self._vectors)
 

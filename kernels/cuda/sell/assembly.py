@@ -266,10 +266,10 @@ def _slices_in_order(where: Layout) -> Array:
     return made
 
 
-def narrowed(a: CudaMatrix, dtype: np.dtype[Any]) -> CudaMatrix:
+def narrowed(a: CudaMatrix, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
     """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
     local = replace(a.local, values=_cast(a.local.values, dtype))
-    halves = a.halves and sweeps(a.layout, a.by_color, local, widths_of(a.layout, local))
+    halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local)) if swept else None
     made = replace(a, diagonal=_cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
     settle()  # as above
     return made

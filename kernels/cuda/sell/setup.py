@@ -26,8 +26,8 @@ class CudaSell(FormatBuilder):
     def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix:
         return assembly.matrix(layout, rows, self._dtype, swept=swept)
 
-    def narrowed(self, matrix: CudaMatrix) -> CudaMatrix:
-        return assembly.narrowed(matrix, self._dtype)
+    def narrowed(self, matrix: CudaMatrix, *, swept: bool = True) -> CudaMatrix:
+        return assembly.narrowed(matrix, self._dtype, swept=swept)
 
     def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
         return assembly.narrowed_halo(halo, self._dtype)
