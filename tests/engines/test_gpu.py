@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -51,6 +52,16 @@ def star_history(runtime: Runtime) -> History:
 def rough(x: Any, y: Any, z: Any) -> Any:
     """κ between 0.1 and 10."""
     return 10.0 ** (((x * 7 + y * 11 + z * 13) % 17 - 8.0) / 8.0)
+
+
+def slopes(x: Any, y: Any, z: Any) -> Any:
+    """κ that grows along each axis."""
+    return 1.0 + (x + 2 * y + 3 * z) / 100.0
+
+
+def blocks(x: Any, y: Any, z: Any) -> Any:
+    """κ that jumps by 10⁴ between cells."""
+    return np.where((x * 3 + y * 5 + z * 7) % 4 < 2, 1e4, 1.0)
 
 
 def iterated(runtime: Runtime, spec: SolveSpec) -> History:
@@ -199,6 +210,31 @@ def test_updates_and_solves_take_no_more_memory(dtype: Any, measure: Callable[[]
         before = measure()
         updated_and_solved(solver, 6)
         assert measure() <= before + SLACK
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_set_up_that_has_foreseen_what_is_not_so_begins_again(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An iteration has been recorded by then. The bits are those of a process that foresees nothing."""
+    from dsolver.kernels.cuda.launch import foresight
+
+    b, mistakes = np.random.default_rng(5).standard_normal((40, 36, 32)), []
+    mistaken = foresight.CudaForesight._mistaken
+    monkeypatch.setattr(foresight.CudaForesight, "_mistaken", lambda self: mistakes.append(self) or mistaken(self))
+    monkeypatch.setattr(foresight, "_tapes", OrderedDict())
+
+    def residuals(kappa: Any) -> tuple[float, ...]:
+        problem = dsolver.problems.diffusion(b.shape, kappa)
+        return dsolver.solve(problem, b, M="mg", device="cuda", precond_dtype=dtype).residuals
+
+    jumping = residuals(blocks)
+    foresight._tapes.clear()
+    even = residuals(slopes)
+    assert residuals(slopes) == even
+    assert not mistakes
+    assert residuals(blocks) == jumping
+    assert len(mistakes) == 1
+    assert residuals(slopes) == even
 
 
 @pytest.mark.gpu

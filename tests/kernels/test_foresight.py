@@ -39,3 +39,25 @@ def test_answers_of_the_last_set_up_are_taken_and_compared() -> None:
     assert set_up(2.0, 0.0) == [True, False]
     assert set_up(0.0, 0.0) == [False, False]  # not foreseen: these two differ
     assert set_up(2.0, key="another") == [True]
+
+
+def test_what_is_foreseen_may_be_compared_later() -> None:
+    """Behind the end of a set-up the host goes on, until what is around it ends."""
+    backend = load("cuda")
+
+    def set_up(value: float) -> tuple[bool, list[bool]]:
+        with backend.confirming() as is_open:
+            with backend.foreseeing("test of a late comparison"):
+                found = larger(backend, value)
+            after = [is_open()]
+            after.append(larger(backend, 2.0))
+        return found, [*after, is_open()]
+
+    assert set_up(3.0) == (True, [True, True, False])
+    assert set_up(3.0) == (True, [True, True, False])
+    with pytest.raises(UnforeseenError):
+        set_up(0.0)
+    assert set_up(0.0) == (False, [True, True, False])
+    with backend.foreseeing("test of a late comparison"):  # which ends by itself
+        assert larger(backend, 2.0)
+    assert larger(backend, 2.0)
