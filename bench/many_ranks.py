@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import multiprocessing
 import threading
 import time
@@ -38,11 +39,14 @@ QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.interval": "60s",
     "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "1h",
+    "distributed.worker.http.routes": [],
     "distributed.worker.memory.spill": False,
 }
 """Settings of Dask without the looks that each worker takes at itself: a hundred in a process could not afford them."""
-ABSENT = 30_000
-"""Iterations of a millisecond in the call during which a worker is killed."""
+ABSENT = 300
+"""Iterations of a tenth of a second in the call during which a worker is killed: threads of one process share a lock,
+and hundreds that wake each millisecond would be all that is measured."""
 
 
 class Waiting:
@@ -67,12 +71,14 @@ def scheduler_process(pipe: Connection) -> None:
             pipe.send(scheduler.address)
             await asyncio.to_thread(pipe.recv)
 
+    logging.getLogger("distributed").setLevel(logging.ERROR)
     asyncio.run(run())
 
 
 def workers_process(pipe: Connection, scheduler: str, count: int, mesh: bool) -> None:
     """So many workers in one event loop, until a message comes; their addresses go first."""
     dask.config.set(QUIET)
+    logging.getLogger("distributed").setLevel(logging.ERROR)
     RankSpec.meshed = mesh  # type: ignore[assignment, method-assign]
 
     async def run() -> None:
@@ -122,7 +128,7 @@ def measured(ranks: int, mesh: bool) -> dict[str, Any]:
         began = time.perf_counter()
         program.close()
         took["close"] = time.perf_counter() - began
-        took["loss"] = lost(SpmdProgram(client, partition, owners, "numpy", Waiting, 0.001), victim)
+        took["loss"] = lost(SpmdProgram(client, partition, owners, "numpy", Waiting, 0.1), victim)
     held.close()
     for pipe, process in ((ends_crew, crew), (ends_scheduler, scheduler)):
         pipe.send(None)
