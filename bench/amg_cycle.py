@@ -34,6 +34,7 @@ from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products as rows
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic import parallel_setup
+from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -169,7 +170,7 @@ def shape(program: Any, level: int) -> str:
         return ""
     found = levels[level]
     local = found.chunks.items[0].local
-    summary = found.summary
+    summary = summary_of(found)
     choice = getattr(local, "choice", type(local).__name__)
     product = getattr(local, "product", local)
     return f"{summary.rows} rows, {summary.entries} entries, {choice}, stored in {product.nbytes / 1e6:.2f} MB"

@@ -29,6 +29,7 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerPerChunk
 from dsolver.multigrid.algebraic.parallel_setup import COARSE_ROWS
 from dsolver.multigrid.level import Level
+from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
@@ -153,8 +154,8 @@ def main() -> None:
             levels = set_up(builder, m)
             times.append(1e3 * (clock() - began))
         print(f"{options.field} {size}³{' csr' * options.csr}: set-up {' '.join(f'{t:.1f}' for t in times)} ms")
-        shapes = [level.summary for level in levels]
-        print("  " + "  ".join(f"{s.rows} x {s.entries / s.rows:.1f}" for s in shapes if s is not None), flush=True)
+        shapes = [summary_of(level) for level in levels]
+        print("  " + "  ".join(f"{s.rows} x {s.entries / s.rows:.1f}" for s in shapes), flush=True)
         if options.phases:
             phases(engine, partial(set_up, builder, m))
         if options.host:

@@ -147,7 +147,7 @@ class Partition:
         for axis, n in zip("xyz", grid, strict=True):
             if n < 1:
                 raise InputError(f"the grid has {n} points along {axis}: every size must be at least 1")
-        x, y, z = (_bounds("xyz"[axis], grid[axis], chunks[axis]) for axis in range(3))
+        x, y, z = _cuts(grid, chunks)
         self.grid = grid
         self.counts = (len(x) - 1, len(y) - 1, len(z) - 1)
         self.periodic = periodic
@@ -348,6 +348,13 @@ def cut_of(chunks: Any) -> Cut:
         except (TypeError, ValueError):
             raise error from None
         return x, y, z
+
+
+@lru_cache(maxsize=256)
+def _cuts(grid: Triple, chunks: Cut) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """`_bounds` along each axis: a set-up makes the same partition a dozen times."""
+    x, y, z = (_bounds("xyz"[axis], grid[axis], chunks[axis]) for axis in range(3))
+    return x, y, z
 
 
 def _bounds(axis: str, n: int, cut: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from dsolver.engines.base import Engine, Field, Parts, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.multigrid.replicate import Replication
 from dsolver.multigrid.smoothers import GaussSeidel, Smoother
-from dsolver.multigrid.summary import LevelSummary
 
 AtLevel = tuple[Any, ...]
 """Set-up of a level, at the level's number in a tuple: engines report the number of the level of an operation."""
@@ -43,7 +42,7 @@ class Level:
         algebraic: whether it has no lattice, because strong couplings chose its points.
         rough: of the finest level, whether its coefficients jump from point to point.
         reads: the chunks whose rows each chunk reads, where there is no lattice that says so.
-        summary: the level in numbers, where it has no lattice and was made across chunks.
+        entries: of every chunk the number of its rows' entries, where the level was made for an algebraic hierarchy.
     """
 
     engine: Engine
@@ -58,7 +57,7 @@ class Level:
     algebraic: bool = False
     rough: bool = False
     reads: Sequence[Sequence[int]] | None = None
-    summary: LevelSummary | None = None
+    entries: PerChunk | None = None
 
     @property
     def exact(self) -> PerChunk:

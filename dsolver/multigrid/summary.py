@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, final, get_args
 
+from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Name
 from dsolver.monitor.notebook import table, view
+from dsolver.multigrid.correction import ChunkTransfer
+from dsolver.multigrid.level import Level
 
 HEAD: Final = ("level", "rows", "entries", "a row", "chunks", "format", "values", "A, MB", "R and P, MB")
 FORMATS: Final[tuple[str, ...]] = get_args(Name)
@@ -90,6 +93,22 @@ class Hierarchy:
         return "\n".join([*lines, self._complexity])
 
 
+def summary_of(level: Level) -> LevelSummary:
+    """A level of an algebraic hierarchy in numbers. All ranks ask for it at once."""
+    assert level.entries is not None
+    engine = level.engine.lowered("float64")  # sums are made in it
+    transfer = () if level.transfer is None else (level.transfer.chunks,)
+    entries, stored, moved = engine.sums(engine.per_chunk(_sizes, level.entries, level.chunks, *transfer), 3)
+    return LevelSummary(
+        rows=level.partition.domain.points,
+        entries=int(entries),
+        chunks=len(level.partition),
+        matrix_bytes=int(stored),
+        transfer_bytes=int(moved),
+        format=formats_of(level.engine, level.chunks),
+    )
+
+
 def formats_of(engine: Engine, chunks: PerChunk) -> str:
     """Names of the formats in which a level's rows are stored; chunks: the `ChunkMatrix` of every chunk."""
     engine = engine.lowered("float64")  # sums are made in it
@@ -102,3 +121,15 @@ def _held(backend: Backend, _: int, local: Any) -> tuple[Any, ...]:
     """Whether a matrix has each of the formats, float64 (1,); that of a grid's rows is slices."""
     name = local.choice.name if hasattr(local, "choice") else "slices"
     return tuple(backend.xp.full(1, float(name == each)) for each in FORMATS)
+
+
+def _sizes(
+    _: Backend, __: int, entries: int, matrix: ChunkMatrix, transfer: ChunkTransfer | None = None
+) -> tuple[float, float, float]:
+    """Entries, bytes of the matrix, and bytes of R and P."""
+    parts = () if transfer is None else (transfer.restriction, transfer.prolongation)
+    return float(entries), float(_bytes(matrix)), float(sum(map(_bytes, parts)))
+
+
+def _bytes(matrix: ChunkMatrix) -> int:
+    return int(matrix.local.nbytes + (0 if matrix.ghost is None else matrix.ghost.nbytes))

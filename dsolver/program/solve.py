@@ -22,7 +22,7 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
 from dsolver.multigrid.reuse import Outcome, Reuse
-from dsolver.multigrid.summary import LevelSummary, formats_of
+from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.columns import Columns
@@ -207,12 +207,10 @@ class Solve:
     def hierarchy(self) -> tuple[LevelSummary, ...]:
         """The preconditioner's levels in numbers, finest first; empty where it has none, or some of a lattice."""
         levels = self._site.levels
-        if any(getattr(level, "summary", None) is None for level in levels):
+        if any(getattr(level, "entries", None) is None for level in levels):
             return ()
         values = self._spec.precond_dtype if self._spec.lowered else "float64"
-        return tuple(
-            replace(level.summary, format=formats_of(level.engine, level.chunks), values=values) for level in levels
-        )
+        return tuple(replace(summary_of(level), values=values) for level in levels)
 
     def formats(self) -> Blocks:
         """In which format each chunk's rows of a general matrix are stored, and why, by chunk number."""

@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 
 from dsolver.distributed.collectives import AllGather, field_of
-from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.messages import GhostExchange, Senders, mutual, numbers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
@@ -59,12 +58,11 @@ from dsolver.multigrid.algebraic.storage import (
     with_smoother,
 )
 from dsolver.multigrid.algebraic.symmetric_part import as_brought, with_symmetric_part
-from dsolver.multigrid.correction import ChunkTransfer, StoredTransfer
+from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
 from dsolver.multigrid.smoothers import Chebyshev, Jacobi
-from dsolver.multigrid.summary import LevelSummary
 
 T = TypeVar("T")
 
@@ -176,7 +174,6 @@ class ParallelSetup:
         self._steps: list[Step] = []
         self._later: deque[Later[Any]] = deque()
         self.levels: list[Level] = []
-        self._numbers: list[tuple[Engine, PerChunk, int]] = []  # entries and bytes of rows; bytes of transfers
 
     def _found(self, reuse: Reuse) -> Kept | None:
         """Remains of the set-up before, if they are of use, or new ones."""
@@ -265,7 +262,7 @@ class ParallelSetup:
             return False
         step, self._grid = steps[len(self.levels) - 1], None
         made = coarse_again(self._engine, self.rows, measures.at("diagonal"), step.again)
-        self._connect(self._engine, len(self.levels) - 1, step)
+        self._connect(len(self.levels) - 1, step)
         self._take(step.place, made, step.mirrors, step.choices)
         return True
 
@@ -306,41 +303,19 @@ class ParallelSetup:
         else:
             grid = self._grid
             more |= {"partition": grid.partition, "offsets": grid.offsets}
-        self._count(self._engine, self._engine.per_chunk(_sizes, self.rows, chunks), 2)
         return Level(
             engine=self._view,
             layout=self._layout,
             chunks=chunks,
             algebraic=True,
+            entries=self._engine.per_chunk(_entries, self.rows),
             **more,
         )
 
-    def _count(self, engine: Engine, made: PerChunk, numbers: int) -> None:
-        self._numbers.append((engine, made, numbers))
-
     def _finish(self) -> None:
-        """Wait for what was made, and tell the levels what they are: all at once, since each wait is a pause."""
+        """Wait for what was made."""
         self._catch_up()
         self._engine.per_chunk(_waited)
-        told: dict[int, list[int]] = {}
-        for engine in dict.fromkeys(engine for engine, _, _ in self._numbers):
-            places = [place for place, (owner, _, _) in enumerate(self._numbers) if owner is engine]
-            parts, counts = zip(*(self._numbers[place][1:] for place in places), strict=True)
-            sums = iter(engine.sums(engine.per_chunk(_side_by_side, *parts), sum(counts)))
-            told |= {
-                place: [int(next(sums)) for _ in range(count)] for place, count in zip(places, counts, strict=True)
-            }
-        found = [number for place in range(len(told)) for number in told[place]]
-        for number, level in enumerate(self.levels):
-            entries, stored, *moved = found[3 * number : 3 * number + 3]
-            summary = LevelSummary(
-                rows=level.partition.domain.points,
-                entries=entries,
-                chunks=len(level.partition),
-                matrix_bytes=stored,
-                transfer_bytes=sum(moved),
-            )
-            self.levels[number] = replace(level, summary=summary)
         if self._reuse is not None and self._kept is not None:
             self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
 
@@ -365,11 +340,10 @@ class ParallelSetup:
                 transfer=StoredTransfer(
                     chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged
                 ),
-                moved=engine.per_chunk(_transfer_bytes, chunks),
                 place=place,
                 again=again,
             )
-            self._connect(engine, number, step)
+            self._connect(number, step)
             return step
 
         number = len(self.levels) - 1
@@ -379,9 +353,8 @@ class ParallelSetup:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
 
-    def _connect(self, engine: Engine, number: int, step: Step) -> None:
-        """Give a level its transfer; engine: of that level."""
-        self._count(engine, step.moved, 1)
+    def _connect(self, number: int, step: Step) -> None:
+        """Give a level its transfer."""
         self.levels[number] = replace(self.levels[number], transfer=step.transfer)
 
     def _take(
@@ -515,19 +488,8 @@ def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> Level
     return replace(rows, near=(numbers[:, None] % size == np.arange(size)).astype(np.float64))
 
 
-def _sizes(_: Backend, __: int, rows: LevelRows, matrix: ChunkMatrix) -> tuple[int, int]:
-    """Entries, and bytes of the matrix."""
-    stored = matrix.local.nbytes + (0 if matrix.ghost is None else matrix.ghost.nbytes)
-    return len(rows.matrix.values), stored
-
-
-def _transfer_bytes(_: Backend, __: int, made: ChunkTransfer) -> tuple[int]:
-    parts = (made.restriction.local, made.restriction.ghost, made.prolongation.local, made.prolongation.ghost)
-    return (sum(part.nbytes for part in parts if part is not None),)
-
-
-def _side_by_side(_: Backend, __: int, *parts: tuple[int, ...]) -> tuple[float, ...]:
-    return tuple(float(number) for part in parts for number in part)
+def _entries(_: Backend, __: int, rows: LevelRows) -> int:
+    return len(rows.matrix.values)
 
 
 def _waited(backend: Backend, _: int) -> None:

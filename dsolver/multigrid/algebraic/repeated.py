@@ -128,7 +128,6 @@ class Step:
 
     Attributes:
         transfer: R and P.
-        moved: bytes of these on every chunk, (float64 (1,),).
         place: of the coarser level.
         again: what makes its rows again.
         mirrors: the `Mirrors` of its rows where they are one chunk and symmetric; else None.
@@ -136,7 +135,6 @@ class Step:
     """
 
     transfer: StoredTransfer
-    moved: PerChunk
     place: Place
     again: Again
     mirrors: PerChunk | None = None

@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.amg.mirrors import (
     fill_lost,
     mirrored,
     mirrored_means,
-    transposed,
+    transposing,
 )
 from dsolver.kernels.cuda.amg.products import Expected, ample_of, mean_of, move, product, rooms_of
 from dsolver.kernels.cuda.amg.stages import COUNTERS, Stages
@@ -39,8 +39,10 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
         r, coarse, longest = made
         # Where entries of A have mirror images, so have those of R A P: nobody waits for the number of those without.
         return r, (mirrored(coarse, longest) if symmetric else coarse), 0
-    r = transposed(p, columns)
-    coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
+    r, finish = transposing(p, columns)
+    ap = product(a, p, columns, ascending=False, begun=finish)
+    coarse = product(r, ap, columns, ascending=False)
+    del ap
     fill_lost(coarse, 0, r, diagonal)
     return (r, *mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 

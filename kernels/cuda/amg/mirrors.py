@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import cupy
@@ -29,12 +30,19 @@ def transposed(a: Csr, columns: int) -> Csr:
 
     Entries come to their rows in an order that chance has chosen, and are sorted there.
     """
+    out, finish = transposing(a, columns)
+    finish()
+    return out
+
+
+def transposing(a: Csr, columns: int) -> tuple[Csr, Callable[[], None]]:
+    """Aᵀ but for rows that are too long to be sorted at once, and what looks for them and sorts them: it waits."""
     if not len(a.columns):
-        return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        none = Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+        return none, lambda: None
     stages = Stages(columns)
     out = begun_transpose(a, columns, stages)
-    _sort_rest(out, a.size, out, stages)
-    return out
+    return out, lambda: _sort_rest(out, a.size, out, stages)
 
 
 def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import cupy
@@ -64,7 +65,11 @@ class _Tables(NamedTuple):
         return 3 << self.bits >> 2
 
 
-def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+def nothing() -> None:
+    """Nothing is to be done."""
+
+
+def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True, begun: Callable[[], object] = nothing) -> Csr:
     """A B, where B has so many columns: see `spgemm.product`.
 
     Rows of B have no column twice.
@@ -74,12 +79,14 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         b: B.
         columns: of B.
         ascending: whether columns ascend in each row.
+        begun: called, where A has rows, when a first wait is over: it may ask for what was enqueued before.
     """
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
     expected = expected_of(a, b)
+    begun()
     rooms = None
     if expected.most * a.size <= MOST_ROOM:
         rooms = rooms_of(a, b, mean_of(b), expected, ascending, stages, lengths)
