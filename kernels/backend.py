@@ -91,6 +91,10 @@ class Backend(ABC):
         """The values as an array on the device; no copy when they are one already."""
         return self.xp.asarray(values)
 
+    def table(self, values: npt.NDArray[Any]) -> Array:
+        """Values on the device, not to be written to: there may be one copy for all who bring the same."""
+        return self.asarray(values)
+
     def to_host(self, values: Array) -> npt.NDArray[Any]:
         """The values as a NumPy array."""
         return np.asarray(values)

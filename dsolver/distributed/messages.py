@@ -40,7 +40,9 @@ class GhostExchange:
 
     def __init__(self, engine: Engine, plans: PerChunk, rows: PerChunk, senders: Senders) -> None:
         self._engine, self._alone = engine, not engine.coupled
-        if not self._alone:
+        if self._alone:
+            self._none = engine.per_chunk(_nothing)
+        else:
             self._halo = engine.halo(engine.per_chunk(_vector_layout, plans, rows), senders)
 
     def __call__(self, values: PerChunk) -> PerChunk:
@@ -50,7 +52,7 @@ class GhostExchange:
             values: arrays in the rows' order, with one more item at the end.
         """
         if self._alone:
-            return self._engine.per_chunk(_nothing)
+            return self._none
         self._engine.exchange(field_of(self._engine, values), self._halo)
         return self._engine.per_chunk(_slots, self._halo)
 

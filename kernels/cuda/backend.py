@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.launch import foresight, told
+from dsolver.kernels.cuda.launch import foresight, tables, told
 from dsolver.kernels.cuda.layouts import CudaLayouts
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
@@ -65,6 +65,9 @@ class CudaBackend(Backend):
         self.dense = CudaDense(made)
         self.stencil = CudaStencils(made)
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
+
+    def table(self, values: npt.NDArray[Any]) -> Array:
+        return tables.table(values)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
         if values.nbytes < PINNED or isinstance(values, np.ndarray):  # a part of set-up runs on the host
