@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,27 +39,33 @@ def test_what_is_compiled_ahead_is_what_a_solve_calls() -> None:
 
 
 def test_each_second_there_is_a_word(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    seconds = iter([0.0, 0.9, 1.0, 1.1, 1.2, 2.0])
-    monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     heard, event = FirstUse(""), compiling(vectors.in_order)
-    for _ in range(3):  # from 0 to 0.9 s, 1 to 1.1 s, 1.2 to 2 s
-        heard.on_start(event)
-        heard.on_end(event)
+    begin, end = partial(heard.on_start, event), partial(heard.on_end, event)
+    seconds = iter([(), (end, begin), (end, begin, end), ()])  # in the first one a function is compiled all the while
+
+    def sleep(_: float) -> None:
+        for happens in next(seconds):
+            happens()
+
+    monkeypatch.setattr(first_use, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(threading, "Thread", lambda **_: SimpleNamespace(start=lambda: None))
+    heard.on_start(event)
+    heard._speak()
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["compiling kernels for this machine (first use only): 2 so far"]
+    assert said == [f"compiling kernels for this machine (first use only): {count} so far" for count in (0, 1)]
     assert caplog.records[0].levelno == logging.WARNING  # which Python shows where nothing was configured
+    assert next(seconds, None) is None
 
 
-def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_others_functions_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def mine() -> None: ...
 
-    seconds = iter(range(100))
-    monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    begun: list[Any] = []
+    monkeypatch.setattr(threading, "Thread", lambda **given: begun.append(given))
     heard, event = FirstUse(""), compiling(SimpleNamespace(py_func=mine))
-    for _ in range(3):
-        heard.on_start(event)
-        heard.on_end(event)
-    assert not caplog.records
+    heard.on_start(event)
+    heard.on_end(event)
+    assert not begun
 
 
 @pytest.mark.parametrize(("cores", "started"), [({0, 1}, 1), ({0}, 0)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import subprocess
 import sys
@@ -33,9 +32,8 @@ class FirstUse(event.Listener):
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._open = self._done = 0
-        self._asked = False
-        self._said = math.inf
+        self._open = self._begun = self._done = 0
+        self._asked = self._speaks = False
 
     def on_start(self, event: Any) -> None:
         """A function begins to be compiled, perhaps within another one."""
@@ -43,7 +41,10 @@ class FirstUse(event.Listener):
         if not (self._open or module.startswith(OURS)):
             return
         self._open += 1
-        self._said = min(self._said, time.monotonic())
+        self._begun += 1
+        if not self._speaks:
+            self._speaks = True
+            threading.Thread(target=self._speak, name="first-use", daemon=True).start()
         if module in SET_UP and not self._asked:
             self.alone()
             self._begin_ahead()
@@ -54,10 +55,16 @@ class FirstUse(event.Listener):
             return
         self._open -= 1
         self._done += _module(event).startswith(OURS)
-        now = time.monotonic()
-        if now - self._said > SILENCE:
-            self._said = now
-            logger.warning("compiling kernels for this machine (first use only): %d so far", self._done)
+
+    def _speak(self) -> None:
+        """Say a word each second, until nothing has been compiled for one: a function may take several."""
+        before = 0
+        while self._begun > before:
+            before = self._begun - self._open  # what is under way counts next time, too
+            time.sleep(SILENCE)
+            if self._open:
+                logger.warning("compiling kernels for this machine (first use only): %d so far", self._done)
+        self._speaks = False
 
     def alone(self) -> None:
         """Ask no other process to help."""
