@@ -214,13 +214,19 @@ def test_updates_and_solves_take_no_more_memory(dtype: Any, measure: Callable[[]
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_set_up_that_has_foreseen_what_is_not_so_begins_again(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_up_that_has_foreseen_what_is_not_so_begins_again(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An iteration has been recorded by then. The bits are those of a process that foresees nothing."""
     from dsolver.kernels.cuda.launch import foresight
 
-    b, mistakes = np.random.default_rng(5).standard_normal((40, 36, 32)), []
+    b = np.random.default_rng(5).standard_normal((40, 36, 32))
+    mistakes: list[Any] = []
     mistaken = foresight.CudaForesight._mistaken
-    monkeypatch.setattr(foresight.CudaForesight, "_mistaken", lambda self: mistakes.append(self) or mistaken(self))
+
+    def noticed(self: Any) -> Any:
+        mistakes.append(self)
+        return mistaken(self)
+
+    monkeypatch.setattr(foresight.CudaForesight, "_mistaken", noticed)
     monkeypatch.setattr(foresight, "_tapes", OrderedDict())
 
     def residuals(kappa: Any) -> tuple[float, ...]:
