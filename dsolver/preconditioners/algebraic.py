@@ -183,7 +183,7 @@ class Algebraic(Preconditioner):
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
         with foreseeing or nullcontext(Foresight()) as foresight, engine.errands():
-            try:
+            try:  # what is put off asks after all others, so questions have one order whenever it is done
                 exact, setup = self.setup(builder, rows.pop)
                 while setup.descend():
                     pass

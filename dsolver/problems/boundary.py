@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -203,7 +204,7 @@ class Boundary:
 
     conditions: tuple[Condition, ...]
 
-    @property
+    @cached_property
     def periodic(self) -> Flags:
         """Periodic axes."""
         x, y, z = (condition.periodic for condition in self.conditions[::2])
