@@ -16,6 +16,9 @@ T = TypeVar("T")
 SUPERSTEP_SECONDS: Final = 0.5
 """Seconds that a superstep should take: long beside what it costs to begin one, short for who watches or cancels."""
 SUPERSTEP_ITERATIONS: Final = 50
+GROWTH: Final = 8
+"""Times as many iterations as the superstep before may one have: the pace, in seconds and of the residual, is known of
+one iteration at first. Ten iterations, as multigrid's, are three supersteps."""
 OVERSHOOT: Final = 8
 """A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
 are needed: what is launched past the last one costs as much as what is needed."""
@@ -242,7 +245,7 @@ class Control:
         if self._interruptible:
             return 1
         wanted = int(steps * SUPERSTEP_SECONDS / max(seconds, 1e-6))
-        return max(1, min(wanted, 4 * steps, SUPERSTEP_ITERATIONS, self._expected()))
+        return max(1, min(wanted, GROWTH * steps, SUPERSTEP_ITERATIONS, self._expected()))
 
     def _expected(self) -> int:
         """Further iterations that are needed at the mean pace since the beginning, rounded down, or somewhat more."""
