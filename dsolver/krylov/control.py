@@ -17,8 +17,7 @@ SUPERSTEP_SECONDS: Final = 0.5
 """Seconds that a superstep should take: long beside what it costs to begin one, short for who watches or cancels."""
 SUPERSTEP_ITERATIONS: Final = 50
 GROWTH: Final = 8
-"""Times as many iterations as the superstep before may one have: the pace, in seconds and of the residual, is known of
-one iteration at first. Ten iterations, as multigrid's, are three supersteps."""
+"""Times as many iterations as the superstep before may one have: at first the pace is known of one iteration alone."""
 OVERSHOOT: Final = 8
 """A superstep may launch a part of 1/OVERSHOOT of the iterations made so far beyond those that the pace so far tells
 are needed: what is launched past the last one costs as much as what is needed."""

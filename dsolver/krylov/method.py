@@ -50,9 +50,11 @@ class KrylovMethod(ABC):
         preconditioner: M, or None for the identity.
         b, x, r: right-hand side, iterate, residual.
         rr: r . r.
+        at_zero: whether x is zero, so that the next residual is b.
     """
 
     operator: Matrix
+    at_zero = False
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:
         self._engine = engine
@@ -155,8 +157,12 @@ class KrylovMethod(ABC):
     def residual(self) -> tuple[float, ...]:
         """Set r = b - A x, the true residual, and return r . r of each column."""
         engine, ax = self._engine, self._work[1]
-        self.operator.multiply(self.x, ax)
-        engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
+        if self.at_zero:
+            self.at_zero = False
+            engine.copy(self.b, self.r)
+        else:
+            self.operator.multiply(self.x, ax)
+            engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
         engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)
 
