@@ -29,7 +29,6 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.aggregates import WORD, words
 from dsolver.kernels.amg.spectrum import scaled_product
-from dsolver.kernels.amg.spgemm import product
 from dsolver.kernels.amg.tentative import kept_entries, orthonormal_blocks, prolongation_smoother
 from dsolver.multigrid.algebraic.aggregation import NodeGraph
 from dsolver.multigrid.algebraic.level_rows import (
@@ -41,6 +40,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     others,
     own_bounds,
     owners_of,
+    setup_of,
     starts,
     window_of,
 )
@@ -323,4 +323,5 @@ def _smoothed(
     smoother = prolongation_smoother(rows.matrix, below, keep, vector, damping, team)
     whole = stacked(backend, rows, p.rows, around)
     window = window_of(bounds, number, whole.columns)
-    return sent(rows, Rows.of(product(smoother, whole.within(window), window.size, team), window.numbers))
+    made = setup_of(backend, rows).product(smoother, whole.within(window), window.size)
+    return sent(rows, Rows.at(made, window))
