@@ -217,29 +217,47 @@ def symmetric(matrix: Csr) -> Csr:
     return shuffled(whole + whole.T, 15)
 
 
+def ascended(matrix: Csr) -> Csr:
+    """The rows with their columns ascending."""
+    order = np.lexsort([matrix.columns, np.repeat(np.arange(matrix.size), np.diff(matrix.start))])
+    return Csr(matrix.start, matrix.columns[order], matrix.values[order])
+
+
 @pytest.mark.parametrize("matrix", [lattice(5), arrow(4500), symmetric(random(300, 300, 8.0, 16))])
 def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
     from dsolver.kernels.cuda.amg.mirrors import mirrored_means
 
     expected, wrong = spgemm.mirrored_means(matrix, TEAM)
-    found, missing = mirrored_means(on(cupy, matrix))
-    same(found, expected)
-    assert missing == wrong == 0
+    for given, ascending in ((matrix, False), (ascended(matrix), True)):
+        found, missing = mirrored_means(on(cupy, given), ascending=ascending)
+        same(found, expected)
+        assert missing == wrong == 0
 
 
-@pytest.mark.parametrize("ample", [3.0, 0.2])
+ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
+    "ample": ({}, True),
+    "of samples": ({"LARGE": 0}, True),
+    "many in larger ones": ({"TIGHT": 0.1}, True),
+    "larger ones too few": ({"TIGHT": 0.1, "FEW": 0}, False),
+    "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),
+    "too large": ({"MOST_ROOM": 0}, False),
+}
+"""Names in `products`, and whether rows find room."""
+
+
+@pytest.mark.parametrize("case", ROOMS)
 def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
-    cupy: Any, monkeypatch: pytest.MonkeyPatch, ample: float
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     from dsolver.kernels.cuda.amg import galerkin, products
 
-    monkeypatch.setattr(products, "AMPLE", ample)
-    if ample < 1.0:
-        monkeypatch.setattr(products._Tables, "most", 3)
+    names, fits = ROOMS[case]
+    for name, value in names.items():
+        monkeypatch.setattr(products, name, value)
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
-    assert (galerkin._without_waits(*there) is None) == (ample < 1.0)
+    assert (galerkin._in_rooms(*there, False) is not None) == fits
     for whole in (False, True):
         r, coarse, wrong = galerkin.galerkin(*there, symmetric=whole)
         expected = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)

@@ -182,12 +182,21 @@ struct Interpolation : Wide {
         return true;
     }
 
-    __device__ __forceinline__ Terms terms(long long k) const {
-        const int j = __ldg(a_columns + k);
-        const double value = __ldg(a_values + k);
+    struct Entry {
+        int column, bit;
+        double value;
+    };
+
+    __device__ __forceinline__ Entry entry(long long k) const {
+        return {__ldg(a_columns + k), __ldg(bits + k), __ldg(a_values + k)};
+    }
+
+    __device__ __forceinline__ Terms terms(const Entry& of) const {
+        const int j = of.column;
+        const double value = of.value;
         Terms found;
         found.size = fabs(value);
-        if (!(__ldg(bits + k) & DEPENDS)) {
+        if (!(of.bit & DEPENDS)) {
             found.center = value;
             return found;
         }
@@ -234,12 +243,18 @@ struct Product : Wide {
 
     __device__ __forceinline__ bool done(int, long long) const { return false; }
 
-    __device__ __forceinline__ Terms terms(long long k) const {
-        const int j = __ldg(a_columns + k);
+    struct Entry {
+        int column;
+        double value;
+    };
+
+    __device__ __forceinline__ Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(a_values + k)}; }
+
+    __device__ __forceinline__ Terms terms(const Entry& of) const {
         Terms found;
-        found.begin = __ldg(start + j);
-        found.length = static_cast<int>(__ldg(start + j + 1) - found.begin);
-        found.factor = __ldg(a_values + k);
+        found.begin = __ldg(start + of.column);
+        found.length = static_cast<int>(__ldg(start + of.column + 1) - found.begin);
+        found.factor = of.value;
         return found;
     }
 

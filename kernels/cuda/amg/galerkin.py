@@ -1,8 +1,7 @@
-"""R A P on a GPU: where it is small, from R to the sums without a look at how many entries there are.
+"""R A P on a GPU, with a single wait after the size of its rows was guessed.
 
-A wait for such a number costs the host and the device 50 us each, and a level had seven. So there is room for more
-entries than are expected, and whether that was enough is looked at in the end: if a row found no room or is not sorted,
-all are made again with waits.
+A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
+reads them. The rows of R A P are sorted from their rooms to their places.
 """
 
 from __future__ import annotations
@@ -13,69 +12,61 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.amg.mirrors import (
-    MOST_SORTED,
     begun_transpose,
     fill_lost,
-    mirrored,
+    mirror,
     mirrored_means,
-    transposing,
+    sort_rooms,
+    transposed,
 )
-from dsolver.kernels.cuda.amg.products import Expected, ample_of, mean_of, move, product, rooms_of
-from dsolver.kernels.cuda.amg.stages import COUNTERS, Stages
+from dsolver.kernels.cuda.amg.products import expected_of, in_rooms, mean_of, move, product
+from dsolver.kernels.cuda.amg.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
-from dsolver.kernels.formats.layout import Array
 
 PASSED: Final = COUNTERS // 2
 """Numbers of 8 bytes that hold the counters of stages."""
-MOST_ROOM: Final = 1 << 23
-"""Entries for which there is room, 100 MB."""
 
 
 def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
     """See `dsolver.kernels.amg.setup.AlgebraicSetup.galerkin`."""
-    if made := _without_waits(a, p, columns, diagonal):
-        r, coarse, longest = made
-        # Where entries of A have mirror images, so have those of R A P: nobody waits for the number of those without.
-        return r, (mirrored(coarse, longest) if symmetric else coarse), 0
-    r, finish = transposing(p, columns)
-    ap = product(a, p, columns, ascending=False, begun=finish)
-    coarse = product(r, ap, columns, ascending=False)
-    del ap
+    if made := _in_rooms(a, p, columns, diagonal, symmetric):
+        # Where entries of A have mirror images, so have those of R A P: nobody counts those without.
+        return *made, 0
+    r = transposed(p, columns)
+    coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
     fill_lost(coarse, 0, r, diagonal)
     return (r, *mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 
 
-def _without_waits(a: Csr, p: Csr, columns: int, diagonal: Any) -> tuple[Csr, Csr, int] | None:
-    """R, R A P and most entries of its rows, with a single wait; None where they are large, or not as expected."""
+def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> tuple[Csr, Csr] | None:
+    """R and R A P, whose columns ascend where it is symmetric; None where rows found no room."""
     if not len(p.columns):
         return None
-    first = ample_of(a.size, mean_of(a) * mean_of(p))
-    second = first and ample_of(columns, len(p.columns) / columns * first.mean)
-    if first is None or second is None or second.slots > MOST_SORTED:
-        return None
-    if max(first.most * a.size, second.most * columns) > MOST_ROOM:
-        return None
-    room = counters(2 + 3 * PASSED)  # entries and rows passed on of A P, of R A P, and rows of R that are not sorted
-    ap, _ = _loose(a, p, mean_of(p), first, room[: 1 + PASSED])
-    stages = Stages(columns, room[2 + 2 * PASSED :].view(np.int32))
+    known = counters(1 + 3 * PASSED)  # entries of R A P, and rows that stages have passed on
+    of_ap, of_coarse, of_r = (known[1:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
+    stages = Stages(columns, of_r)
     r = begun_transpose(p, columns, stages)
-    coarse, longest = _loose(r, ap, first.mean, second, room[1 + PASSED : 2 + 2 * PASSED])
-    fill_lost(coarse, 0, r, diagonal)
-    known = told(room, patiently=True)
-    counts = known.view(np.int32)
-    if counts[2] or counts[4 + COUNTERS] or counts[4 + 2 * COUNTERS + stages.last]:
+    first = expected_of(a, Rooms(*p), mean_of(p))
+    ap = in_rooms(a, Rooms(*p), mean_of(p), first, Stages(a.size, of_ap))
+    if ap is None:
         return None
-    entries = int(known[1 + PASSED])
-    return r, Csr(coarse.start, coarse.columns[:entries], coarse.values[:entries]), longest
-
-
-def _loose(a: Csr, b: Csr, mean: float, expected: Expected, room: Array) -> tuple[Csr, int]:
-    """A B in arrays that are longer than its rows together, and most entries of a row; mean: entries of a row of B."""
-    lengths = cupy.empty(a.size, dtype=np.int64)
-    columns, values = rooms_of(a, b, mean, expected, False, Stages(a.size, room[1:].view(np.int32)), lengths)
-    start = starts_of(lengths, room)
-    out = Csr(start, cupy.empty(columns.size, dtype=np.int32), cupy.empty(columns.size))
-    move(columns, values, expected.mean, out)
-    return out, columns.shape[1]
+    second = expected_of(r, ap, first.mean)
+    rooms = in_rooms(r, ap, first.mean, second, Stages(columns, of_coarse))
+    if rooms is None:
+        return None
+    start = starts_of(rooms.lengths, known)
+    found = told(known, patiently=True)
+    passed = found[1:].view(np.int32).reshape(3, COUNTERS)
+    if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
+        return None
+    coarse = Csr(start, cupy.empty(int(found[0]), dtype=np.int32), cupy.empty(int(found[0])))
+    if symmetric:
+        sort_rooms(rooms, coarse)
+    else:
+        move(rooms, second.mean, coarse)
+    fill_lost(coarse, 0, r, diagonal)
+    if symmetric:
+        mirror(coarse)
+    return r, coarse

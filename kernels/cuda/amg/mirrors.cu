@@ -1,6 +1,7 @@
 // Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/spgemm.py.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
+#include "amg/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 
@@ -72,12 +73,12 @@ extern "C" __global__ void reorder(
     });
 }
 
-// Rows with columns ascending; the arrays may be the same. A row is held in shared memory, of up to `most` entries (a
+// Rows with columns ascending, from rooms or, if those have no size, from their places: the arrays may be the same. A row is held in shared memory, of up to `most` entries (a
 // multiple of four), 12 bytes each; an entry finds its place by counting the smaller columns. 24 bytes an entry.
 template <int G>
 __device__ __forceinline__ void sort_rows(
-    const Stage& stage, int most, const long long* __restrict__ start, const int* from_columns, const double* from_values,
-    int* columns, double* values
+    const Stage& stage, int most, const Rooms& rooms, const long long* __restrict__ start, const int* from_columns,
+    const double* from_values, int* columns, double* values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -87,10 +88,11 @@ __device__ __forceinline__ void sort_rows(
     Turns<G> turns(stage);
     while (turns.next()) {
         const int i = turns.row();
-        long long begin = 0, size = 0;
+        long long begin = 0, size = 0, from = 0;
         if (i >= 0) {
             begin = start[i];
             size = start[i + 1] - begin;
+            from = rooms.room ? rooms.begin(i, size, from_columns) : begin;
             if (size > most) {
                 if (group.lane == 0) stage.pass_on(i);
                 size = 0;
@@ -98,8 +100,8 @@ __device__ __forceinline__ void sort_rows(
         }
         const int full = (static_cast<int>(size) + 3) / 4;
         for (int n = group.lane; n < 4 * full; n += G) {
-            keys[n] = n < size ? from_columns[begin + n] : 0x7fffffff;   // no smaller one
-            if (n < size) held[n] = from_values[begin + n];
+            keys[n] = n < size ? from_columns[from + n] : 0x7fffffff;   // no smaller one
+            if (n < size) held[n] = from_values[from + n];
         }
         group.sync();
         for (int n = group.lane; n < size; n += G) {
@@ -118,10 +120,10 @@ __device__ __forceinline__ void sort_rows(
 
 #define KERNELS(G)                                                                                                       \
     extern "C" __global__ void sort_##G(                                                                                 \
-        STAGE, int most, const long long* __restrict__ start, const int* from_columns, const double* from_values,        \
+        STAGE, int most, ROOMS, const long long* __restrict__ start, const int* from_columns, const double* from_values, \
         int* columns, double* values                                                                                     \
     ) {                                                                                                                  \
-        sort_rows<G>(THIS_STAGE, most, start, from_columns, from_values, columns, values);                               \
+        sort_rows<G>(THIS_STAGE, most, THESE_ROOMS, start, from_columns, from_values, columns, values);                  \
     }
 KERNELS(4)
 KERNELS(8)
@@ -130,17 +132,22 @@ KERNELS(32)
 
 // Entries (i, j) and (j, i) of a matrix with ascending columns to their mean, where both are there. Row i is column
 // below + i; other columns are left alone. To `wrong` come as many as have no mirror image: above the diagonal those that
-// find none, below it those that were not found.
+// find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
+// mirror image are not written below the diagonal.
 extern "C" __global__ void mirror(
-    int rows, int width, const long long* __restrict__ start, const int* __restrict__ columns, double* values, int below,
-    unsigned long long* wrong
+    int rows, int width, const long long* __restrict__ start, const int* __restrict__ columns, const double* from,
+    double* values, int below, unsigned long long* wrong
 ) {
     int missed = 0;
     for_entries(start, rows, width, [&](int i, long long k) {
         const int j = columns[k] - below;
-        if (j < 0 || j >= rows || j == i) return;
+        if (j < 0 || j >= rows || j == i) {
+            values[k] = from[k];
+            return;
+        }
         ++missed;
         if (j < i) return;
+        const double value = from[k];
         const long long first = start[j];
         const int* const row = columns + first;
         const int size = static_cast<int>(start[j + 1] - first), wanted = below + i;
@@ -150,8 +157,11 @@ extern "C" __global__ void mirror(
             if (row[middle] < wanted) low = middle + 1;
             else high = middle;
         }
-        if (low == size || row[low] != wanted) return;
-        values[k] = values[first + low] = __dadd_rn(values[k], values[first + low]) / 2.0;
+        const bool there = low < size && row[low] == wanted;
+        const double mean = there ? __dadd_rn(value, from[first + low]) / 2.0 : value;
+        values[k] = mean;
+        if (!there) return;
+        values[first + low] = mean;
         missed -= 2;
     });
     missed = __reduce_add_sync(0xffffffffu, missed);

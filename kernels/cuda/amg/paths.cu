@@ -32,11 +32,16 @@ struct Paths {
 
     __device__ __forceinline__ int skipped(long long p) const { return __ldg(coarse + below + __ldg(points + p)); }
 
-    __device__ __forceinline__ Terms terms(long long k) const {
-        const int bit = __ldg(bits + k);
+    struct Entry {
+        int column, bit;
+    };
+
+    __device__ __forceinline__ Entry entry(long long k) const { return {__ldg(a_columns + k), __ldg(bits + k)}; }
+
+    __device__ __forceinline__ Terms terms(const Entry& of) const {
+        const int bit = of.bit, j = of.column;
         Terms found;
         if (bit == 0) return found;
-        const int j = __ldg(a_columns + k);
         found.own = __ldg(coarse + j);
         found.value = 2.0 * one_path(bit);
         found.begin = __ldg(start + j);

@@ -8,6 +8,7 @@
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
+#include "amg/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;
@@ -100,8 +101,7 @@ __device__ __forceinline__ void clear(const Group<G>& group, int* keys, int bits
 template <int G, bool VALUES, typename Visit>
 __device__ __forceinline__ void walk(
     const Group<G>& group, long long begin, long long end, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,
-    const double* __restrict__ b_values, Visit visit
+    const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, Visit visit
 ) {
     while (true) {
         const int count = static_cast<int>(end - begin < G ? end - begin : G), most = G < WARP ? group.most(count) : count;
@@ -109,8 +109,8 @@ __device__ __forceinline__ void walk(
         unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
         double factor = 0.0;
         if (group.lane < count) {
-            const int j = a_columns[begin + group.lane];
-            const long long from = b_start[j], length = b_start[j + 1] - from;
+            long long from, length;
+            b.find(a_columns[begin + group.lane], from, length);
             row_of_b = from | (length < MOST_LENGTH ? length : MOST_LENGTH) << LENGTH_SHIFT;
             if (VALUES) factor = a_values[begin + group.lane];
         }
@@ -123,7 +123,7 @@ __device__ __forceinline__ void walk(
             int size = static_cast<int>(packed >> LENGTH_SHIFT);
             for (int base = 0; G < WARP ? group.any(base < size) : base < size; base += G) {
                 const int m = base + group.lane;
-                const int column = m < size ? b_columns[row + m] : NONE;
+                const int column = m < size ? b.columns[row + m] : NONE;
                 const double value = VALUES && m < size ? __dmul_rn(scale, b_values[row + m]) : 0.0;
                 if (!visit(column, value)) {
                     if (G >= WARP) return;   // nobody else is in step
@@ -140,8 +140,7 @@ __device__ __forceinline__ void walk(
 template <int G>
 __device__ __forceinline__ int columns_of(
     const Group<G>& group, const Table& table, int i, const long long* __restrict__ a_start,
-    const int* __restrict__ a_columns, const long long* __restrict__ b_start, const int* __restrict__ b_columns, int most,
-    long long longest
+    const int* __restrict__ a_columns, const RightRows& b, int most, long long longest
 ) {
     long long begin = 0, end = 0;
     int found = 0;
@@ -155,7 +154,7 @@ __device__ __forceinline__ int columns_of(
     }
     clear(group, table.keys, table.bits);
     walk<G, false>(
-        group, begin, end, a_columns, nullptr, b_start, b_columns, nullptr,
+        group, begin, end, a_columns, nullptr, b, nullptr,
         [&](int column, double) {
             ranked(group, column != NONE && table.enter(column), found);
             return found <= most;
@@ -167,16 +166,15 @@ __device__ __forceinline__ int columns_of(
 // counts[i] of rows of A B. Tables have 1 << bits slots, for `most` columns; longer rows are passed on.
 template <int G>
 __device__ __forceinline__ void count_rows(
-    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const long long* __restrict__ b_start, const int* __restrict__ b_columns, int bits, int most, long long longest,
-    long long* __restrict__ counts
+    const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns, const RightRows& b, int bits,
+    int most, long long longest, long long* __restrict__ counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
     const Table table{reinterpret_cast<int*>(memory) + (threadIdx.x / G << bits), nullptr, bits};
     Turns<G> turns(stage);
     while (turns.next()) {
-        const int i = turns.row(), found = columns_of(group, table, i, a_start, a_columns, b_start, b_columns, most, longest);
+        const int i = turns.row(), found = columns_of(group, table, i, a_start, a_columns, b, most, longest);
         if (i >= 0 && group.lane == 0) {
             if (found <= most) counts[i] = found;
             else {
@@ -191,27 +189,28 @@ __device__ __forceinline__ void count_rows(
 // Columns of some rows, with equal steps between them: of as many as there are blocks. Of longer rows than the table has
 // room for it tells most + 1.
 extern "C" __global__ void count_some(
-    int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, const long long* __restrict__ b_start,
-    const int* __restrict__ b_columns, int bits, int most, long long longest, int* __restrict__ counts
+    int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,
+    long long longest, int* __restrict__ counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<BLOCK> group;
+    const RightRows b RIGHT_ROWS;
     const Table table{reinterpret_cast<int*>(memory), nullptr, bits};
     const int i = static_cast<int>(static_cast<long long>(blockIdx.x) * rows / gridDim.x);
-    const int found = columns_of(group, table, i, a_start, a_columns, b_start, b_columns, most, longest);
+    const int found = columns_of(group, table, i, a_start, a_columns, b, most, longest);
     if (group.lane == 0) counts[blockIdx.x] = found <= most ? found : most + 1;
 }
 
 // Columns and values of rows of A B, columns in the order in which they are found or ascending. Sums stand at the slots of
 // the table, of which `order` tells who was found when. Rows whose numbers of entries are KNOWN go to their starts; others
-// to rooms of `most` entries each, and their numbers to `counts`.
+// to rooms, and their numbers to `counts`: those of the first stage, of `most` entries at most, to their own ones, later ones
+// to larger ones if they need them.
 template <int G, bool KNOWN>
 __device__ __forceinline__ void fill_rows(
     const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
-    const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,
-    const double* __restrict__ b_values, int bits, int most, long long longest, bool ascending,
-    const long long* __restrict__ start, long long* __restrict__ counts, int* __restrict__ columns,
-    double* __restrict__ values
+    const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, int bits, int most,
+    long long longest, bool ascending, const long long* __restrict__ start, const Rooms& rooms,
+    long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -228,9 +227,9 @@ __device__ __forceinline__ void fill_rows(
         if (i >= 0) {
             begin = a_start[i];
             end = a_start[i + 1];
-            out = KNOWN ? start[i] : static_cast<long long>(i) * most;
+            out = KNOWN ? start[i] : static_cast<long long>(i) * rooms.room;
             const long long wanted = KNOWN ? start[i + 1] - out : most;
-            passed = wanted > most || end - begin > longest;
+            passed = wanted > most || end - begin > longest || (!KNOWN && stage.number && turns.at() >= rooms.count);
             if (passed) begin = end;
             else size = static_cast<int>(wanted);
         }
@@ -239,7 +238,7 @@ __device__ __forceinline__ void fill_rows(
         clear(group, keys, table.bits);
         int found = 0;
         walk<G, true>(
-            group, begin, end, a_columns, a_values, b_start, b_columns, b_values,
+            group, begin, end, a_columns, a_values, b, b_values,
             [&](int column, double value) {
                 unsigned slot = 0;
                 const bool fresh = column != NONE && table.look(column, slot);
@@ -254,6 +253,10 @@ __device__ __forceinline__ void fill_rows(
             passed = passed || found > most;
             size = passed ? 0 : found;
             if (i >= 0 && group.lane == 0) counts[i] = size;
+            if (size > rooms.room) {   // to a larger room
+                if (group.lane == 0) columns[out] = static_cast<int>(turns.at());
+                out = rooms.behind + turns.at() * rooms.larger;
+            }
         }
         if (passed && group.lane == 0) stage.pass_on(i);
         const int4* quads = reinterpret_cast<const int4*>(keys);
@@ -276,49 +279,51 @@ __device__ __forceinline__ void fill_rows(
     }
 }
 
-// Rows from rooms of `room` entries each to their places; those that are longer are somebody else's. `width` threads a row.
+// Rows from their rooms to their places; those that have none are somebody else's. `width` threads a row.
 extern "C" __global__ void move_rows(
-    int rows, int width, int room, const int* __restrict__ from_columns, const double* __restrict__ from_values,
+    int rows, int width, ROOMS, const int* __restrict__ from_columns, const double* __restrict__ from_values,
     const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
-    const long long to = start[i], from = i * room;
-    const int size = static_cast<int>(start[i + 1] - to <= room ? start[i + 1] - to : 0);
-    for (int n = static_cast<int>(thread % width); n < size; n += width) {
+    const long long to = start[i], length = start[i + 1] - to;
+    if (length > room && larger_rooms == 0) return;
+    const long long from = (THESE_ROOMS).begin(i, length, from_columns);
+    for (int n = static_cast<int>(thread % width); n < length; n += width) {
         columns[to + n] = from_columns[from + n];
         values[to + n] = from_values[from + n];
     }
 }
 
+#define LEFT                                                                                                             \
+    const long long *__restrict__ a_start, const int *__restrict__ a_columns, const double *__restrict__ a_values
+
 #define KERNELS(G)                                                                                                       \
     extern "C" __global__ void count_##G(                                                                                \
-        STAGE, const long long* __restrict__ a_start,                                                                    \
-        const int* __restrict__ a_columns, const long long* __restrict__ b_start, const int* __restrict__ b_columns,     \
-        int bits, int most, long long longest, long long* __restrict__ counts                                            \
+        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,      \
+        long long longest, long long* __restrict__ counts                                                                \
     ) {                                                                                                                  \
-        count_rows<G>(THIS_STAGE, a_start, a_columns, b_start, b_columns, bits, most, longest, counts);                  \
+        const RightRows b RIGHT_ROWS;                                                                                    \
+        count_rows<G>(THIS_STAGE, a_start, a_columns, b, bits, most, longest, counts);                                   \
     }                                                                                                                    \
     extern "C" __global__ void fill_##G(                                                                                 \
-        STAGE, const long long* __restrict__ a_start,                                                                    \
-        const int* __restrict__ a_columns, const double* __restrict__ a_values, const long long* __restrict__ b_start,   \
-        const int* __restrict__ b_columns, const double* __restrict__ b_values, int bits, int most, long long longest,   \
-        int ascending, const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values       \
+        STAGE, LEFT, RIGHT, const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,   \
+        const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values                      \
     ) {                                                                                                                  \
+        const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, true>(                                                                                              \
-            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, longest, ascending != 0, \
-            start, nullptr, columns, values                                                                              \
+            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, start,           \
+            Rooms{0, 0, 0, 0}, nullptr, columns, values                                                                  \
         );                                                                                                               \
     }                                                                                                                    \
     extern "C" __global__ void make_##G(                                                                                 \
-        STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns,                                 \
-        const double* __restrict__ a_values, const long long* __restrict__ b_start, const int* __restrict__ b_columns,   \
-        const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,                       \
-        long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values                           \
+        STAGE, LEFT, RIGHT, const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,   \
+        ROOMS, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values                    \
     ) {                                                                                                                  \
+        const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, false>(                                                                                             \
-            THIS_STAGE, a_start, a_columns, a_values, b_start, b_columns, b_values, bits, most, longest, ascending != 0, \
-            nullptr, counts, columns, values                                                                             \
+            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, nullptr,         \
+            THESE_ROOMS, counts, columns, values                                                                         \
         );                                                                                                               \
     }
 KERNELS(4)

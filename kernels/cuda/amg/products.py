@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import cupy
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.amg import long_rows
-from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
@@ -18,7 +17,7 @@ from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, DTYPE = "amg/products.cu", "float64"
+FILE, ALONE, DTYPE = "amg/products.cu", "amg/alone.cu", "float64"
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256
@@ -37,6 +36,17 @@ AMPLE: Final = 3.0
 """Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
 Where not all rows would be under way at once, or each would need a block, tables have half of them."""
 SHARED: Final = "sharedMemPerMultiprocessor"
+MOST_ALONE: Final = 16
+"""Columns of rows that a thread makes, at most."""
+SLOTS: Final = 3.5
+"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.1."""
+TIGHT: Final = 0.9
+"""Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
+FEW: Final = 1 << 23
+"""Entries of larger rooms up to which each row may have one; in larger products one of `PART`."""
+PART: Final = 32
+NEARLY: Final = 0.985
+"""Part of the rows for whose columns there is room in their own rooms, where a thread makes them."""
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
 LONGER: Final = 1.5
@@ -48,28 +58,24 @@ OF_WARP: Final = 8192
 
 
 class _Tables(NamedTuple):
-    """Tables of a stage: lanes of a row, 1 << bits slots of each table, and the longest row of A."""
+    """Tables of a stage: lanes of a row, 1 << bits slots of each, most columns of a row, and the longest row of A."""
 
     lanes: int
     bits: int
+    most: int
     longest: int
+
+    @classmethod
+    def of(cls, lanes: int, bits: int, longest: int = LONGEST) -> _Tables:
+        return cls(lanes, bits, 3 << bits >> 2, longest)
 
     @property
     def limits(self) -> tuple[Any, ...]:
         """Arguments of kernels: bits, most columns, longest row of A."""
         return np.int32(self.bits), np.int32(self.most), np.int64(self.longest)
 
-    @property
-    def most(self) -> int:
-        """Columns of a row, at most."""
-        return 3 << self.bits >> 2
 
-
-def nothing() -> None:
-    """Nothing is to be done."""
-
-
-def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True, begun: Callable[[], object] = nothing) -> Csr:
+def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     """A B, where B has so many columns: see `spgemm.product`.
 
     Rows of B have no column twice.
@@ -79,14 +85,12 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True, begun: Call
         b: B.
         columns: of B.
         ascending: whether columns ascend in each row.
-        begun: called, where A has rows, when a first wait is over: it may ask for what was enqueued before.
     """
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    expected = expected_of(a, Rooms(*b), mean_of(b))
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
-    expected = expected_of(a, b)
-    begun()
     rooms = None
     if expected.most * a.size <= MOST_ROOM:
         rooms = rooms_of(a, b, mean_of(b), expected, ascending, stages, lengths)
@@ -106,7 +110,7 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True, begun: Call
     if rooms is None:
         _fill(a, b, out, Stages(a.size), ascending=ascending)
     else:
-        move(*rooms, entries / a.size, out)
+        move(rooms, entries / a.size, out)
         if passed[0]:
             _fill(a, b, out, stages.again(), ascending=ascending)
     if left:
@@ -147,6 +151,7 @@ class Expected(NamedTuple):
 
     Attributes:
         mean: columns in the mean.
+        usual: of nearly all rows, at most.
         most: as a rule, at most.
         slots: for these.
         ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
@@ -154,23 +159,26 @@ class Expected(NamedTuple):
     """
 
     mean: float
+    usual: float
     most: float
     slots: float
     ample: bool = False
 
 
-def expected_of(a: Csr, b: Csr) -> Expected:
+def expected_of(a: Csr, b: Rooms, mean: float) -> Expected:
     """Columns of rows of A B, before they are known: of large products, some rows are counted.
+
+    mean: entries of a row of B.
 
     Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    if ample := ample_of(a.size, len(a.columns) / a.size * mean_of(b)):
+    if ample := ample_of(a.size, len(a.columns) / a.size * mean):
         return ample
-    tables, found = _Tables(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
-    arguments = (np.int32(a.size), a.start, a.columns, b.start, b.columns, *tables.limits, found)
+    tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
+    arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
-    return _of_samples(told(found))
+    return _of_samples(told(found, patiently=True))
 
 
 def ample_of(rows: int, terms: float) -> Expected | None:
@@ -182,7 +190,7 @@ def ample_of(rows: int, terms: float) -> Expected | None:
     together = device_property("multiProcessorCount") * device_property(SHARED)
     if rows * SUMMED * slots > together or slots > 1 << MOST_BITS:
         slots /= 2.0
-    return Expected(guess, 0.75 * slots, slots, ample=True)
+    return Expected(guess, TIGHT * guess, 0.75 * slots, slots, ample=True)
 
 
 def _of_samples(found: Any) -> Expected:
@@ -192,39 +200,79 @@ def _of_samples(found: Any) -> Expected:
     most = min(float(ascending[-1]), LONGER * usual)
     if most / 0.75 > 1 << MOST_BITS:
         most = usual
-    return Expected(float(found.mean()), most, most / 0.75)
+    nearly = float(ascending[int(NEARLY * len(found))])
+    return Expected(float(found.mean()), nearly, most, most / 0.75)
 
 
-def rooms_of(
-    a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array
-) -> tuple[Array, Array]:
-    """Columns and values of rows of A B, (rows, room) each, and their lengths, of those that have room.
+def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
+    """Columns and values of rows of A B in rooms, and their lengths, of those that have room.
 
     mean: entries of a row of B.
     """
     tables = _tables(expected.slots, mean)[0]
     most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
-    columns, values = cupy.empty((a.size, most), dtype=np.int32), cupy.empty((a.size, most))
-    limits, made = (np.int32(most), np.int64(tables.longest)), (np.int32(ascending), lengths, columns, values)
-    function, bits = kernel(FILE, f"make_{tables.lanes}", DTYPE), np.int32(tables.bits)
-    stages.launch(function, tables.lanes, (*a, *b, bits, *limits, *made), SUMMED << tables.bits)
-    return columns, values
+    made = Rooms(lengths, cupy.empty(a.size * most, dtype=np.int32), cupy.empty(a.size * most), most)
+    _make(a, Rooms(*b), made, tables._replace(most=most), stages, ascending=ascending)
+    return made
 
 
-def move(columns: Array, values: Array, mean: float, out: Csr) -> None:
-    """Rows from their rooms to their places; mean: entries of a row, about."""
-    rows, room = columns.shape
+def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) -> Rooms | None:
+    """Rows of A B in rooms, in the order in which columns are found; None where these would be too large.
+
+    Rows for which there is no room are passed on by the second stage, too.
+
+    Args:
+        a: A.
+        b: B.
+        mean: entries of a row of B.
+        expected: of A B.
+        stages: of A's rows.
+    """
+    room = 4 * int(np.ceil(max(expected.usual, 1.0) / 4.0))
+    alone = room <= MOST_ALONE
+    tables = _tables(expected.slots, mean)[0]
+    room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
+    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
+    count = a.size if a.size * second.most <= FEW else a.size // PART
+    entries = a.size * room + count * second.most
+    if entries > MOST_ROOM:
+        return None
+    lengths, columns, values = (
+        cupy.empty(a.size, dtype=np.int64),
+        cupy.empty(entries, dtype=np.int32),
+        cupy.empty(entries),
+    )
+    made = Rooms(lengths, columns, values, room, second.most)
+    if alone:
+        bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
+        name = "alone_of_rooms" if b.room else "alone_of_rows"
+        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), lengths, columns, values)
+        stages.launch(kernel(ALONE, name, DTYPE), 1, arguments, 12 * room + (1 << bits))
+    else:
+        _make(a, b, made, tables._replace(most=room), stages)
+    _make(a, b, made, second, stages)
+    return made
+
+
+def _make(a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False) -> None:
+    """Launch the next stage, by groups of lanes."""
+    arguments = (*a, *b.places, b.values, *tables.limits, np.int32(ascending), *made.shape, *made[:3])
+    stages.launch(kernel(FILE, f"make_{tables.lanes}", DTYPE), tables.lanes, arguments, SUMMED << tables.bits)
+
+
+def move(rooms: Rooms, mean: float, out: Csr) -> None:
+    """Rows from their rooms to their places, of all that have one; mean: entries of a row, about."""
     width = 4 if mean <= 16.0 else 8 if mean <= 48.0 else 16
-    grid = (-(-rows * width // MOST_THREADS),)
-    sizes = np.int32(rows), np.int32(width), np.int32(room)
-    kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, columns, values, *out))
+    grid = (-(-out.size * width // MOST_THREADS),)
+    sizes = np.int32(out.size), np.int32(width)
+    kernel(FILE, "move_rows", DTYPE)(grid, (MOST_THREADS,), (*sizes, *rooms.shape, *rooms[1:3], *out))
 
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
     """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
     for tables in _tables(2.0 * guess, mean_of(b), stages.number):
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
-        matrices = (a.start, a.columns, b.start, b.columns)
+        matrices = (a.start, a.columns, *Rooms(*b).places)
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
 
 
@@ -232,7 +280,7 @@ def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stage
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
     for tables in _tables(_slots(out), mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
-        arguments = (*a, *b, *tables.limits, np.int32(ascending), *out)
+        arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
 
@@ -258,8 +306,8 @@ def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:
     bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
     while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
         lanes *= 2
-    stages = [_Tables(lanes, bits, min(64 * lanes, LONGEST)), _Tables(WARP, bits + 3, LONGEST)]
-    return [*[tables for tables in stages if tables.bits < MOST_BITS][number:], _Tables(WARP, MOST_BITS, LONGEST)]
+    stages = [_Tables.of(lanes, bits, min(64 * lanes, LONGEST)), _Tables.of(WARP, bits + 3)]
+    return [*[tables for tables in stages if tables.bits < MOST_BITS][number:], _Tables.of(WARP, MOST_BITS)]
 
 
 def mean_of(b: Csr) -> float:

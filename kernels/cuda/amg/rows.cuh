@@ -1,7 +1,7 @@
 // Rows of sums over two matrices, term by term in the host's order: what amg/extended_interpolation.cu and amg/paths.cu share.
 // Needs amg/table.cuh.
 //
-// A *task* tells of row p which entries of its left matrix it has (`first`, `last`), to what an entry leads (`terms`), columns
+// A *task* tells of row p which entries of its left matrix it has (`first`, `last`, `entry`), to what one leads (`terms`), columns
 // and values of the right matrix (`column`, `product`), and what becomes of the sums (`finish`). Groups are in step; those
 // that have no row call `finish` with NO_ROW.
 // Rows in which few columns are found are made by a thread each (`finish_alone`), others by 8 lanes and a list of their terms,
@@ -12,7 +12,8 @@
 
 constexpr int THREADS = 128;        // of a block
 constexpr int ALONE = 16;           // a thread finds fewer columns; a multiple of 4
-constexpr int ALONE_BLOCKS = 9;     // on a multiprocessor: so many have room for their sums
+constexpr int AT_ONCE = 4;          // entries that it reads together
+constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room, but threads too few registers
 constexpr int LIST = 64;            // most terms of rows with 8 lanes
 constexpr int WARP_ROOM = 256;      // columns that a warp finds at most in shared memory
 constexpr int WARP_BITS = 9;        // its table has 1 << WARP_BITS slots
@@ -81,7 +82,7 @@ __device__ __forceinline__ int list_terms(
     int n = 0;
     long long k = first + group.lane;
     for (int turn = 0; turn < turns; ++turn, k += G) {
-        const Terms terms = k < last ? task.terms(k) : Terms();
+        const Terms terms = k < last ? task.terms(task.entry(k)) : Terms();
         const int mine = min(terms.count(), LONG), until = group.scan(mine);
         int at = n + until - mine;
         n = min(n + group.from(until, G - 1), LONG);
@@ -146,7 +147,7 @@ __device__ __forceinline__ bool add_terms(
     table.clear(group);
     found = 0;
     for (long long k = first; k < last; k += WARP) {
-        const Terms terms = k + group.lane < last ? task.terms(k + group.lane) : Terms();
+        const Terms terms = k + group.lane < last ? task.terms(task.entry(k + group.lane)) : Terms();
         if constexpr (Task::CENTERED) add_in_order(group, terms, sums);
         const int until = group.scan(terms.count()), all = group.from(until, WARP - 1);
         for (int base = 0; base < all; base += WARP) {
@@ -210,28 +211,39 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
     const int skipped = task.skipped(p);   // a column that is not kept
     const long long last = task.last(p);
     long long k = task.first(p);
-    for (; k < last && n < ALONE; ++k) {
-        const Terms terms = task.terms(k);
-        count = min(count + terms.count(), LONG);
-        if constexpr (Task::CENTERED) {
-            center.size = __dadd_rn(center.size, terms.size);
-            center.center = __dadd_rn(center.center, terms.center);
-        }
-        if (terms.own != NONE && terms.own != skipped) add_alone(columns, sums, n, terms.own, terms.value);
-        for (int m = 0; m < terms.length && n < ALONE; m += 2) {   // two at a time are on their way
-            const long long at = terms.begin + m, next = at + (m + 1 < terms.length);
-            const double value = task.product(terms.factor, at), other = task.product(terms.factor, next);
-            const int column = task.column(at, value), second = task.column(next, other);
-            if (column != NONE && column != skipped) add_alone(columns, sums, n, column, value);
-            if (next == at || second == NONE || second == skipped || n == ALONE) continue;
-            add_alone(columns, sums, n, second, other);
+    while (k < last && n < ALONE) {
+        typename Task::Entry entries[AT_ONCE];
+#pragma unroll
+        for (int q = 0; q < AT_ONCE; ++q)
+            if (k + q < last) entries[q] = task.entry(k + q);
+        const long long end = min(last, k + AT_ONCE);
+        for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
+            typename Task::Entry entry = entries[0];
+#pragma unroll
+            for (int q = 1; q < AT_ONCE; ++q)
+                if (turn == q) entry = entries[q];
+            const Terms terms = task.terms(entry);
+            count = min(count + terms.count(), LONG);
+            if constexpr (Task::CENTERED) {
+                center.size = __dadd_rn(center.size, terms.size);
+                center.center = __dadd_rn(center.center, terms.center);
+            }
+            if (terms.own != NONE && terms.own != skipped) add_alone(columns, sums, n, terms.own, terms.value);
+            for (int m = 0; m < terms.length && n < ALONE; m += 2) {   // two at a time are on their way
+                const long long at = terms.begin + m, next = at + (m + 1 < terms.length);
+                const double value = task.product(terms.factor, at), other = task.product(terms.factor, next);
+                const int column = task.column(at, value), second = task.column(next, other);
+                if (column != NONE && column != skipped) add_alone(columns, sums, n, column, value);
+                if (next == at || second == NONE || second == skipped || n == ALONE) continue;
+                add_alone(columns, sums, n, second, other);
+            }
         }
     }
     if (n < ALONE) {
         task.finish_alone(p, columns, sums, n, center);
         return;
     }
-    for (; k < last; ++k) count = min(count + task.terms(k).count(), LONG);
+    for (; k < last; ++k) count = min(count + task.terms(task.entry(k)).count(), LONG);
     others.add(p, count > LIST);
 }
 
@@ -284,7 +296,7 @@ __device__ __forceinline__ void make_tabled(
             task.finish(group, p, room, found, sums);
         } else if (!again) {
             unsigned long long terms = 0;
-            for (long long k = first + group.lane; k < last; k += WARP) terms += task.terms(k).count();
+            for (long long k = first + group.lane; k < last; k += WARP) terms += task.terms(task.entry(k)).count();
             terms = group.sum(terms);
             if (group.lane == 0) {
                 task.lengths[p] = -1;

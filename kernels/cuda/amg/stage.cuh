@@ -40,6 +40,9 @@ public:
         return place - threadIdx.x % WARP / G < count;
     }
 
+    // The place of this turn's row in its list.
+    __device__ __forceinline__ long long at() const { return place; }
+
     // The row of this turn, -1 for none.
     __device__ __forceinline__ int row() const { return place < count ? stage.row(static_cast<int>(place)) : -1; }
 };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import cupy
 import numpy as np
@@ -83,3 +83,33 @@ class Stages:
         count = int(told(self._passed)[self.last])
         rows = self._lists[self.last % LISTS, :count]
         return cupy.sort(rows) if count else rows
+
+
+class Rooms(NamedTuple):
+    """Rows in rooms of equal size (rooms.cuh), or compressed.
+
+    Attributes:
+        lengths: int64 (rows,); of compressed rows, where each begins, (rows + 1,).
+        columns: int32, of all rooms.
+        values: float64, likewise.
+        room: entries of each row's own room, a multiple of four; 0 of compressed rows.
+        larger: of the rooms behind these, for rows that need them; likewise.
+    """
+
+    lengths: Array
+    columns: Array
+    values: Array
+    room: int = 0
+    larger: int = 0
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Arguments of kernels: both sizes, where larger rooms begin, and how many there are."""
+        behind = len(self.lengths) * self.room
+        count = (len(self.columns) - behind) // self.larger if self.larger else 0
+        return np.int32(self.room), np.int32(self.larger), np.int64(behind), np.int64(count)
+
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """Arguments of kernels: a right factor, but for its values."""
+        return (self.lengths, self.columns, *self.shape[:3])

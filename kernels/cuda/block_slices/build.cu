@@ -174,6 +174,42 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
         static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
 }
 
+constexpr int TILE = 16;   // entries of a row that are read together
+
+// The entries and columns of a slice of single entries. Lanes that read a row each would meet in no line of memory: 16 of
+// them read 16 entries of a row, and pass them through shared memory.
+__device__ __forceinline__ void fill_single(
+    const long long* start, const int* __restrict__ columns, const real* __restrict__ entries, int row, int width, int kind,
+    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to
+) {
+    __shared__ int column_of[WARPS][SLICE][TILE + 1];
+    __shared__ real value_of[WARPS][SLICE][TILE + 1];
+    const int lane = lane_number(), half = lane / TILE, own = lane % TILE;
+    auto& column = column_of[threadIdx.x / SLICE];
+    auto& value = value_of[threadIdx.x / SLICE];
+    const long long first = row < 0 ? 0 : start[row];
+    const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
+    int held = base;
+    for (int done = 0; done < width; done += TILE) {
+#pragma unroll
+        for (int pair = 0; pair < SLICE; pair += 2) {
+            const long long from = __shfl_sync(ALL_LANES, first, pair + half) + done + own;
+            if (done + own < __shfl_sync(ALL_LANES, length, pair + half)) {
+                column[pair + half][own] = columns[from];
+                value[pair + half][own] = entries[from];
+            }
+        }
+        __syncwarp();
+        for (int k = done; k < min(done + TILE, width); ++k, to += SLICE) {
+            if (k < length) held = column[lane][k - done];
+            if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
+            else far[k * SLICE + lane] = held;
+            *to = k < length ? value[lane][k - done] : 0;
+        }
+        __syncwarp();
+    }
+}
+
 // The entries and columns of slice s. Holes have value 0 and the column before them.
 template <int B>
 __device__ __forceinline__ void fill(
@@ -188,6 +224,12 @@ __device__ __forceinline__ void fill(
     real* to = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
     unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
     int* const far = reinterpret_cast<int*>(near);
+    if constexpr (B == 1) {
+        if (kind != RUN) {
+            fill_single(start, columns, entries, row, width, kind, base, near, far, to);
+            return;
+        }
+    }
     Merge<B> merge(start, columns, row);
     const real* const mine = entries + (merge.columns - columns);
     int held = base;

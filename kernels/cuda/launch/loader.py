@@ -19,6 +19,7 @@ AHEAD = {
     "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
+        "amg/alone.cu",
         "amg/products.cu",
         "amg/paths.cu",
         "amg/pmis.cu",

@@ -1,0 +1,44 @@
+// Rows of a product in rooms of equal size, before anybody knows where compressed ones would begin.
+#ifndef DSOLVER_ROOMS_CUH
+#define DSOLVER_ROOMS_CUH
+
+// Row i has the places i * room and on. If it is longer than that, it is in one of `count` larger rooms, which are behind the
+// others, and the first column of its own room tells in which.
+struct Rooms {
+    int room, larger;
+    long long behind, count;
+
+    // The first place of a row of so many entries.
+    __device__ __forceinline__ long long begin(long long i, long long length, const int* columns) const {
+        const long long own = i * room;
+        return length > room ? behind + static_cast<long long>(columns[own]) * larger : own;
+    }
+};
+
+// Rows of the right factor of a product: compressed ones, which begin at start[j]; or rows in rooms, of start[j] entries each.
+struct RightRows {
+    const long long* __restrict__ start;
+    const int* __restrict__ columns;
+    Rooms rooms;   // none of any size if rows are compressed
+
+    __device__ __forceinline__ void find(int j, long long& from, long long& length) const {
+        from = start[j];
+        if (rooms.room == 0) {
+            length = start[j + 1] - from;
+        } else {
+            length = from;
+            from = rooms.begin(j, length, columns);
+        }
+    }
+};
+
+#define ROOMS int room, int larger, long long behind, long long larger_rooms
+#define THESE_ROOMS                                                                                                      \
+    Rooms { room, larger, behind, larger_rooms }
+#define RIGHT const long long *__restrict__ b_start, const int *__restrict__ b_columns, int b_room, int b_larger, long long b_behind
+#define RIGHT_ROWS                                                                                                       \
+    {                                                                                                                    \
+        b_start, b_columns, { b_room, b_larger, b_behind, 0 }                                                            \
+    }
+
+#endif
