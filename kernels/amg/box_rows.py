@@ -33,7 +33,7 @@ class LatticeBox(NamedTuple):
     shape: Triple
 
 
-def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Any) -> tuple[Csr, npt.NDArray[np.float64]]:
+def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Any) -> tuple[Csr, npt.NDArray[np.float64], bool]:
     """The rows of a box's points, x fastest, without entries that are zero beside the diagonal.
 
     Args:
@@ -42,8 +42,8 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Any) -> tuple[
         weights: float64 (K rows,), offset after offset, or (K,) where they are the same for all rows.
 
     Returns:
-        the rows, with the points' numbers in the grid as columns (int64 where the grid has 2³¹ points and more); and
-        float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii.
+        the rows, with the points' numbers in the grid as columns (int64 where the grid has 2³¹ points and more);
+        float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii; and whether mirrored entries are known to be equal.
     """
     numbers = _numbers(box)
     values = np.asarray(weights, dtype=np.float64).reshape(len(offsets), -1)
@@ -62,7 +62,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Any) -> tuple[
         share = (diagonal + sizes) / (2.0 * diagonal)
     start = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
     short = np.int32 if prod(box.grid) <= MOST_POINTS else np.int64
-    return Csr(start, columns[kept].astype(short), entries[kept]), share
+    return Csr(start, columns[kept].astype(short), entries[kept]), share, False
 
 
 def ascending(offsets: Sequence[Triple]) -> list[int]:

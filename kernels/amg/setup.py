@@ -41,7 +41,7 @@ class AlgebraicSetup:
 
     def box_rows(
         self, box: box_rows.LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any
-    ) -> tuple[Csr, Any]:
+    ) -> tuple[Csr, Any, bool]:
         """See `box_rows.box_rows`."""
         return box_rows.box_rows(box, offsets, weights)
 

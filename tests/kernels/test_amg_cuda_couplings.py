@@ -132,15 +132,38 @@ def test_rows_of_a_box_are_those_of_the_host(offsets: tuple[Any, ...], periodic:
         weights = rng.standard_normal((len(offsets), int(np.prod(shape)))) * (rng.random((len(offsets), 1)) < 0.9)
         weights[:, rng.random(weights.shape[1]) < 0.2] *= rng.random((len(offsets), 1)) < 0.5
         for given in (weights.reshape(-1), weights[:, 3]):
-            rows, share = on_gpu(box, offsets, there(given))
-            expected, shares = box_rows(box, offsets, given)
+            rows, share, _ = on_gpu(box, offsets, there(given))
+            expected, shares, _ = box_rows(box, offsets, given)
             same([*rows, share], [*expected, shares])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("offsets", [STAR, BOX])
+def test_whether_mirrored_entries_of_a_grid_are_equal(offsets: tuple[Any, ...]) -> None:
+    from dsolver.kernels.cuda.amg.box_rows import box_rows as on_gpu
+
+    grid = (7, 5, 6)
+    rng, sizes = np.random.default_rng(12), np.abs(offsets).sum(axis=1)
+    number = np.arange(210).reshape(6, 5, 7)
+    whole = LatticeBox(grid, (True, False, True), (0, 0, 0), grid)
+    weights = np.array([rng.random(210)] + [np.zeros(210)] * (len(offsets) - 1))
+    for k, offset in enumerate(offsets):
+        other = np.roll(number, [-step for step in offset[::-1]], axis=(0, 1, 2)).reshape(-1)
+        opposite = [tuple(o) for o in offsets].index(tuple(-step for step in offset))
+        if sizes[k]:
+            weights[k] = rng.random(210) if opposite > k else weights[opposite][other]
+    assert on_gpu(whole, offsets, there(weights.reshape(-1)))[2]
+    assert on_gpu(whole, offsets, there(1.0 * sizes))[2]
+    assert not on_gpu(whole._replace(grid=(7, 5, 7)), offsets, there(weights.reshape(-1)))[2]
+    assert not on_gpu(whole, offsets, there(rng.random(len(offsets))))[2]
+    weights[np.flatnonzero(sizes)[-1], 87] += 1e-9  # inside
+    assert not on_gpu(whole, offsets, there(weights.reshape(-1)))[2]
 
 
 def test_rows_of_a_box_are_by_definition_those_of_its_points() -> None:
     box = LatticeBox((5, 4, 3), (True, False, False), (1, 0, 1), (4, 4, 2))
     weights = np.arange(1.0, 8.0)
-    rows, share = box_rows(box, STAR, weights)
+    rows, share, _ = box_rows(box, STAR, weights)
     points = [(x, y, z) for z in (1, 2) for y in range(4) for x in (1, 2, 3, 4)]
     for i, (x, y, z) in enumerate(points):
         found = {}

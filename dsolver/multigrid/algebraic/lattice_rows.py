@@ -50,6 +50,7 @@ class BoxRows:
         share: float64, as of `dsolver.multigrid.algebraic.parallel_coarsening.Measures`.
         lists: for each other range that has some of the rows, a message.
         named: these ranges, ascending.
+        mirrored: whether the rows are those of the only chunk, and mirrored entries are known to be equal.
     """
 
     rows: Rows
@@ -57,6 +58,7 @@ class BoxRows:
     share: F64
     lists: Mapping[int, F64]
     named: tuple[int, ...]
+    mirrored: bool = False
 
 
 @final
@@ -128,11 +130,11 @@ def _box_rows(
     amg, number = backend.amg if on_device else backend.amg.host, own_number(partition, number)
     box = partition[number].box
     where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
-    made, share = amg.box_rows(where, offsets, amg.asarray(weights))
+    made, share, mirrored = amg.box_rows(where, offsets, amg.asarray(weights))
     rows = Rows(start=made.start, columns=made.columns, values=made.values)
     if len(bounds) == 2:
         numbers = np.arange(bounds[-1], like=made.start)
-        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=())
+        return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=(), mirrored=mirrored)
     numbers = amg.asarray(partition.domain.rows_of(box))
     owners = owners_of(bounds, numbers)
     to_others = others(bounds, number, owners)
@@ -161,6 +163,7 @@ def _range_rows(
         origin=box.numbers if len(bounds) == 2 else np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
         named=named(bounds, number, rows.columns),
+        mirrored=box.mirrored,
     )
 
 

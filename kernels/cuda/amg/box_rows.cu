@@ -76,15 +76,25 @@ __device__ __forceinline__ int kept_column(const Box& box, const Point& p, const
     return weight != 0.0 || column == p.number ? column : -1;
 }
 
-// Entries of each row: 8 bytes an offset.
+// Entries of each row: 8 bytes an offset. Where offset q and the one as far from the end are opposite to each other
+// (`compared`), and the box is the grid, `unequal` is set if a weight is not that of the mirrored entry: half of the weights
+// are read twice, from L2 as a rule.
 extern "C" __global__ void count_entries(
-    const Box box, const Step* __restrict__ steps, const double* __restrict__ weights, int rows,
-    long long* __restrict__ lengths
+    const Box box, const Step* __restrict__ steps, const double* __restrict__ weights, int rows, int compared,
+    long long* __restrict__ lengths, long long* unequal
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= rows) return;
     const Point p = point_of(box, i);
     int n = 0;
+    bool equal = true;
+    for (int q = (box.offsets + 1) / 2; compared && q < box.offsets; ++q) {
+        const int j = column_of(box, p, steps[q]), own = steps[q].slot, other = steps[box.offsets - 1 - q].slot;
+        if (j < 0) continue;
+        equal &= box.constant ? weights[own] == weights[other]
+                              : weights[own * static_cast<long long>(rows) + i] == weights[other * static_cast<long long>(rows) + j];
+    }
+    if (!equal) *unequal = 1;
     for (int base = 0; base < box.offsets; base += BATCH) {
         double weight[BATCH];
         load(box, steps, weights, rows, i, base, weight);

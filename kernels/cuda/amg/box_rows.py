@@ -25,7 +25,7 @@ WARP, THREADS = 32, 256
 _BOX = np.dtype([(name, np.int32, 3) for name in ("grid", "lower", "shape", "low", "high")] + [("rest", np.int32, 3)])
 
 
-def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array]:
+def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tuple[Csr, Array, bool]:
     """See `dsolver.kernels.amg.box_rows.box_rows`. It waits once, for the number of entries.
 
     Raises:
@@ -40,15 +40,25 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
     start, share = cupy.empty(rows + 1, dtype=np.int64), cupy.empty(rows)
     arguments = (_packed(box, offsets, constant=weights.shape[1] == 1), steps, weights, np.int32(rows))
     grid = (-(-rows // threads),)
+    compared = box.shape == box.grid and _mirrored(box, [offsets[k] for k in order])
+    found = counters(2)  # entries, and whether mirrored ones differ
     if rows:
-        kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, start[1:]))
-    total = counters(1)
-    add_up(start, total)
-    entries = int(told(total)[0])
+        numbers = (np.int32(compared), start[1:], found[1:])
+        kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, *numbers))
+    add_up(start, found)
+    entries, unequal = map(int, told(found))
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))
-    return out, share
+    return out, share, compared and not unequal
+
+
+def _mirrored(box: LatticeBox, offsets: Sequence[Triple]) -> bool:
+    """Whether offset q and the one as far from the end are opposite to each other, and none has another's column."""
+    opposite = [tuple(-step for step in offset) for offset in reversed(offsets)]
+    reach = 2 * np.abs(offsets).max(axis=0)
+    wide = all(not around or n > most for around, n, most in zip(box.periodic, box.grid, reach, strict=True))
+    return wide and opposite == [tuple(offset) for offset in offsets]
 
 
 def _packed(box: LatticeBox, offsets: Sequence[Triple], *, constant: bool) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.amg import long_rows
+from dsolver.kernels.cuda.amg.mirrors import sort_rooms
 from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -39,7 +40,7 @@ SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
 SLOTS: Final = 3.5
-"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.1."""
+"""Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
@@ -89,6 +90,8 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     expected = expected_of(a, Rooms(*b), mean_of(b))
+    if expected.even and (made := _of_even_rows(a, b, expected, ascending)):
+        return made
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
     rooms = None
@@ -115,6 +118,23 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
             _fill(a, b, out, stages.again(), ascending=ascending)
     if left:
         long_rows.fill(rows, a, b, columns, out, ascending=ascending)
+    return out
+
+
+def _of_even_rows(a: Csr, b: Csr, expected: Expected, ascending: bool) -> Csr | None:
+    """A B by rooms for all rows; None if there are rows without one."""
+    room = counters(1 + COUNTERS // 2)
+    rooms = in_rooms(a, Rooms(*b), mean_of(b), expected, Stages(a.size, room[1:].view(np.int32)))
+    if rooms is None:
+        return None
+    start, entries, passed = _starts(rooms.lengths, room)
+    if passed[1]:
+        return None
+    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    if ascending:
+        sort_rooms(rooms, out)
+    else:
+        move(rooms, expected.mean, out)
     return out
 
 
@@ -156,6 +176,7 @@ class Expected(NamedTuple):
         slots: for these.
         ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
             before it is known that there are some.
+        even: whether some rows were counted, and none had far more columns than the others.
     """
 
     mean: float
@@ -163,6 +184,7 @@ class Expected(NamedTuple):
     most: float
     slots: float
     ample: bool = False
+    even: bool = False
 
 
 def expected_of(a: Csr, b: Rooms, mean: float) -> Expected:
@@ -201,7 +223,7 @@ def _of_samples(found: Any) -> Expected:
     if most / 0.75 > 1 << MOST_BITS:
         most = usual
     nearly = float(ascending[int(NEARLY * len(found))])
-    return Expected(float(found.mean()), nearly, most, most / 0.75)
+    return Expected(float(found.mean()), nearly, most, most / 0.75, even=ascending[-1] <= 2.0 * nearly)
 
 
 def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
@@ -229,7 +251,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         stages: of A's rows.
     """
     room = 4 * int(np.ceil(max(expected.usual, 1.0) / 4.0))
-    alone = room <= MOST_ALONE
+    alone = room <= MOST_ALONE and not b.room
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
@@ -245,9 +267,8 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
     made = Rooms(lengths, columns, values, room, second.most)
     if alone:
         bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-        name = "alone_of_rooms" if b.room else "alone_of_rows"
-        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), lengths, columns, values)
-        stages.launch(kernel(ALONE, name, DTYPE), 1, arguments, 12 * room + (1 << bits))
+        arguments = (*a, *b[:3], np.int32(bits), np.int32(room), lengths, columns, values)
+        stages.launch(kernel(ALONE, "make_alone", DTYPE), 1, arguments, 12 * room + (1 << bits))
     else:
         _make(a, b, made, tables._replace(most=room), stages)
     _make(a, b, made, second, stages)

@@ -51,7 +51,7 @@ class CudaAlgebra(AlgebraicSetup):
 
     # -- coarse points -------------------------------------------------------------------------------------------------
 
-    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any]:
+    def box_rows(self, box: LatticeBox, offsets: Sequence[tuple[int, int, int]], weights: Any) -> tuple[Csr, Any, bool]:
         return box_rows.box_rows(box, offsets, weights)
 
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
