@@ -74,9 +74,12 @@ def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | N
 
 
 @cache
-def hierarchy(backend: str, name: str, chunks: int, aggressive: int = 1, *, again: bool = False) -> list[str]:
+def hierarchy(
+    backend: str, name: str, chunks: int, aggressive: int = 1, *, again: bool = False, coarsening: str = "pmis"
+) -> list[str]:
     """A hash of every level's rows, wherever their arrays are; again: with the interpolation of an earlier matrix."""
-    problem, m = PROBLEMS[name](chunks), Algebraic(coarse_rows=20, gathered_rows=60, aggressive_levels=aggressive)
+    m = Algebraic(coarse_rows=20, gathered_rows=60, aggressive_levels=aggressive, coarsening=coarsening)
+    problem = PROBLEMS[name](chunks)
     spec, reuse = SolveSpec.plan(problem, problem.chunks, m=m), None
     engine = EagerEngine(spec.partition, kernels.load(backend, 2))
     if again:
@@ -88,7 +91,8 @@ def hierarchy(backend: str, name: str, chunks: int, aggressive: int = 1, *, agai
     found = []
     while True:
         rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
-        assert {type(part.matrix.values) for part in rows} == {engine.backend.xp.ndarray}
+        there = engine.backend.xp.ndarray if coarsening == "pmis" else np.ndarray
+        assert {type(part.matrix.values) for part in rows} == {there}
         digest = hashlib.sha256()
         for part in rows:
             columns = part.window.numbers[part.matrix.columns]
@@ -117,6 +121,15 @@ def test_levels_with_the_interpolation_of_an_earlier_matrix_have_the_hosts_bits(
         expected = hierarchy("cpu", name, chunks, again=True)
         assert expected != hierarchy("cpu", name, chunks)
         assert hierarchy("cuda", name, chunks, again=True) == expected
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_large_products_of_levels_on_the_host_are_made_by_the_gpu(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.kernels.cuda.amg.setup.LARGE", 1)
+    for again in (False, True):
+        expected = hierarchy("cpu", "matrix", chunks, again=again, coarsening="aggregation")
+        assert len(expected) >= 2
+        assert hierarchy("cuda", "matrix", chunks, again=again, coarsening="aggregation") == expected
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])
