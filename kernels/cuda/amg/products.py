@@ -39,6 +39,8 @@ Where not all rows would be under way at once, or each would need a block, table
 SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
+SHORT: Final = 8
+"""Entries of A's rows that it reads, in the mean, at most: lanes read longer ones together."""
 SLOTS: Final = 3.5
 """Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
 TIGHT: Final = 0.9
@@ -251,7 +253,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         stages: of A's rows.
     """
     room = 4 * int(np.ceil(max(expected.usual, 1.0) / 4.0))
-    alone = room <= MOST_ALONE and not b.room
+    alone = room <= MOST_ALONE and not b.room and len(a.columns) <= SHORT * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
