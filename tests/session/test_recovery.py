@@ -152,7 +152,7 @@ def test_without_a_checkpoint_it_goes_on_from_memory(
 def test_several_right_hand_sides_go_on_together(client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery.Keeper, "_due", True)
     monkeypatch.setattr(SpmdProgram, "stride", 0.0)
-    killer, save = Killer(client, 4, 1), recovery.Keeper._save
+    killer, save = Killer(client, 2, 1), recovery.Keeper._save
 
     def saved(keeper: recovery.Keeper, session: Any, b_norm: float, state: State) -> None:
         save(keeper, session, b_norm, state)
