@@ -20,6 +20,16 @@ import pytest
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import Slices
 
+ASSEMBLY = (
+    "sell/assembly.cu",
+    "sell/assembly.cuh",
+    "range.cuh",
+    "slices.cuh",
+    "hpcg/assembly.cu",
+    "hpcg/header.cuh",
+)
+"""Sources of the set-up of run slices, with those of the benchmark's matrix and what they include."""
+
 FIBERS = """
 #include <cmath>
 #include <cstring>

@@ -88,13 +88,13 @@ class Auto(Preconditioner):
     def build(self, builder: Builder) -> Built:
         """All levels of the kind that is chosen."""
         rows = [_with_jumps(builder, builder.rows)]
-        if _algebraic(builder, rows[0]):
-            return Algebraic().build_from(builder, lambda: rows.pop() if rows else _with_jumps(builder, builder.rows))
 
         def take() -> FinestRows:
-            return replace(rows.pop() if rows else _with_jumps(builder, builder.rows), lattice=True)
+            return rows.pop() if rows else _with_jumps(builder, builder.rows)
 
-        return Multigrid().build_from(builder, take)
+        if _algebraic(builder, rows[0]):
+            return Algebraic().build_from(builder, take)
+        return Multigrid().build_from(builder, lambda: replace(take(), lattice=True))
 
     def chosen(self, levels: Sequence[Any]) -> Preconditioner:
         """The multigrid that was chosen."""

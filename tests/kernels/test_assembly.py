@@ -15,7 +15,7 @@ from dsolver.kernels import load
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.sell import Slices
 from tests.kernels.backends.boxes import AROUND, SOME_NEIGHBORS, Box, Case, box
-from tests.on_host import FIBERS, compiled, gpu_modules, packed, without_assembly
+from tests.on_host import ASSEMBLY, FIBERS, compiled, gpu_modules, packed, without_assembly
 
 HOST = (
     FIBERS
@@ -51,16 +51,8 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    sources = (
-        "sell/assembly.cu",
-        "sell/assembly.cuh",
-        "range.cuh",
-        "slices.cuh",
-        "hpcg/assembly.cu",
-        "hpcg/header.cuh",
-    )
     folder = tmp_path_factory.mktemp("host")
-    return compiled(folder, HOST, "-O1", "-ffp-contract=off", sources=sources, edited=without_assembly)
+    return compiled(folder, HOST, "-O1", "-ffp-contract=off", sources=ASSEMBLY, edited=without_assembly)
 
 
 @pytest.fixture

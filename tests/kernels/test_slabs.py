@@ -24,7 +24,7 @@ from dsolver.kernels.cuda.launch import config
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import Matrix
-from tests.on_host import FIBERS, compiled, packed, without_assembly
+from tests.on_host import ASSEMBLY, FIBERS, compiled, packed, without_assembly
 
 I64 = npt.NDArray[np.int64]
 Offsets = list[tuple[int, int, int]]
@@ -81,15 +81,7 @@ class OnHost(np.ndarray[Any, Any]):
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     options, folder = ("-O1", "-ffp-contract=off"), tmp_path_factory.mktemp("host")
-    sources = (
-        "sell/assembly.cu",
-        "sell/assembly.cuh",
-        "range.cuh",
-        "slices.cuh",
-        "hpcg/assembly.cu",
-        "hpcg/header.cuh",
-    )
-    return compiled(folder, HOST, *options, sources=sources, edited=without_assembly)
+    return compiled(folder, HOST, *options, sources=ASSEMBLY, edited=without_assembly)
 
 
 @pytest.fixture
