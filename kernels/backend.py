@@ -20,6 +20,7 @@ from dsolver.kernels.vectors import Vectors
 
 if TYPE_CHECKING:
     from dsolver.kernels.amg.setup import AlgebraicSetup
+    from dsolver.kernels.colorings.setup import SweepSetup
     from dsolver.kernels.formats.dense import DenseSetup
     from dsolver.kernels.formats.stencil import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
@@ -48,6 +49,7 @@ class Backend(ABC):
         dense: set-up of small matrices and their inverses.
         stencil: set-up of constant stencils.
         general: set-up of general matrices.
+        sweeps: set-up of sweeps over their rows.
     """
 
     name: ClassVar[str]
@@ -63,6 +65,7 @@ class Backend(ABC):
     dense: DenseSetup
     stencil: StencilSetup
     general: GeneralSetup
+    sweeps: SweepSetup
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The implementation of the kernel of this name: its first argument's, where that brings it."""

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.rows import split
 from dsolver.matrices.row_block import RowBlock
 
 
-def own_part(block: RowBlock) -> Csr:
-    """The entries of a block, which lies on the host, in columns that its chunk owns."""
-    return split(np, block.csr).local if block.plan.slots else block.csr
+def own_part(xp: Any, rows: Csr, plan: HaloPlan) -> Csr:
+    """The entries of a chunk's rows in columns that it owns.
+
+    Args:
+        xp: the array module of the rows.
+        rows: their columns are own ones, then halo slots.
+        plan: the chunk's halo exchange.
+    """
+    return split(xp, rows).local if plan.slots else rows
 
 
 def cuthill_mckee(a: Csr) -> npt.NDArray[np.int32]:
@@ -47,7 +55,7 @@ def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:
         name: of the order: see `ORDERS`.
     """
     block = block.here
-    order = ORDERS[name](own_part(block))
+    order = ORDERS[name](own_part(np, block.csr, block.plan))
     rows = len(order)
     place = np.empty(rows, dtype=np.int32)
     place[order] = np.arange(rows, dtype=np.int32)

@@ -18,10 +18,10 @@ from dsolver.engines.base import Field
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.colorings import COLORINGS
-from dsolver.kernels.colorings.graph import graph_of
+from dsolver.kernels.colorings import COLORINGS, colored
+from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
-from dsolver.kernels.cpu.csr.incomplete import BreakdownError, Factors, incomplete_factors, sweep_factors
+from dsolver.kernels.cpu.csr.incomplete import BreakdownError, Factors
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout, Route
 from dsolver.kernels.formats.sell import WIDEST
@@ -69,8 +69,8 @@ class Sweeps(Preconditioner):
             raise InputError(f"coloring must be one of {', '.join(map(repr, COLORINGS))}, not {self.coloring!r}")
 
     @abstractmethod
-    def factors(self, a: Csr, color: Any) -> Factors:
-        """Factors of a chunk's own part, in the order of its colors.
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
+        """Factors of a chunk's own part, in the order of its colors, where it lies.
 
         Raises:
             BreakdownError: a pivot vanishes.
@@ -118,14 +118,14 @@ class SymGS(Sweeps):
     can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True, diagonal=True)
     name: ClassVar[str] = "symgs"
 
-    def factors(self, a: Csr, color: Any) -> Factors:
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
         """A's own entries."""
-        return sweep_factors(a, color)
+        return setup.sweep_factors(a, color)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incomplete(Sweeps):
-    """Incomplete factors without fill of each chunk, made on the host, for GPUs, too.
+    """Incomplete factors without fill of each chunk.
 
     Attributes:
         shift: that times its diagonal is added to A before, which keeps pivots away from zero (Manteuffel, 1980);
@@ -143,14 +143,14 @@ class Incomplete(Sweeps):
         if self.shift != "auto" and not (is_a(self.shift, Real) and 0.0 <= float(self.shift) <= LARGEST_SHIFT):
             raise InputError(f"shift must be 'auto' or a number from 0 to {LARGEST_SHIFT:g}, not {self.shift!r}")
 
-    def factors(self, a: Csr, color: Any) -> Factors:
+    def factors(self, setup: SweepSetup, a: Csr, color: Any) -> Factors:
         """ILU(0), which is IC(0) for a symmetric matrix."""
         if self.shift != "auto":
-            return incomplete_factors(a, color, shift=float(self.shift), positive=self.positive)
+            return setup.incomplete_factors(a, color, shift=float(self.shift), positive=self.positive)
         shift = 0.0
         while True:
             try:
-                return incomplete_factors(a, color, shift=shift, positive=self.positive)
+                return setup.incomplete_factors(a, color, shift=shift, positive=self.positive)
             except BreakdownError:
                 shift = 2.0 * shift or FIRST_SHIFT
                 if shift > LARGEST_SHIFT:
@@ -240,7 +240,7 @@ class MakeFactors:
     """
 
     label: ClassVar[str] = "setup-levels"
-    factors: Callable[[Csr, Any], Factors]
+    factors: Callable[[SweepSetup, Csr, Any], Factors]
     coloring: str
     name: str
     partition: Partition
@@ -251,9 +251,9 @@ class MakeFactors:
         Raises:
             InputError: a pivot vanishes, a row is far longer than the others, or the coloring has too many colors.
         """
-        a, first = own_part(block.here), self.partition[number].box.lo[0]
+        a, first = own_part(backend.xp, backend.amg.on_device(block.csr), block.plan), self.partition[number].box.lo[0]
         self._check_lengths(a)
-        color = COLORINGS[self.coloring](graph_of(a), first, backend.xp)
+        color = colored(backend.sweeps, backend.sweeps.graph_of(a), self.coloring, first)
         colors = int(color.max()) + 1
         layout = backend.layouts.colored(color, colors, (a.size, 1, 1))
         if layout.size > max(FEW, PADDED * a.size):
@@ -262,17 +262,17 @@ class MakeFactors:
                 f"coloring='greedy'"
             )
         try:
-            rows, diagonal = self.factors(a, backend.to_host(color))
+            rows, diagonal = self.factors(backend.sweeps, a, color)
         except BreakdownError as error:
             row = first + (error.row if block.order is None else int(block.order[error.row]))
             raise InputError(self._breakdown(row, error.pivot)) from None
-        entries = backend.amg.table(backend.amg.on_device(rows), rows.width)
+        entries = backend.amg.table(rows, rows.width)
         lower = backend.format("sell").matrix(layout, entries)
         plain = backend.layouts.plain((a.size, 1, 1)).position
         made = ChunkFactors(
             layout=layout,
             lower=lower,
-            upper=lower.scaled(backend.asarray(diagonal.reshape(-1, 1, 1))),
+            upper=lower.scaled(diagonal.reshape(-1, 1, 1)),
             there=backend.layouts.route(plain, layout.position),
             back=backend.layouts.route(layout.position, plain),
         )

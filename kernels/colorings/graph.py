@@ -20,8 +20,8 @@ class Graph(NamedTuple):
         columns: int32, ascending in each row.
     """
 
-    start: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int32]
+    start: Any
+    columns: Any
 
     @property
     def size(self) -> int:
@@ -30,7 +30,7 @@ class Graph(NamedTuple):
 
     @property
     def rows(self) -> npt.NDArray[np.int32]:
-        """Row of each coupling."""
+        """Row of each coupling, of a graph on the host."""
         return np.repeat(np.arange(self.size, dtype=np.int32), np.diff(self.start))
 
 
@@ -48,10 +48,10 @@ def graph_of(a: Csr) -> Graph:
     return of_pairs(np.union1d(rows * a.size + columns, columns * a.size + rows), a.size)
 
 
-def of_pairs(pairs: npt.NDArray[np.int64], size: int) -> Graph:
-    """Graph of so many rows, of ascending numbers row * size + column."""
-    rows, columns = np.divmod(pairs, max(size, 1))
-    return Graph(np.searchsorted(rows, np.arange(size + 1)).astype(np.int64), columns.astype(np.int32))
+def of_pairs(pairs: Any, size: int) -> Graph:
+    """Graph of so many rows where the pairs lie: of ascending numbers row * size + column, int64."""
+    rows, columns = pairs // max(size, 1), pairs % max(size, 1)
+    return Graph(np.searchsorted(rows, np.arange(size + 1, like=rows)).astype(np.int64), columns.astype(np.int32))
 
 
 @compiled()

@@ -1,4 +1,4 @@
-"""Colorings that look at one row after the other, on the host: first fit, and level scheduling."""
+"""Colorings that look at one row after the other: first fit, and level scheduling."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from dsolver.kernels.colorings.graph import Graph
 from dsolver.kernels.cpu.loops.compiled import compiled
 
 
-def first_fit(graph: Graph, _: int, xp: Any) -> Any:
-    """Greedy coloring: each row gets the first color that no neighbor before it has.
+def first_fit(graph: Graph) -> Any:
+    """Greedy coloring, int32 (rows,): each row gets the first color that no neighbor before it has.
 
     At most one color more than the longest row has couplings; on a lattice in its own order the parity classes.
     """
     color = np.full(graph.size, -1, dtype=np.int32)
     _first_fit(*graph, color)
-    return xp.asarray(color)
+    return color
 
 
-def levels(graph: Graph, _: int, xp: Any) -> Any:
-    """Level scheduling: each row comes right after the last of the neighbors before it in row order.
+def levels_inside(graph: Graph, block: int) -> Any:
+    """Levels within each block of so many consecutive rows, int32 (rows,) from 0.
 
-    Colors in ascending order are then a sweep in row order, to the last bit of its convergence (Saad, Iterative Methods
-    for Sparse Linear Systems, 11.6.3). There are as many as the longest chain of couplings has rows: for a band matrix
-    as many as rows.
+    Each row comes right after the last of the neighbors before it in its block.
     """
     level = np.empty(graph.size, dtype=np.int32)
-    levels_inside(*graph, graph.size, level)
-    return xp.asarray(level)
+    _levels(*graph, block, level)
+    return level
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -49,8 +47,7 @@ def _first_fit(start: Any, columns: Any, color: Any) -> None:
 
 
 @compiled()
-def levels_inside(start: Any, columns: Any, size: Any, level: Any) -> None:
-    """Levels of the rows within each block of so many consecutive ones, from 0."""
+def _levels(start: Any, columns: Any, size: Any, level: Any) -> None:
     for i in range(len(level)):
         first = i // size * size
         last = -1

@@ -15,6 +15,7 @@ from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
+from dsolver.kernels.cuda.colorings.setup import CudaSweeps
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
 from dsolver.kernels.cuda.launch import foresight, tables, told
@@ -65,6 +66,7 @@ class CudaBackend(Backend):
         self.dense = CudaDense(made)
         self.stencil = CudaStencils(made)
         self.general = CudaGeneral(cupy, made, SLICE, gpu=True)
+        self.sweeps = CudaSweeps()
 
     def table(self, values: npt.NDArray[Any]) -> Array:
         return tables.table(values)

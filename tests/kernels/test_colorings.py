@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.colorings import COLORINGS
+from dsolver.kernels.colorings import COLORINGS, colored
 from dsolver.kernels.colorings.blocks import BLOCK
 from dsolver.kernels.colorings.graph import Graph, graph_of
-from dsolver.kernels.colorings.independent_sets import by_arrays, by_loops, keys_of
+from dsolver.kernels.colorings.independent_sets import keys_of
+from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.cpu.csr.incomplete import BreakdownError, incomplete_factors, sweep_factors
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]
+HOST = SweepSetup()
 
 
 def csr(a: Any) -> Csr:
@@ -53,39 +56,77 @@ MATRICES = {
 @pytest.mark.parametrize("name", COLORINGS)
 def test_neighbors_have_different_colors_and_no_color_is_empty(kind: str, name: str) -> None:
     a = csr(MATRICES[kind])
-    color = COLORINGS[name](graph_of(a), 1000, np)
+    color = colored(HOST, graph_of(a), name, 1000)
     rows = np.repeat(np.arange(a.size), np.diff(a.start))
     off = rows != a.columns
     assert (color[rows[off]] != color[a.columns[off]]).all()
     assert (np.unique(color) == np.arange(color.max() + 1)).all()
     assert color.dtype == np.int32
-    assert (color == COLORINGS[name](graph_of(a), 1000, np)).all()
+    assert (color == colored(HOST, graph_of(a), name, 1000)).all()
 
 
 def test_first_fit_finds_the_parity_classes_of_a_lattice() -> None:
     i, j, k = np.meshgrid(np.arange(6), np.arange(4), np.arange(8), indexing="ij")
-    color = COLORINGS["greedy"](graph_of(csr(lattice(6, 4, 8))), 0, np)
+    color = colored(HOST, graph_of(csr(lattice(6, 4, 8))), "greedy", 0)
     assert (color == (i % 2 + 2 * (j % 2) + 4 * (k % 2)).ravel(order="F")).all()
 
 
-@pytest.mark.parametrize("smallest", [True, False])
-def test_independent_sets_by_loops_are_those_by_arrays(smallest: bool) -> None:
-    for a in MATRICES.values():
-        graph = graph_of(csr(a))
-        keys = keys_of(5, graph.size, 3, np)
-        assert (by_loops(graph, keys, smallest=smallest) == by_arrays(graph, keys, np, smallest=smallest)).all()
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", MATRICES)
+def test_colors_and_factors_are_the_same_on_a_gpu(kind: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.colorings.setup import CudaSweeps
+
+    setup, here = CudaSweeps(), csr(MATRICES[kind])
+    there = Csr(*map(cupy.asarray, here))
+    for name in COLORINGS:
+        color = colored(HOST, graph_of(here), name, 7)
+        found = colored(setup, setup.graph_of(there), name, 7)
+        assert isinstance(found, cupy.ndarray)
+        assert (found.get() == color).all()
+        makers = [(setup.sweep_factors, sweep_factors), (setup.incomplete_factors, incomplete_factors)]
+        for on_device, on_host in makers if name in ("greedy", "levels") else ():
+            made, expected = on_device(there, found), on_host(here, color)
+            assert (made.rows.values.get() == expected.rows.values).all()
+            assert (made.diagonal.get() == expected.diagonal).all()
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", COLORINGS)
-def test_colorings_are_the_same_on_a_gpu(name: str) -> None:
+def test_long_chains_are_colored_by_the_host_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy
 
-    for a in MATRICES.values():
-        graph = graph_of(csr(a))
-        found = COLORINGS[name](graph, 7, cupy)
-        assert isinstance(found, cupy.ndarray)
-        assert (found.get() == COLORINGS[name](graph, 7, np)).all()
+    from dsolver.kernels.cuda.colorings import colors
+    from dsolver.kernels.cuda.colorings.setup import CudaSweeps
+
+    monkeypatch.setattr(colors, "MOST_VISITS", colors.VISITS)
+    here = csr(lattice(1, 1, colors.VISITS + 20))
+    there = CudaSweeps().graph_of(Csr(*map(cupy.asarray, here)))
+    for name in ("greedy", "levels"):
+        assert (colored(CudaSweeps(), there, name, 0).get() == colored(HOST, graph_of(here), name, 0)).all()
+
+
+@pytest.mark.gpu
+def test_the_first_pivot_that_is_no_good_is_named_on_a_gpu() -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.colorings.setup import CudaSweeps
+
+    a = MATRICES["power law"].copy()
+    a.setdiag(np.where(np.arange(60) % 7 == 3, 0.0, a.diagonal()))
+    here = csr(a)
+    color = colored(HOST, graph_of(here), "levels", 0)
+    there, setup = Csr(*map(cupy.asarray, here)), CudaSweeps()
+    cases = [
+        (setup.sweep_factors, sweep_factors),
+        (partial(setup.incomplete_factors, positive=True), partial(incomplete_factors, positive=True)),
+    ]
+    for on_device, on_host in cases:
+        with pytest.raises(BreakdownError) as expected:
+            on_host(here, color)
+        with pytest.raises(BreakdownError) as found:
+            on_device(there, cupy.asarray(color))
+        assert found.value.args == expected.value.args
 
 
 def test_random_numbers_follow_rows_of_the_whole_matrix() -> None:
@@ -97,7 +138,7 @@ def test_random_numbers_follow_rows_of_the_whole_matrix() -> None:
 
 def test_levels_keep_the_order_of_the_rows() -> None:
     a = csr(MATRICES["power law"])
-    level = COLORINGS["levels"](graph_of(a), 0, np)
+    level = colored(HOST, graph_of(a), "levels", 0)
     rows = np.repeat(np.arange(a.size), np.diff(a.start))
     earlier = a.columns < rows
     assert (level[a.columns[earlier]] < level[rows[earlier]]).all()
@@ -105,7 +146,7 @@ def test_levels_keep_the_order_of_the_rows() -> None:
 
 def test_blocks_are_swept_in_the_order_of_their_rows() -> None:
     graph = graph_of(csr(lattice(20, 5, 3)))
-    color = COLORINGS["block-greedy"](graph, 0, np)
+    color = colored(HOST, graph, "block-greedy", 0)
     rows = graph.rows
     inside = (rows // BLOCK == graph.columns // BLOCK) & (graph.columns < rows)
     assert (color[graph.columns[inside]] < color[rows[inside]]).all()
@@ -135,7 +176,7 @@ def dense(factors: Any, color: Any) -> F64:
 def test_incomplete_factors_are_a_where_a_has_entries(kind: str, name: str) -> None:
     """What defines ILU(0): Saad, proposition 10.4."""
     a = csr(MATRICES[kind])
-    color = COLORINGS[name](graph_of(a), 0, np)
+    color = colored(HOST, graph_of(a), name, 0)
     whole = a.dense()
     found = dense(incomplete_factors(a, color), color)
     assert np.abs(np.where(whole != 0.0, found - whole, 0.0)).max() <= 1e-14 * np.abs(whole).max()
@@ -146,7 +187,7 @@ def test_incomplete_factors_are_a_where_a_has_entries(kind: str, name: str) -> N
 
 def test_factors_of_a_sweep() -> None:
     a = csr(MATRICES["unsymmetric"])
-    color = COLORINGS["cc"](graph_of(a), 0, np)
+    color = colored(HOST, graph_of(a), "cc", 0)
     whole, earlier = a.dense(), color[None, :] < color[:, None]
     d = np.diag(whole.diagonal())
     off = whole - d

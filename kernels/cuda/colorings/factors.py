@@ -1,0 +1,63 @@
+"""Triangular factors of compressed rows on a GPU, with the bits of `dsolver.kernels.cpu.csr.incomplete`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cpu.csr.incomplete import LOST, BreakdownError, Factors
+from dsolver.kernels.cuda.amg.mirrors import ascending, reordered
+from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import told
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "colorings/factors.cu", "float64"
+THREADS, WARP = 256, 32
+NONE: Final = np.iinfo(np.int32).max
+"""Stands for no row."""
+
+
+def sweep_factors(a: Csr, color: Array) -> Factors:
+    """See `dsolver.kernels.cpu.csr.incomplete.sweep_factors`."""
+    diagonal, zero = cupy.empty(a.size), cupy.full(1, NONE, dtype=np.int32)
+    values, rows = cupy.empty_like(a.values), np.int32(a.size)
+    kernel(FILE, "diagonals", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, diagonal, zero))
+    kernel(FILE, "sweep_factors", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, color, diagonal, values))
+    if (row := int(told(zero)[0])) != NONE:
+        raise BreakdownError(row, 0.0)
+    return Factors(a._replace(values=values), diagonal)
+
+
+def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bool = False) -> Factors:
+    """See `dsolver.kernels.cpu.csr.incomplete.incomplete_factors`: a launch for each color."""
+    order = cupy.argsort(color, kind="stable").astype(np.int32)
+    place = cupy.empty_like(order)
+    place[order] = cupy.arange(a.size, dtype=np.int32)
+    # Rows are moved and sorted with the number of each entry for its value: float64 has room for 2^53 of them.
+    numbers = cupy.arange(len(a.columns), dtype=np.float64)
+    moved = reordered(Csr(a.start, place[a.columns], numbers), order)
+    start, columns, numbers = ascending(moved, a.size)
+    source = numbers.astype(np.int64)
+    values = a.values[source]
+    diagonal, pivots = cupy.empty(a.size, dtype=np.int64), cupy.empty(a.size)
+    bad = cupy.full(1, NONE, dtype=np.int32)
+    limits = np.float64(1.0 + shift), np.int32(positive), np.float64(LOST)
+    cuts = told(starts_of(cupy.bincount(color).astype(np.int64)))
+    for first, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        arguments = start, columns, values, np.int32(first), np.int32(end), *limits, diagonal, pivots, bad
+        kernel(FILE, "eliminate_row", DTYPE)(_grid(end - first), (THREADS,), arguments)
+    if (row := int(told(bad)[0])) != NONE:
+        raise BreakdownError(int(order[row]), float(pivots[row]))
+    values[diagonal] = 1.0
+    factored, found = cupy.empty_like(values), cupy.empty_like(pivots)
+    factored[source], found[order] = values, pivots
+    return Factors(a._replace(values=factored), found)
+
+
+def _grid(rows: int) -> tuple[int]:
+    """A warp for each row."""
+    return (max(1, -(-rows * WARP // THREADS)),)

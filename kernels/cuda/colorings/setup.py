@@ -1,0 +1,41 @@
+"""Set-up of sweeps over the rows of any sparse matrix on a GPU: the colors and factors of the host, to the last bit."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, final
+
+import cupy
+
+from dsolver.kernels.colorings.graph import Graph
+from dsolver.kernels.colorings.setup import SweepSetup
+from dsolver.kernels.cpu.csr.incomplete import Factors
+from dsolver.kernels.cuda.colorings import colors, factors
+from dsolver.kernels.formats.csr import Csr
+
+
+@final
+class CudaSweeps(SweepSetup):
+    """Set-up of sweeps on the device."""
+
+    xp: ClassVar[Any] = cupy
+
+    def graph_of(self, a: Csr) -> Graph:
+        return colors.graph_of(a)
+
+    def rows_of(self, of: Graph) -> Any:
+        return colors.rows_of(of)
+
+    def first_fit(self, of: Graph) -> Any:
+        return colors.first_fit(of)
+
+    def levels(self, of: Graph, block: int) -> Any:
+        return colors.levels_inside(of, block)
+
+    def sets(self, of: Graph, keys: Any, *, smallest: bool) -> Any:
+        return colors.sets(of, keys, smallest=smallest)
+
+    def sweep_factors(self, a: Csr, color: Any) -> Factors:
+        return factors.sweep_factors(a, color)
+
+    def incomplete_factors(self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False) -> Factors:
+        return factors.incomplete_factors(a, color, shift=shift, positive=positive)
