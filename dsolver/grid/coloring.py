@@ -25,7 +25,7 @@ from dsolver.grid.partition import BOX_OFFSETS, Box, Flags, Offsets, Partition, 
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.colorings import COLORINGS, colored
 from dsolver.kernels.colorings.graph import Graph
-from dsolver.kernels.colorings.setup import SweepSetup
+from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.formats.layout import Layout
 
 PARITIES = 8
@@ -157,7 +157,7 @@ def _colored(name: str, shape: Triple) -> npt.NDArray[np.int32]:
     ]
     columns = np.stack(around, axis=1)  # ascending in each row, since the offsets are
     start = np.concatenate([[0], np.cumsum((columns >= 0).sum(axis=1))])
-    colors: npt.NDArray[np.int32] = colored(SweepSetup(), Graph(start, columns[columns >= 0]), name, 0)
+    colors: npt.NDArray[np.int32] = colored(HostSweeps(), Graph(start, columns[columns >= 0]), name, 0)
     return colors
 
 

@@ -19,9 +19,9 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.colorings import COLORINGS, colored
+from dsolver.kernels.colorings.factors import BreakdownError, Factors
 from dsolver.kernels.colorings.setup import SweepSetup
 from dsolver.kernels.contract import BACKWARD, FORWARD, MOVE
-from dsolver.kernels.cpu.csr.incomplete import BreakdownError, Factors
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Layout, Route
 from dsolver.kernels.formats.sell import WIDEST

@@ -2,50 +2,81 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-import numpy as np
-
-from dsolver.kernels.colorings import graph, independent_sets, row_order
+from dsolver.kernels.colorings.factors import Factors
 from dsolver.kernels.colorings.graph import Graph
-from dsolver.kernels.cpu.csr import incomplete
-from dsolver.kernels.cpu.csr.incomplete import Factors
 from dsolver.kernels.formats.csr import Csr
 
 
-class SweepSetup:
-    """Set-up of sweeps on the host. Methods are what the functions of their names are there.
+class SweepSetup(ABC):
+    """Set-up of sweeps where the arrays of a matrix lie.
 
     Attributes:
-        xp: the array module of what it takes and makes.
+        xp: their array module.
     """
 
-    xp: ClassVar[Any] = np
+    xp: ClassVar[Any]
 
+    @abstractmethod
     def graph_of(self, a: Csr) -> Graph:
-        """See `graph.graph_of`."""
-        return graph.graph_of(a)
+        """Graph of a square matrix whose columns ascend in each row.
 
-    def rows_of(self, of: Graph) -> Any:
-        """See `Graph.rows`."""
-        return of.rows
+        Its pattern need not be symmetric: one of two mirrored entries couples both rows.
+        """
 
-    def first_fit(self, of: Graph) -> Any:
-        """See `row_order.first_fit`."""
-        return row_order.first_fit(of)
+    @abstractmethod
+    def rows_of(self, graph: Graph) -> Any:
+        """Row of each coupling: int32."""
 
-    def levels(self, of: Graph, block: int) -> Any:
-        """See `row_order.levels_inside`."""
-        return row_order.levels_inside(of, block)
+    @abstractmethod
+    def first_fit(self, graph: Graph) -> Any:
+        """Greedy coloring, int32 (rows,): each row gets the first color that no neighbor before it has.
 
-    def sets(self, of: Graph, keys: Any, *, smallest: bool) -> Any:
-        """See `independent_sets.sets`."""
-        return independent_sets.sets(of, keys, smallest=smallest)
+        At most one color more than the longest row has couplings; on a lattice in its own order the parity classes.
+        """
 
+    @abstractmethod
+    def levels(self, graph: Graph, block: int) -> Any:
+        """Levels within each block of so many consecutive rows, int32 (rows,) from 0.
+
+        Each row comes right after the last of the neighbors before it in its block.
+        """
+
+    @abstractmethod
+    def sets(self, graph: Graph, keys: Any, *, smallest: bool) -> Any:
+        """The independent set of each row, int32 (rows,), some of which no row may have.
+
+        In each round every key makes a set of the rows where it is the largest among those of uncolored neighbors, and
+        then perhaps one of those where it is the smallest. A row that may have several of them takes the first.
+
+        Args:
+            graph: of the rows.
+            keys: uint64 (H, rows), each time no two alike.
+            smallest: whether a key makes two sets a round.
+        """
+
+    @abstractmethod
     def sweep_factors(self, a: Csr, color: Any) -> Factors:
-        """See `incomplete.sweep_factors`."""
-        return incomplete.sweep_factors(a, color)
+        """The factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep, A = L + D + U.
 
+        Raises:
+            BreakdownError: the diagonal has a zero.
+        """
+
+    @abstractmethod
     def incomplete_factors(self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False) -> Factors:
-        """See `incomplete.incomplete_factors`."""
-        return incomplete.incomplete_factors(a, color, shift=shift, positive=positive)
+        """Incomplete factors without fill, ILU(0): those of A where A has entries (Saad, Iterative Methods, 10.3.2).
+
+        Of a symmetric matrix they are those of IC(0), (I + L) D (I + Lᵀ).
+
+        Args:
+            a: its columns ascend in each row.
+            color: of each row; two rows that read each other have different ones.
+            shift: that times its diagonal is added to A first (Manteuffel, Math. Comp. 34, 1980).
+            positive: whether pivots must be positive.
+
+        Raises:
+            BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.
+        """

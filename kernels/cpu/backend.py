@@ -8,7 +8,7 @@ import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.colorings.setup import SweepSetup
+from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse
 from dsolver.kernels.cpu.lattice import CpuLattice
@@ -44,7 +44,7 @@ class CpuBackend(Backend):
         self.dense = DenseSetup(self.dtype, CpuInverse)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
-        self.sweeps = SweepSetup()
+        self.sweeps = HostSweeps()
 
     def synchronize(self) -> None:
         """Kernels have run when they return."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
-from dsolver.kernels.colorings.setup import SweepSetup
+from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.dense import DenseSetup
 from dsolver.kernels.formats.stencil import StencilSetup
@@ -42,7 +42,7 @@ class NumpyBackend(Backend):
         self.dense = DenseSetup(self.dtype, TextbookInverse)
         self.stencil = StencilSetup(self.vectors, TextbookStencil, TextbookTransfer)
         self.general = TextbookGeneral(np, self.vectors, self.guard)
-        self.sweeps = SweepSetup()
+        self.sweeps = HostSweeps()
 
     def synchronize(self) -> None:
         """Kernels have run when they return."""

@@ -32,7 +32,7 @@ def blocks(a: sp.csr_array, chunks: int) -> list[RowBlock]:
 
 
 def bandwidth(block: RowBlock) -> int:
-    a = own_part(block)
+    a = own_part(np, block.csr, block.plan)
     return int(abs(np.repeat(np.arange(a.size), np.diff(a.start)) - a.columns).max())
 
 

@@ -12,14 +12,15 @@ import scipy.sparse as sp
 
 from dsolver.kernels.colorings import COLORINGS, colored
 from dsolver.kernels.colorings.blocks import BLOCK
-from dsolver.kernels.colorings.graph import Graph, graph_of
-from dsolver.kernels.colorings.independent_sets import keys_of
-from dsolver.kernels.colorings.setup import SweepSetup
-from dsolver.kernels.cpu.csr.incomplete import BreakdownError, incomplete_factors, sweep_factors
+from dsolver.kernels.colorings.factors import BreakdownError
+from dsolver.kernels.colorings.graph import Graph
+from dsolver.kernels.colorings.keys import keys_of
+from dsolver.kernels.cpu.colorings.factors import incomplete_factors, sweep_factors
+from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.formats.csr import Csr
 
 F64 = npt.NDArray[np.float64]
-HOST = SweepSetup()
+HOST = HostSweeps()
 
 
 def csr(a: Any) -> Csr:
@@ -56,18 +57,18 @@ MATRICES = {
 @pytest.mark.parametrize("name", COLORINGS)
 def test_neighbors_have_different_colors_and_no_color_is_empty(kind: str, name: str) -> None:
     a = csr(MATRICES[kind])
-    color = colored(HOST, graph_of(a), name, 1000)
+    color = colored(HOST, HOST.graph_of(a), name, 1000)
     rows = np.repeat(np.arange(a.size), np.diff(a.start))
     off = rows != a.columns
     assert (color[rows[off]] != color[a.columns[off]]).all()
     assert (np.unique(color) == np.arange(color.max() + 1)).all()
     assert color.dtype == np.int32
-    assert (color == colored(HOST, graph_of(a), name, 1000)).all()
+    assert (color == colored(HOST, HOST.graph_of(a), name, 1000)).all()
 
 
 def test_first_fit_finds_the_parity_classes_of_a_lattice() -> None:
     i, j, k = np.meshgrid(np.arange(6), np.arange(4), np.arange(8), indexing="ij")
-    color = colored(HOST, graph_of(csr(lattice(6, 4, 8))), "greedy", 0)
+    color = colored(HOST, HOST.graph_of(csr(lattice(6, 4, 8))), "greedy", 0)
     assert (color == (i % 2 + 2 * (j % 2) + 4 * (k % 2)).ravel(order="F")).all()
 
 
@@ -81,11 +82,14 @@ def test_colors_and_factors_are_the_same_on_a_gpu(kind: str) -> None:
     setup, here = CudaSweeps(), csr(MATRICES[kind])
     there = Csr(*map(cupy.asarray, here))
     for name in COLORINGS:
-        color = colored(HOST, graph_of(here), name, 7)
-        found = colored(setup, setup.graph_of(there), name, 7)
+        color = colored(HOST, HOST.graph_of(here), name, 7)
+        found: Any = colored(setup, setup.graph_of(there), name, 7)
         assert isinstance(found, cupy.ndarray)
         assert (found.get() == color).all()
-        makers = [(setup.sweep_factors, sweep_factors), (setup.incomplete_factors, incomplete_factors)]
+        makers: list[tuple[Any, Any]] = [
+            (setup.sweep_factors, sweep_factors),
+            (setup.incomplete_factors, incomplete_factors),
+        ]
         for on_device, on_host in makers if name in ("greedy", "levels") else ():
             made, expected = on_device(there, found), on_host(here, color)
             assert (made.rows.values.get() == expected.rows.values).all()
@@ -103,7 +107,7 @@ def test_long_chains_are_colored_by_the_host_of_a_gpu(monkeypatch: pytest.Monkey
     here = csr(lattice(1, 1, colors.VISITS + 20))
     there = CudaSweeps().graph_of(Csr(*map(cupy.asarray, here)))
     for name in ("greedy", "levels"):
-        assert (colored(CudaSweeps(), there, name, 0).get() == colored(HOST, graph_of(here), name, 0)).all()
+        assert (colored(CudaSweeps(), there, name, 0).get() == colored(HOST, HOST.graph_of(here), name, 0)).all()
 
 
 @pytest.mark.gpu
@@ -115,9 +119,9 @@ def test_the_first_pivot_that_is_no_good_is_named_on_a_gpu() -> None:
     a = MATRICES["power law"].copy()
     a.setdiag(np.where(np.arange(60) % 7 == 3, 0.0, a.diagonal()))
     here = csr(a)
-    color = colored(HOST, graph_of(here), "levels", 0)
+    color = colored(HOST, HOST.graph_of(here), "levels", 0)
     there, setup = Csr(*map(cupy.asarray, here)), CudaSweeps()
-    cases = [
+    cases: list[tuple[Any, Any]] = [
         (setup.sweep_factors, sweep_factors),
         (partial(setup.incomplete_factors, positive=True), partial(incomplete_factors, positive=True)),
     ]
@@ -138,26 +142,26 @@ def test_random_numbers_follow_rows_of_the_whole_matrix() -> None:
 
 def test_levels_keep_the_order_of_the_rows() -> None:
     a = csr(MATRICES["power law"])
-    level = colored(HOST, graph_of(a), "levels", 0)
+    level = colored(HOST, HOST.graph_of(a), "levels", 0)
     rows = np.repeat(np.arange(a.size), np.diff(a.start))
     earlier = a.columns < rows
     assert (level[a.columns[earlier]] < level[rows[earlier]]).all()
 
 
 def test_blocks_are_swept_in_the_order_of_their_rows() -> None:
-    graph = graph_of(csr(lattice(20, 5, 3)))
+    graph = HOST.graph_of(csr(lattice(20, 5, 3)))
     color = colored(HOST, graph, "block-greedy", 0)
-    rows = graph.rows
+    rows = HOST.rows_of(graph)
     inside = (rows // BLOCK == graph.columns // BLOCK) & (graph.columns < rows)
     assert (color[graph.columns[inside]] < color[rows[inside]]).all()
     assert color.max() + 1 <= 8 * BLOCK
 
 
 def test_one_of_two_mirrored_entries_couples_both_rows() -> None:
-    graph = graph_of(csr(sp.csr_array(np.array([[1.0, 5.0, 0.0], [0.0, 1.0, 0.0], [2.0, 0.0, 1.0]]))))
+    graph = HOST.graph_of(csr(sp.csr_array(np.array([[1.0, 5.0, 0.0], [0.0, 1.0, 0.0], [2.0, 0.0, 1.0]]))))
     assert isinstance(graph, Graph)
-    assert graph.start.tolist() == [0, 2, 3, 4]
-    assert graph.columns.tolist() == [1, 2, 0, 0]
+    assert graph.start.tolist() == [0, 3, 5, 7]
+    assert graph.columns.tolist() == [0, 1, 2, 0, 1, 0, 2]
 
 
 # -- factors -----------------------------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def dense(factors: Any, color: Any) -> F64:
 def test_incomplete_factors_are_a_where_a_has_entries(kind: str, name: str) -> None:
     """What defines ILU(0): Saad, proposition 10.4."""
     a = csr(MATRICES[kind])
-    color = colored(HOST, graph_of(a), name, 0)
+    color = colored(HOST, HOST.graph_of(a), name, 0)
     whole = a.dense()
     found = dense(incomplete_factors(a, color), color)
     assert np.abs(np.where(whole != 0.0, found - whole, 0.0)).max() <= 1e-14 * np.abs(whole).max()
@@ -187,7 +191,7 @@ def test_incomplete_factors_are_a_where_a_has_entries(kind: str, name: str) -> N
 
 def test_factors_of_a_sweep() -> None:
     a = csr(MATRICES["unsymmetric"])
-    color = colored(HOST, graph_of(a), "cc", 0)
+    color = colored(HOST, HOST.graph_of(a), "cc", 0)
     whole, earlier = a.dense(), color[None, :] < color[:, None]
     d = np.diag(whole.diagonal())
     off = whole - d

@@ -18,8 +18,7 @@ from dsolver.cost.memory import of_chunk
 from dsolver.errors import InputError
 from dsolver.kernels import colorings
 from dsolver.kernels.colorings import COLORINGS
-from dsolver.kernels.colorings.graph import graph_of
-from dsolver.kernels.colorings.setup import SweepSetup
+from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.preconditioners import IC0, ILU0, BlockJacobi, Preconditioner, SymGS
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
@@ -57,7 +56,7 @@ def chunked(inverse: Callable[[F64, int], F64]) -> F64:
 
 def colored(own: F64, first: int, name: str) -> tuple[F64, F64, F64]:
     """L, D and U in the order of a coloring."""
-    color = colorings.colored(SweepSetup(), graph_of(csr(own)), name, first)
+    color = colorings.colored(HostSweeps(), HostSweeps().graph_of(csr(own)), name, first)
     earlier, d = color[None, :] < color[:, None], np.diag(own.diagonal())
     return (own - d) * earlier, d, (own - d) * ~earlier
 
@@ -73,7 +72,7 @@ def swept(name: str) -> Callable[[F64, int], F64]:
 
 def incomplete(own: F64, first: int) -> F64:
     """ILU(0) as in the books (Saad, algorithm 10.4), in the order of the colors."""
-    color = colorings.colored(SweepSetup(), graph_of(csr(own)), "greedy", first)
+    color = colorings.colored(HostSweeps(), HostSweeps().graph_of(csr(own)), "greedy", first)
     order = np.argsort(color, kind="stable")
     a = own[np.ix_(order, order)]
     pattern = a != 0.0

@@ -1,4 +1,4 @@
-"""Colors of the rows of a matrix on a GPU, with the results of `dsolver.kernels.colorings` on the host."""
+"""Colors of the rows of a matrix on a GPU, with the results of `dsolver.kernels.cpu.colorings`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.colorings import row_order
 from dsolver.kernels.colorings.graph import Graph, of_pairs
+from dsolver.kernels.cpu.colorings import colors as host
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.told import counters, told
@@ -28,7 +28,7 @@ ROUNDS: Final = 8
 
 
 def graph_of(a: Csr) -> Graph:
-    """See `dsolver.kernels.colorings.graph.graph_of`; rows may be among their own columns, which nobody looks at."""
+    """See `SweepSetup.graph_of`; rows may be among their own columns, which nobody looks at."""
     graph = Graph(a.start, a.columns)
     missing = counters(1)
     _by_rows("one_way", graph, missing.view(np.uint64))
@@ -46,19 +46,19 @@ def rows_of(graph: Graph) -> Array:
 
 
 def first_fit(graph: Graph) -> Array:
-    """See `dsolver.kernels.colorings.row_order.first_fit`."""
+    """See `SweepSetup.first_fit`."""
     made = _visited("visit_fit", graph, max(1, graph.size))
-    return cupy.asarray(row_order.first_fit(_on_host(graph))) if made is None else made
+    return cupy.asarray(host.first_fit(_on_host(graph))) if made is None else made
 
 
 def levels_inside(graph: Graph, block: int) -> Array:
-    """See `dsolver.kernels.colorings.row_order.levels_inside`."""
+    """See `SweepSetup.levels`."""
     made = _visited("visit_levels", graph, block)
-    return cupy.asarray(row_order.levels_inside(_on_host(graph), block)) if made is None else made
+    return cupy.asarray(host.levels_inside(_on_host(graph), block)) if made is None else made
 
 
 def sets(graph: Graph, keys: Array, *, smallest: bool) -> Array:
-    """See `dsolver.kernels.colorings.independent_sets.sets`."""
+    """See `SweepSetup.sets`."""
     color, chosen = cupy.full(graph.size, -1, dtype=np.int32), cupy.empty(graph.size, dtype=np.int32)
     made, count, left = len(keys) * (2 if smallest else 1), 0, graph.size
     rows, hashes = np.int32(graph.size), np.int32(len(keys))
@@ -74,7 +74,7 @@ def sets(graph: Graph, keys: Array, *, smallest: bool) -> Array:
 
 
 def _visited(name: str, graph: Graph, block: int) -> Array | None:
-    """What the rows get that are visited in their order, int32 (rows,), or None where they are a long chain.
+    """Colors or levels of rows that are visited in their order, int32 (rows,); None where these are a long chain.
 
     Rows whose neighbors before them have all been visited come together in a round.
     """

@@ -1,4 +1,4 @@
-// Triangular factors of compressed rows, with the bits of dsolver/kernels/cpu/csr/incomplete.py.
+// Triangular factors of compressed rows, with the bits of dsolver/kernels/cpu/colorings/factors.py.
 
 constexpr int THREADS = 256, WARP = 32;
 constexpr unsigned ALL = 0xffffffffu;

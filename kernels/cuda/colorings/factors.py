@@ -1,4 +1,4 @@
-"""Triangular factors of compressed rows on a GPU, with the bits of `dsolver.kernels.cpu.csr.incomplete`."""
+"""Triangular factors of compressed rows on a GPU, with the bits of `dsolver.kernels.cpu.colorings.factors`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cpu.csr.incomplete import LOST, BreakdownError, Factors
+from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
 from dsolver.kernels.cuda.amg.mirrors import ascending, reordered
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -22,7 +22,7 @@ NONE: Final = np.iinfo(np.int32).max
 
 
 def sweep_factors(a: Csr, color: Array) -> Factors:
-    """See `dsolver.kernels.cpu.csr.incomplete.sweep_factors`."""
+    """See `SweepSetup.sweep_factors`."""
     diagonal, zero = cupy.empty(a.size), cupy.full(1, NONE, dtype=np.int32)
     values, rows = cupy.empty_like(a.values), np.int32(a.size)
     kernel(FILE, "diagonals", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, diagonal, zero))
@@ -33,7 +33,7 @@ def sweep_factors(a: Csr, color: Array) -> Factors:
 
 
 def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bool = False) -> Factors:
-    """See `dsolver.kernels.cpu.csr.incomplete.incomplete_factors`: a launch for each color."""
+    """See `SweepSetup.incomplete_factors`: a launch for each color."""
     order = cupy.argsort(color, kind="stable").astype(np.int32)
     place = cupy.empty_like(order)
     place[order] = cupy.arange(a.size, dtype=np.int32)

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, final
 
 import cupy
 
+from dsolver.kernels.colorings.factors import Factors
 from dsolver.kernels.colorings.graph import Graph
 from dsolver.kernels.colorings.setup import SweepSetup
-from dsolver.kernels.cpu.csr.incomplete import Factors
 from dsolver.kernels.cuda.colorings import colors, factors
 from dsolver.kernels.formats.csr import Csr
 
@@ -22,17 +22,17 @@ class CudaSweeps(SweepSetup):
     def graph_of(self, a: Csr) -> Graph:
         return colors.graph_of(a)
 
-    def rows_of(self, of: Graph) -> Any:
-        return colors.rows_of(of)
+    def rows_of(self, graph: Graph) -> Any:
+        return colors.rows_of(graph)
 
-    def first_fit(self, of: Graph) -> Any:
-        return colors.first_fit(of)
+    def first_fit(self, graph: Graph) -> Any:
+        return colors.first_fit(graph)
 
-    def levels(self, of: Graph, block: int) -> Any:
-        return colors.levels_inside(of, block)
+    def levels(self, graph: Graph, block: int) -> Any:
+        return colors.levels_inside(graph, block)
 
-    def sets(self, of: Graph, keys: Any, *, smallest: bool) -> Any:
-        return colors.sets(of, keys, smallest=smallest)
+    def sets(self, graph: Graph, keys: Any, *, smallest: bool) -> Any:
+        return colors.sets(graph, keys, smallest=smallest)
 
     def sweep_factors(self, a: Csr, color: Any) -> Factors:
         return factors.sweep_factors(a, color)

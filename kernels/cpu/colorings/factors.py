@@ -1,16 +1,13 @@
-"""Triangular factors of compressed rows on the host: those of Gauss-Seidel sweeps, and incomplete ones.
-
-All are A ≈ (I + L) (D + U) in the order of the rows' colors: L has the entries at earlier colors, U those at later
-ones, and each entry stays where it was, so that half sweeps solve with both.
-"""
+"""Triangular factors of compressed rows on the host: those of Gauss-Seidel sweeps, and incomplete ones."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.formats.csr import Csr
 
@@ -18,42 +15,8 @@ F64 = npt.NDArray[np.float64]
 Colors = npt.NDArray[np.int32]
 
 
-LOST = 1e-13
-"""A pivot that is less than this part of its diagonal entry is what rounding has left of zero: of a singular matrix."""
-
-
-class BreakdownError(ArithmeticError):
-    """A pivot that a factorization cannot divide by.
-
-    Args:
-        row: where.
-        pivot: its value.
-    """
-
-    def __init__(self, row: int, pivot: float) -> None:
-        super().__init__(row, pivot)
-        self.row, self.pivot = row, pivot
-
-
-@final
-class Factors(NamedTuple):
-    """Both triangular factors.
-
-    Attributes:
-        rows: L and U in one pattern, and ones on the diagonal.
-        diagonal: D, float64 (rows,).
-    """
-
-    rows: Csr
-    diagonal: F64
-
-
 def sweep_factors(a: Csr, color: Colors) -> Factors:
-    """The factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep, A = L + D + U.
-
-    Raises:
-        BreakdownError: the diagonal has a zero.
-    """
+    """See `SweepSetup.sweep_factors`."""
     row = _rows_of(a)
     diagonal = _diagonal(a, row)
     zero = np.flatnonzero(diagonal == 0.0)
@@ -66,19 +29,7 @@ def sweep_factors(a: Csr, color: Colors) -> Factors:
 
 
 def incomplete_factors(a: Csr, color: Colors, *, shift: float = 0.0, positive: bool = False) -> Factors:
-    """Incomplete factors without fill, ILU(0): those of A where A has entries (Saad, Iterative Methods, 10.3.2).
-
-    Of a symmetric matrix they are those of IC(0), (I + L) D (I + Lᵀ).
-
-    Args:
-        a: its columns ascend in each row.
-        color: of each row; two rows that read each other have different ones.
-        shift: that times its diagonal is added to A first (Manteuffel, Math. Comp. 34, 1980).
-        positive: whether pivots must be positive.
-
-    Raises:
-        BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.
-    """
+    """See `SweepSetup.incomplete_factors`."""
     order = np.argsort(color, kind="stable")
     place = np.empty(a.size, dtype=np.int64)
     place[order] = np.arange(a.size)
