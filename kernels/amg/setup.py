@@ -13,6 +13,10 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
+BlockSizes = tuple[int, int, int]
+"""Sizes of blocks in which rows of a product's factors come: rows of A's, their columns, which are rows of B's, and
+columns of these."""
+
 
 class AlgebraicSetup:
     """Set-up of levels without a lattice, on the host. Methods are what the functions of their names are there.
@@ -118,20 +122,22 @@ class AlgebraicSetup:
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
-    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        """See `spgemm.product`."""
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
+        """See `spgemm.product`; blocks: of both factors, as a rule; that may save time."""
         return spgemm.product(a, b, columns, self.team, ascending=ascending)
 
     def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+    def galerkin(
+        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
+    ) -> tuple[Csr, Csr, int]:
         """R, the transpose of P, which has so many columns, and R A P.
 
         Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
         order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored_means` makes
-        them. What that tells comes last, else zero.
+        them. What that tells comes last, else zero. blocks: as of `product`, of A P.
         """
         r = self.transposed(p, columns)
         coarse = self.product(r, self.product(a, p, columns, ascending=False), columns, ascending=False)

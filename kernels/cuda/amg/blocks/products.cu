@@ -1,0 +1,140 @@
+// Values of A B for matrices of full blocks, with the bits of the host's loops: kernels/amg/spgemm.py.
+//
+// A group of G lanes has R rows of a row of blocks of A. It takes one row of blocks of B at a time; each lane has a column of
+// it, and adds to R sums INNER products each, in the order of the rows of A: scalar rows of A and B would give the same
+// order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of each.
+// For R INNER products there are INNER values of B, a column's share of a block, and one look at the table.
+#include "amg/table.cuh"
+#include "amg/stage.cuh"
+
+constexpr int LENGTH_SHIFT = 40;
+
+// Row of blocks in units of nodes: where each begins, the nodes, and the values of all scalar rows.
+struct Blocks {
+    const long long* __restrict__ start;
+    const int* __restrict__ columns;
+    const double* __restrict__ values;
+};
+
+// A / b for a < 2^32 / b, where b is at least two and `inverse` 2^32 / b, rounded up.
+__device__ __forceinline__ int divided(int a, unsigned inverse) {
+    return static_cast<int>(static_cast<unsigned long long>(a) * inverse >> 32);
+}
+
+// Blocks of A have parts R rows and INNER columns; those of B `width` columns. Tables have 1 << bits slots, for `most` nodes;
+// longer rows are passed on.
+template <int G, int R, int INNER>
+__device__ __forceinline__ void add_blocks(
+    const Stage& stage, int parts, int width, unsigned inverse, const Blocks& a, const Blocks& b, int bits, int most,
+    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values
+) {
+    extern __shared__ __align__(16) char memory[];
+    const Group<G> group;
+    const int groups = blockDim.x / G, own = threadIdx.x / G, room = R * width * most;
+    double* const sums = reinterpret_cast<double*>(memory) + own * room;
+    char* const behind = memory + 8 * groups * room;
+    unsigned short* const places = reinterpret_cast<unsigned short*>(behind + (4 * groups << bits)) + (own << bits);
+    const Table table{reinterpret_cast<int*>(behind) + (own << bits), nullptr, bits};
+    Turns<G> turns(stage);
+    while (turns.next()) {
+        const int turn = turns.row();
+        long long begin = 0, out = 0;
+        int left = 0, size = 0, span_of_a = 0;   // blocks of A, of the result; entries of a row of A
+        const int *nodes_of_a = nullptr, *nodes = nullptr;
+        const double* factors = nullptr;
+        if (turn >= 0) {
+            const int node = turn / parts, part = turn - node * parts;
+            begin = a.start[node];
+            left = static_cast<int>(a.start[node + 1] - begin);
+            out = start[node];
+            size = static_cast<int>(start[node + 1] - out);
+            if (size > most) {
+                if (group.lane == 0) stage.pass_on(turn);
+                left = size = 0;
+            }
+            span_of_a = left * INNER;
+            factors = a.values + begin * (parts * R * INNER) + part * R * span_of_a;
+            nodes_of_a = a.columns + begin;
+            nodes = columns + out;
+            out = out * (parts * R * width) + part * R * size * width;
+        }
+        const int span = size * width;   // entries of a row of the result
+        table.clear(group);
+        for (int n = group.lane; n < size; n += G) {
+            unsigned slot;
+            table.look(nodes[n], slot);
+            places[slot] = static_cast<unsigned short>(n);
+        }
+        for (int n = group.lane; n < R * span; n += G) sums[n] = -0.0;   // which leaves every first term as it is
+        group.sync();
+        while (true) {
+            const int count = left < G ? left : G, all = G < WARP ? group.most(count) : count;
+            if (all == 0) break;
+            unsigned long long row_of_b = 0;   // where it begins, and its length in the upper bits
+            if (group.lane < count) {
+                const int j = nodes_of_a[group.lane];
+                const long long from = b.start[j];
+                row_of_b = from | (b.start[j + 1] - from) << LENGTH_SHIFT;
+            }
+            for (int q = 0; q < all; ++q) {
+                const unsigned long long packed = group.from(row_of_b, q);
+                const long long from = packed & (1ull << LENGTH_SHIFT) - 1ull;
+                const int span_of_b = static_cast<int>(packed >> LENGTH_SHIFT) * width;
+                double factor[R][INNER];
+                if (span_of_b) {
+#pragma unroll
+                    for (int i = 0; i < R; ++i)
+#pragma unroll
+                        for (int u = 0; u < INNER; ++u) factor[i][u] = factors[i * span_of_a + q * INNER + u];
+                }
+                const double* const right = b.values + from * (INNER * width);
+                for (int m = group.lane; m < span_of_b; m += G) {
+                    const int block = divided(m, inverse);
+                    double value[INNER];
+#pragma unroll
+                    for (int u = 0; u < INNER; ++u) value[u] = right[u * span_of_b + m];
+                    unsigned slot;
+                    table.look(b.columns[from + block], slot);
+                    double* const sum = sums + places[slot] * width + m - block * width;
+#pragma unroll
+                    for (int i = 0; i < R; ++i) {
+                        double total = sum[i * span];
+#pragma unroll
+                        for (int u = 0; u < INNER; ++u) total = __dadd_rn(total, __dmul_rn(factor[i][u], value[u]));
+                        sum[i * span] = total;
+                    }
+                }
+                group.sync();   // the next row's lanes have these columns, too
+            }
+            left -= count;
+            nodes_of_a += count;
+            factors += count * INNER;
+        }
+        for (int n = group.lane; n < R * span; n += G) values[out + n] = sums[n];
+        group.sync();   // before the next rows clear the tables
+    }
+}
+
+#define BLOCKS(name)                                                                                                     \
+    const long long *__restrict__ name##_start, const int *__restrict__ name##_columns, const double *__restrict__ name##_values
+#define THESE_BLOCKS(name)                                                                                               \
+    Blocks { name##_start, name##_columns, name##_values }
+
+#define KERNEL(R, INNER, G)                                                                                              \
+    extern "C" __global__ void add_##R##_##INNER##_##G(                                                                  \
+        STAGE, int parts, int width, unsigned inverse, BLOCKS(a), BLOCKS(b), int bits, int most,                         \
+        const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values                \
+    ) {                                                                                                                  \
+        add_blocks<G, R, INNER>(                                                                                         \
+            THIS_STAGE, parts, width, inverse, THESE_BLOCKS(a), THESE_BLOCKS(b), bits, most, start, columns, values      \
+        );                                                                                                               \
+    }
+#define KERNELS(R, INNER) KERNEL(R, INNER, 8) KERNEL(R, INNER, 16) KERNEL(R, INNER, 32)
+KERNELS(2, 2)
+KERNELS(2, 3)
+KERNELS(2, 6)
+KERNELS(3, 2)
+KERNELS(3, 3)
+KERNELS(3, 6)
+KERNELS(6, 3)
+KERNELS(6, 6)

@@ -1,0 +1,106 @@
+"""Products of matrices of full blocks on a GPU, with the bits of `dsolver.kernels.amg.spgemm`.
+
+Blocks that a row of the product has follow from the nodes' graphs, by the product of other matrices: of 3 x 3 and 3 x 6
+entries one table look serves 54 products of numbers. Only the values are made here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg.setup import BlockSizes
+from dsolver.kernels.cuda.amg import long_rows
+from dsolver.kernels.cuda.amg import products as scalar
+from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, block_rows
+from dsolver.kernels.cuda.amg.stages import SHARED, WARP, Stages
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.formats.csr import Csr
+
+FILE, DTYPE = "amg/blocks/products.cu", "float64"
+LEAST: Final = 1 << 20
+"""Products of numbers from which on blocks are worth more launches and waits."""
+ROWS: Final = {2: (2, 3), 3: (6, 3, 2), 6: (6, 3, 2)}
+"""Rows that a group of lanes makes at once, best first, by the columns of a block of A: for these there are kernels."""
+USUAL: Final = 1.6
+"""Blocks of most rows of the product for each one in the mean: there were up to 1.9."""
+OF_GROUP: Final = 24 * 1024
+"""Bytes of shared memory of a group, where fewer rows at a time would need more."""
+
+
+def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
+    """A B, which has so many columns: by blocks where they are full and there are many, else by numbers.
+
+    Args:
+        a: A.
+        b: B.
+        columns: of B.
+        blocks: what they should be.
+        ascending: whether columns ascend in each row; they are in the order of `spgemm.product` otherwise.
+    """
+    if (found := factors(a, b, columns, blocks)) is None:
+        return scalar.product(a, b, columns, ascending=ascending)
+    made, plain = block_product(*found, columns, ascending=ascending)
+    return plain or made.plain
+
+
+def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes) -> tuple[BlockRows, BlockRows] | None:
+    """A and B by their blocks; None where these are not full, or not worth it. It waits for the device."""
+    rows, inner, width = blocks
+    if inner not in ROWS or not any(rows % some == 0 for some in ROWS[inner]) or width < 2 or columns % width:
+        return None
+    if len(a.columns) * scalar.mean_of(b) < LEAST:
+        return None
+    wrong = counters(1)
+    left, right = block_rows(a, rows, inner, wrong), block_rows(b, inner, width, wrong)
+    return None if left is None or right is None or told(wrong)[0] else (left, right)
+
+
+def block_product(a: BlockRows, b: BlockRows, columns: int, *, ascending: bool) -> tuple[BlockRows, Csr | None]:
+    """A B, which has so many columns, and its compressed rows if some were too long to be made by blocks."""
+    pattern = scalar.product(a.nodes, b.nodes, columns // b.columns, ascending=ascending)  # of values without meaning
+    return values(a, b, columns, pattern, ascending=ascending)
+
+
+def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending: bool) -> tuple[BlockRows, Csr | None]:
+    """See `block_product`; pattern: the nodes of A B, whose values are not read."""
+    width = b.columns
+    nodes = pattern._replace(values=cupy.empty(len(pattern.columns) * a.rows * width))
+    out = BlockRows(nodes, a.rows, width)
+    usual = 4 * int(np.ceil(USUAL * scalar.mean_of(pattern) / 4.0))
+    fitting = [rows for rows in ROWS[a.columns] if a.rows % rows == 0]
+    rows = next((some for some in fitting if _shared(some, width, usual) <= OF_GROUP), fitting[-1])
+    most = 4
+    while _shared(rows, width, 2 * most) <= SHARED:
+        most *= 2
+    span = scalar.mean_of(b.nodes) * width
+    lanes = 8 if span <= 8.0 else 16 if span <= 16.0 else WARP
+    parts = a.rows // rows
+    stages = Stages(a.nodes.size * parts)
+    inverse = np.uint32(-(-(1 << 32) // width))
+    for room, group in ((min(usual, most), lanes), (most, WARP)):
+        sizes = np.int32(parts), np.int32(width), inverse
+        arguments = (*sizes, *a.nodes, *b.nodes, np.int32(_bits(room)), np.int32(room), *nodes)
+        function = kernel(FILE, f"add_{rows}_{a.columns}_{group}", DTYPE)
+        stages.launch(function, group, arguments, _shared(rows, width, room))
+    left = stages.left()
+    if not len(left):
+        return out, None
+    plain = out.plain
+    of_nodes = cupy.unique(left // np.int32(parts))
+    every = (of_nodes[:, None] * np.int32(a.rows) + cupy.arange(a.rows, dtype=np.int32)[None]).ravel()
+    long_rows.fill(every, a.plain, b.plain, columns, plain, ascending=ascending)
+    return out, plain
+
+
+def _bits(nodes: int) -> int:
+    """Bits of a table for so many nodes."""
+    return max(4, int(np.ceil(np.log2(1.5 * nodes))))
+
+
+def _shared(rows: int, width: int, nodes: int) -> int:
+    """Bytes of shared memory of a group: sums of so many rows, and a table of nodes with their places."""
+    return 8 * rows * width * nodes + (6 << _bits(nodes))
