@@ -89,8 +89,8 @@ def test_rows_of_many_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: i
     from dsolver.kernels.cuda.amg.blocks import products
 
     a, b, columns = pair((6, 3, 6))
-    monkeypatch.setattr(products, "USUAL", 0.3)
-    monkeypatch.setattr(products, "SHARED", products._shared(6, 6, 2 * most) - 1)  # some rows, or most, are longer
+    monkeypatch.setattr(products, "ROOMS", (0.3, 0.6))
+    monkeypatch.setattr(products, "SHARED", products._shared(3, 6, 2 * most) - 1)  # some rows, or most, are longer
     for ascending in (False, True):
         found = products.product(on(cupy, a), on(cupy, b), columns, (6, 3, 6), ascending=ascending)
         same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
@@ -155,9 +155,9 @@ def test_coarse_rows(cupy: Any, monkeypatch: pytest.MonkeyPatch, symmetric: bool
     from dsolver.kernels.cuda.amg.blocks import products
     from dsolver.kernels.cuda.amg.blocks.galerkin import galerkin
 
-    monkeypatch.setattr(products, "USUAL", usual)
+    monkeypatch.setattr(products, "ROOMS", (usual,))
     if usual < 1.0:  # some coarse rows are too long to be made by blocks
-        monkeypatch.setattr(products, "SHARED", products._shared(6, 6, 16) - 1)
+        monkeypatch.setattr(products, "SHARED", products._shared(3, 6, 16) - 1)
     pattern = graph(60, 60, 1.0, 6)
     nodes = sp.csr_array(pattern + pattern.T + sp.eye_array(60))
     a = in_blocks(nodes, 3, 3, 7)

@@ -21,6 +21,30 @@ __device__ __forceinline__ int divided(int a, unsigned inverse) {
     return static_cast<int>(static_cast<unsigned long long>(a) * inverse >> 32);
 }
 
+// Nodes of a row of the result, and which of them each is: a hash table with linear probing.
+struct Places {
+    int2* slots;   // a node, or NONE, and its place
+    int bits;      // 1 << bits slots, more than there are nodes
+
+    __device__ __forceinline__ unsigned first(int node) const {
+        return static_cast<unsigned>(node) * 2654435769u >> (WARP - bits);   // 2^32 over the golden ratio (Knuth)
+    }
+
+    __device__ __forceinline__ void enter(int node, int place) const {
+        unsigned slot = first(node);
+        while (atomicCAS(&slots[slot].x, NONE, node) != NONE) slot = (slot + 1) & ((1u << bits) - 1u);
+        slots[slot].y = place;
+    }
+
+    // The place of a node that is there.
+    __device__ __forceinline__ int of(int node) const {
+        for (unsigned slot = first(node);; slot = (slot + 1) & ((1u << bits) - 1u)) {
+            const int2 found = slots[slot];
+            if (found.x == node) return found.y;
+        }
+    }
+};
+
 // Blocks of A have parts R rows and INNER columns; those of B `width` columns. Tables have 1 << bits slots, for `most` nodes;
 // longer rows are passed on.
 template <int G, int R, int INNER>
@@ -32,9 +56,7 @@ __device__ __forceinline__ void add_blocks(
     const Group<G> group;
     const int groups = blockDim.x / G, own = threadIdx.x / G, room = R * width * most;
     double* const sums = reinterpret_cast<double*>(memory) + own * room;
-    char* const behind = memory + 8 * groups * room;
-    unsigned short* const places = reinterpret_cast<unsigned short*>(behind + (4 * groups << bits)) + (own << bits);
-    const Table table{reinterpret_cast<int*>(behind) + (own << bits), nullptr, bits};
+    const Places places{reinterpret_cast<int2*>(memory + 8 * groups * room) + (own << bits), bits};
     Turns<G> turns(stage);
     while (turns.next()) {
         const int turn = turns.row();
@@ -59,12 +81,9 @@ __device__ __forceinline__ void add_blocks(
             out = out * (parts * R * width) + part * R * size * width;
         }
         const int span = size * width;   // entries of a row of the result
-        table.clear(group);
-        for (int n = group.lane; n < size; n += G) {
-            unsigned slot;
-            table.look(nodes[n], slot);
-            places[slot] = static_cast<unsigned short>(n);
-        }
+        for (int slot = group.lane; slot < 1 << bits; slot += G) places.slots[slot].x = NONE;
+        group.sync();
+        for (int n = group.lane; n < size; n += G) places.enter(nodes[n], n);
         for (int n = group.lane; n < R * span; n += G) sums[n] = -0.0;   // which leaves every first term as it is
         group.sync();
         while (true) {
@@ -93,9 +112,7 @@ __device__ __forceinline__ void add_blocks(
                     double value[INNER];
 #pragma unroll
                     for (int u = 0; u < INNER; ++u) value[u] = right[u * span_of_b + m];
-                    unsigned slot;
-                    table.look(b.columns[from + block], slot);
-                    double* const sum = sums + places[slot] * width + m - block * width;
+                    double* const sum = sums + (places.of(b.columns[from + block]) - block) * width + m;
 #pragma unroll
                     for (int i = 0; i < R; ++i) {
                         double total = sum[i * span];
@@ -136,5 +153,3 @@ KERNELS(2, 6)
 KERNELS(3, 2)
 KERNELS(3, 3)
 KERNELS(3, 6)
-KERNELS(6, 3)
-KERNELS(6, 6)

@@ -23,12 +23,16 @@ from dsolver.kernels.formats.csr import Csr
 FILE, DTYPE = "amg/blocks/products.cu", "float64"
 LEAST: Final = 1 << 20
 """Products of numbers from which on blocks are worth more launches and waits."""
-ROWS: Final = {2: (2, 3), 3: (6, 3, 2), 6: (6, 3, 2)}
-"""Rows that a group of lanes makes at once, best first, by the columns of a block of A: for these there are kernels."""
-USUAL: Final = 1.6
-"""Blocks of most rows of the product for each one in the mean: there were up to 1.9."""
-OF_GROUP: Final = 24 * 1024
-"""Bytes of shared memory of a group, where fewer rows at a time would need more."""
+COLUMNS: Final = (2, 3, 6)
+"""Columns of blocks of A for which there are kernels."""
+ROWS: Final = (3, 2)
+"""Rows that a group of lanes makes at once, best first. With six of R A P it took 12.5 in place of 11.6 ms: fewer groups
+found room."""
+SPANS: Final = 8.0, 16.0
+"""Entries of a row of B up to which 8 lanes make a row of blocks, and 16."""
+ROOMS: Final = (1.2, 1.5, 2.0)
+"""Blocks of rows of the product for which stages have room, for each one in the mean."""
+BYTES_OF_SLOT: Final = 8
 
 
 def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
@@ -50,7 +54,7 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
 def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes) -> tuple[BlockRows, BlockRows] | None:
     """A and B by their blocks; None where these are not full, or not worth it. It waits for the device."""
     rows, inner, width = blocks
-    if inner not in ROWS or not any(rows % some == 0 for some in ROWS[inner]) or width < 2 or columns % width:
+    if inner not in COLUMNS or not any(rows % some == 0 for some in ROWS) or width < 2 or columns % width:
         return None
     if len(a.columns) * scalar.mean_of(b) < LEAST:
         return None
@@ -70,20 +74,18 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
     width = b.columns
     nodes = pattern._replace(values=cupy.empty(len(pattern.columns) * a.rows * width))
     out = BlockRows(nodes, a.rows, width)
-    usual = 4 * int(np.ceil(USUAL * scalar.mean_of(pattern) / 4.0))
-    fitting = [rows for rows in ROWS[a.columns] if a.rows % rows == 0]
-    rows = next((some for some in fitting if _shared(some, width, usual) <= OF_GROUP), fitting[-1])
+    rows = next(some for some in ROWS if a.rows % some == 0)
+    parts, mean, span = a.rows // rows, scalar.mean_of(pattern), scalar.mean_of(b.nodes) * width
+    lanes = 8 if span <= SPANS[0] else 16 if span <= SPANS[1] else WARP
     most = 4
     while _shared(rows, width, 2 * most) <= SHARED:
         most *= 2
-    span = scalar.mean_of(b.nodes) * width
-    lanes = 8 if span <= 8.0 else 16 if span <= 16.0 else WARP
-    parts = a.rows // rows
     stages = Stages(a.nodes.size * parts)
-    inverse = np.uint32(-(-(1 << 32) // width))
-    for room, group in ((min(usual, most), lanes), (most, WARP)):
-        sizes = np.int32(parts), np.int32(width), inverse
+    usual = [room for room in (4 * int(np.ceil(times * mean / 4.0)) for times in ROOMS) if room < most]
+    for room in (*usual, most):
+        sizes = np.int32(parts), np.int32(width), np.uint32(-(-(1 << 32) // width))
         arguments = (*sizes, *a.nodes, *b.nodes, np.int32(_bits(room)), np.int32(room), *nodes)
+        group = lanes if room < most else WARP
         function = kernel(FILE, f"add_{rows}_{a.columns}_{group}", DTYPE)
         stages.launch(function, group, arguments, _shared(rows, width, room))
     left = stages.left()
@@ -102,5 +104,5 @@ def _bits(nodes: int) -> int:
 
 
 def _shared(rows: int, width: int, nodes: int) -> int:
-    """Bytes of shared memory of a group: sums of so many rows, and a table of nodes with their places."""
-    return 8 * rows * width * nodes + (6 << _bits(nodes))
+    """Bytes of shared memory of a group: sums of so many rows, and a table of nodes."""
+    return 8 * rows * width * nodes + (BYTES_OF_SLOT << _bits(nodes))
