@@ -1,9 +1,9 @@
 // Values of A B for matrices of full blocks, with the bits of the host's loops: kernels/amg/spgemm.py.
 //
-// A group of G lanes has R rows of a row of blocks of A. It takes one row of blocks of B at a time; each lane has a column of
-// it, and adds to R sums INNER products each, in the order of the rows of A: scalar rows of A and B would give the same
-// order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of each.
-// For R INNER products there are INNER values of B, a column's share of a block, and one look at the table.
+// A group of G lanes has R rows of a row of blocks of A. It takes one row of blocks of B at a time; each lane has WIDE columns
+// of it, and adds INNER products to each of R WIDE sums, in the order of the rows of A: scalar rows of A and B would give the
+// same order. Sums stand in shared memory as they do in the result, whose nodes are known; a hash table tells the place of
+// each. There is one look at the table for R INNER WIDE products.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
 
@@ -14,6 +14,25 @@ struct Blocks {
     const long long* __restrict__ start;
     const int* __restrict__ columns;
     const double* __restrict__ values;
+};
+
+// Numbers beside each other that a lane loads and stores at once; their address is a multiple of their bytes.
+template <int WIDE>
+struct Numbers {
+    double of[1];
+    __device__ __forceinline__ void load(const double* from) { of[0] = *from; }
+    __device__ __forceinline__ void store(double* to) const { *to = of[0]; }
+};
+
+template <>
+struct Numbers<2> {
+    double of[2];
+    __device__ __forceinline__ void load(const double* from) {
+        const double2 both = *reinterpret_cast<const double2*>(from);
+        of[0] = both.x;
+        of[1] = both.y;
+    }
+    __device__ __forceinline__ void store(double* to) const { *reinterpret_cast<double2*>(to) = double2{of[0], of[1]}; }
 };
 
 // A / b for a < 2^32 / b, where b is at least two and `inverse` 2^32 / b, rounded up.
@@ -46,8 +65,8 @@ struct Places {
 };
 
 // Blocks of A have parts R rows and INNER columns; those of B `width` columns. Tables have 1 << bits slots, for `most` nodes;
-// longer rows are passed on.
-template <int G, int R, int INNER>
+// longer rows are passed on. WIDE divides `width`.
+template <int G, int R, int INNER, int WIDE>
 __device__ __forceinline__ void add_blocks(
     const Stage& stage, int parts, int width, unsigned inverse, const Blocks& a, const Blocks& b, int bits, int most,
     const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values
@@ -107,18 +126,22 @@ __device__ __forceinline__ void add_blocks(
                         for (int u = 0; u < INNER; ++u) factor[i][u] = factors[i * span_of_a + q * INNER + u];
                 }
                 const double* const right = b.values + from * (INNER * width);
-                for (int m = group.lane; m < span_of_b; m += G) {
+                for (int m = WIDE * group.lane; m < span_of_b; m += WIDE * G) {
                     const int block = divided(m, inverse);
-                    double value[INNER];
+                    Numbers<WIDE> value[INNER];
 #pragma unroll
-                    for (int u = 0; u < INNER; ++u) value[u] = right[u * span_of_b + m];
+                    for (int u = 0; u < INNER; ++u) value[u].load(right + u * span_of_b + m);
                     double* const sum = sums + (places.of(b.columns[from + block]) - block) * width + m;
 #pragma unroll
                     for (int i = 0; i < R; ++i) {
-                        double total = sum[i * span];
+                        Numbers<WIDE> total;
+                        total.load(sum + i * span);
 #pragma unroll
-                        for (int u = 0; u < INNER; ++u) total = __dadd_rn(total, __dmul_rn(factor[i][u], value[u]));
-                        sum[i * span] = total;
+                        for (int u = 0; u < INNER; ++u)
+#pragma unroll
+                            for (int n = 0; n < WIDE; ++n)
+                                total.of[n] = __dadd_rn(total.of[n], __dmul_rn(factor[i][u], value[u].of[n]));
+                        total.store(sum + i * span);
                     }
                 }
                 group.sync();   // the next row's lanes have these columns, too
@@ -137,19 +160,23 @@ __device__ __forceinline__ void add_blocks(
 #define THESE_BLOCKS(name)                                                                                               \
     Blocks { name##_start, name##_columns, name##_values }
 
-#define KERNEL(R, INNER, G)                                                                                              \
-    extern "C" __global__ void add_##R##_##INNER##_##G(                                                                  \
+#define KERNEL(R, INNER, WIDE, G)                                                                                        \
+    extern "C" __global__ void add_##R##_##INNER##_##WIDE##_##G(                                                         \
         STAGE, int parts, int width, unsigned inverse, BLOCKS(a), BLOCKS(b), int bits, int most,                         \
         const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values                \
     ) {                                                                                                                  \
-        add_blocks<G, R, INNER>(                                                                                         \
+        add_blocks<G, R, INNER, WIDE>(                                                                                   \
             THIS_STAGE, parts, width, inverse, THESE_BLOCKS(a), THESE_BLOCKS(b), bits, most, start, columns, values      \
         );                                                                                                               \
     }
-#define KERNELS(R, INNER) KERNEL(R, INNER, 8) KERNEL(R, INNER, 16) KERNEL(R, INNER, 32)
-KERNELS(2, 2)
-KERNELS(2, 3)
-KERNELS(2, 6)
-KERNELS(3, 2)
-KERNELS(3, 3)
-KERNELS(3, 6)
+#define KERNELS(R, INNER, WIDE)                                                                                          \
+    KERNEL(R, INNER, WIDE, 4)                                                                                            \
+    KERNEL(R, INNER, WIDE, 8)                                                                                            \
+    KERNEL(R, INNER, WIDE, 16)                                                                                           \
+    KERNEL(R, INNER, WIDE, 32)
+KERNELS(2, 2, 1)
+KERNELS(3, 2, 1)
+KERNELS(3, 3, 1)
+KERNELS(3, 6, 1)
+KERNELS(3, 3, 2)
+KERNELS(3, 6, 2)

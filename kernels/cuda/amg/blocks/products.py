@@ -23,13 +23,12 @@ from dsolver.kernels.formats.csr import Csr
 FILE, DTYPE = "amg/blocks/products.cu", "float64"
 LEAST: Final = 1 << 20
 """Products of numbers from which on blocks are worth more launches and waits."""
-COLUMNS: Final = (2, 3, 6)
-"""Columns of blocks of A for which there are kernels."""
-ROWS: Final = (3, 2)
-"""Rows that a group of lanes makes at once, best first. With six of R A P it took 12.5 in place of 11.6 ms: fewer groups
-found room."""
-SPANS: Final = 8.0, 16.0
-"""Entries of a row of B up to which 8 lanes make a row of blocks, and 16."""
+ROWS: Final = {2: (3, 2), 3: (3,), 6: (3,)}
+"""Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels."""
+WIDE: Final = {2: 1, 3: 2, 6: 2}
+"""Columns of a lane, at most, by the columns of a block of A."""
+SPANS: Final = 4, 8, 20
+"""Columns, divided by those of a lane, of a row of blocks of B up to which 4, 8 and 16 lanes make a row of blocks."""
 ROOMS: Final = (1.2, 1.5, 2.0)
 """Blocks of rows of the product for which stages have room, for each one in the mean."""
 BYTES_OF_SLOT: Final = 8
@@ -54,7 +53,7 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
 def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes) -> tuple[BlockRows, BlockRows] | None:
     """A and B by their blocks; None where these are not full, or not worth it. It waits for the device."""
     rows, inner, width = blocks
-    if inner not in COLUMNS or not any(rows % some == 0 for some in ROWS) or width < 2 or columns % width:
+    if not any(rows % some == 0 for some in ROWS.get(inner, ())) or width < 2 or columns % width:
         return None
     if len(a.columns) * scalar.mean_of(b) < LEAST:
         return None
@@ -74,9 +73,11 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
     width = b.columns
     nodes = pattern._replace(values=cupy.empty(len(pattern.columns) * a.rows * width))
     out = BlockRows(nodes, a.rows, width)
-    rows = next(some for some in ROWS if a.rows % some == 0)
-    parts, mean, span = a.rows // rows, scalar.mean_of(pattern), scalar.mean_of(b.nodes) * width
-    lanes = 8 if span <= SPANS[0] else 16 if span <= SPANS[1] else WARP
+    rows = next(some for some in ROWS[a.columns] if a.rows % some == 0)
+    parts, mean = a.rows // rows, scalar.mean_of(pattern)
+    wide = WIDE[a.columns] if width % 2 == 0 and b.nodes.values.data.ptr % 16 == 0 else 1
+    span = scalar.mean_of(b.nodes) * width / wide
+    lanes = next((lanes for lanes, most in zip((4, 8, 16), SPANS, strict=True) if span <= most), WARP)
     most = 4
     while _shared(rows, width, 2 * most) <= SHARED:
         most *= 2
@@ -86,7 +87,7 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
         sizes = np.int32(parts), np.int32(width), np.uint32(-(-(1 << 32) // width))
         arguments = (*sizes, *a.nodes, *b.nodes, np.int32(_bits(room)), np.int32(room), *nodes)
         group = lanes if room < most else WARP
-        function = kernel(FILE, f"add_{rows}_{a.columns}_{group}", DTYPE)
+        function = kernel(FILE, f"add_{rows}_{a.columns}_{wide}_{group}", DTYPE)
         stages.launch(function, group, arguments, _shared(rows, width, room))
     left = stages.left()
     if not len(left):
