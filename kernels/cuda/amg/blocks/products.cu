@@ -169,11 +169,7 @@ __device__ __forceinline__ void add_blocks(
             THIS_STAGE, parts, width, inverse, THESE_BLOCKS(a), THESE_BLOCKS(b), bits, most, start, columns, values      \
         );                                                                                                               \
     }
-#define KERNELS(R, INNER, WIDE)                                                                                          \
-    KERNEL(R, INNER, WIDE, 4)                                                                                            \
-    KERNEL(R, INNER, WIDE, 8)                                                                                            \
-    KERNEL(R, INNER, WIDE, 16)                                                                                           \
-    KERNEL(R, INNER, WIDE, 32)
+#define KERNELS(R, INNER, WIDE) KERNEL(R, INNER, WIDE, 8) KERNEL(R, INNER, WIDE, 16) KERNEL(R, INNER, WIDE, 32)
 KERNELS(2, 2, 1)
 KERNELS(3, 2, 1)
 KERNELS(3, 3, 1)

@@ -21,16 +21,20 @@ from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "amg/blocks/products.cu", "float64"
-LEAST: Final = 1 << 20
-"""Products of numbers from which on blocks are worth more launches and waits."""
+LEAST: Final = 1 << 24
+"""Products of numbers from which on blocks are worth more launches and waits: 0.38 ms in place of 0.22 for 6 million of
+them, 0.37 in place of 0.34 for 26 million."""
 ROWS: Final = {2: (3, 2), 3: (3,), 6: (3,)}
-"""Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels."""
+"""Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels. With six for
+R A P it took 12.5 in place of 11.6 ms: fewer groups found room."""
 WIDE: Final = {2: 1, 3: 2, 6: 2}
 """Columns of a lane, at most, by the columns of a block of A."""
-SPANS: Final = 4, 8, 20
-"""Columns, divided by those of a lane, of a row of blocks of B up to which 4, 8 and 16 lanes make a row of blocks."""
-ROOMS: Final = (1.2, 1.5, 2.0)
-"""Blocks of rows of the product for which stages have room, for each one in the mean."""
+NARROW: Final = 8
+"""Columns of a row of blocks of B up to which each has a lane: 0.65 ms in place of 0.81 with two for rows of 6."""
+SPANS: Final = 8, 20
+"""Columns, divided by those of a lane, of a row of blocks of B up to which 8 and 16 lanes make a row of blocks."""
+ROOMS: Final = (1.3, 1.6, 2.0)
+"""Blocks of rows of the product for which stages have room, for each one in the mean: less lets more rows be under way."""
 BYTES_OF_SLOT: Final = 8
 
 
@@ -75,9 +79,10 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
     out = BlockRows(nodes, a.rows, width)
     rows = next(some for some in ROWS[a.columns] if a.rows % some == 0)
     parts, mean = a.rows // rows, scalar.mean_of(pattern)
-    wide = WIDE[a.columns] if width % 2 == 0 and b.nodes.values.data.ptr % 16 == 0 else 1
-    span = scalar.mean_of(b.nodes) * width / wide
-    lanes = next((lanes for lanes, most in zip((4, 8, 16), SPANS, strict=True) if span <= most), WARP)
+    span = scalar.mean_of(b.nodes) * width
+    paired = span > NARROW and width % 2 == 0 and b.nodes.values.data.ptr % 16 == 0
+    wide = WIDE[a.columns] if paired else 1
+    lanes = next((lanes for lanes, most in zip((8, 16), SPANS, strict=True) if span <= wide * most), WARP)
     most = 4
     while _shared(rows, width, 2 * most) <= SHARED:
         most *= 2
