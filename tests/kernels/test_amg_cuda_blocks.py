@@ -62,23 +62,35 @@ def same(found: Csr, expected: Csr) -> None:
     np.testing.assert_array_equal(np.signbit(found.values.get()), np.signbit(expected.values))
 
 
-SHAPES = [(3, 3, 6), (6, 3, 6), (6, 6, 6), (3, 3, 3), (2, 2, 3), (3, 2, 3)]
-
-
-def pair(blocks: tuple[int, int, int]) -> tuple[Csr, Csr, int]:
+def pair(blocks: tuple[int, int, int], mean: float = 2.0) -> tuple[Csr, Csr, int]:
+    """A, B and its columns; mean: blocks in a row of B."""
     rows, inner, columns = blocks
-    a, b = in_blocks(graph(23, 40, 3.0, 1), rows, inner), in_blocks(graph(40, 30, 2.0, 2), inner, columns, 3)
+    a, b = in_blocks(graph(23, 40, 3.0, 1), rows, inner), in_blocks(graph(40, 30, mean, 2), inner, columns, 3)
     a.values[::5], b.values[::7] = -0.0, 0.0
     return a, b, 30 * columns
 
 
+CASES = [
+    ((3, 3, 6), 0.5, 0),
+    ((3, 3, 6), 2.0, 0),
+    ((3, 3, 6), 2.0, 1),
+    ((6, 3, 6), 9.0, 0),
+    ((6, 6, 6), 4.0, 0),
+    ((3, 3, 3), 8.0, 0),
+    ((2, 2, 3), 2.0, 0),
+    ((3, 2, 3), 2.0, 0),
+]
+"""Blocks, how many a row of B has in the mean, and numbers in front of B's values."""
+
+
 @pytest.mark.parametrize("ascending", [False, True])
-@pytest.mark.parametrize("blocks", SHAPES)
-def test_products(cupy: Any, blocks: tuple[int, int, int], ascending: bool) -> None:
+@pytest.mark.parametrize(("blocks", "mean", "offset"), CASES)
+def test_products(cupy: Any, blocks: tuple[int, int, int], mean: float, offset: int, ascending: bool) -> None:
     from dsolver.kernels.cuda.amg.blocks.products import factors, product
 
-    a, b, columns = pair(blocks)
+    a, b, columns = pair(blocks, mean)
     left, right = on(cupy, a), on(cupy, b)
+    right = right._replace(values=cupy.asarray(np.append(np.zeros(offset), b.values))[offset:])
     assert factors(left, right, columns, blocks) is not None
     found = product(left, right, columns, blocks, ascending=ascending)
     same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))

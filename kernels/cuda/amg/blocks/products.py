@@ -25,8 +25,8 @@ LEAST: Final = 1 << 24
 """Products of numbers from which on blocks are worth more launches and waits: 0.38 ms in place of 0.22 for 6 million of
 them, 0.37 in place of 0.34 for 26 million."""
 ROWS: Final = {2: (3, 2), 3: (3,), 6: (3,)}
-"""Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels. With six for
-R A P it took 12.5 in place of 11.6 ms: fewer groups found room."""
+"""Rows that a group of lanes makes, best first, by the columns of a block of A: for these there are kernels. With six
+rows of R A P all took 12.5 in place of 11.6 ms: fewer groups found room."""
 WIDE: Final = {2: 1, 3: 2, 6: 2}
 """Columns of a lane, at most, by the columns of a block of A."""
 NARROW: Final = 8
@@ -34,7 +34,8 @@ NARROW: Final = 8
 SPANS: Final = 8, 20
 """Columns, divided by those of a lane, of a row of blocks of B up to which 8 and 16 lanes make a row of blocks."""
 ROOMS: Final = (1.3, 1.6, 2.0)
-"""Blocks of rows of the product for which stages have room, for each one in the mean: less lets more rows be under way."""
+"""Blocks of rows of the product for which stages have room, for each one in the mean: the less, the more rows are under
+way."""
 BYTES_OF_SLOT: Final = 8
 
 
