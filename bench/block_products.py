@@ -20,6 +20,7 @@ import cupy
 import numpy as np
 from amg_csr import elastic
 
+from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.cuda.amg import galerkin, mirrors, products
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import mirrors as block_mirrors
@@ -102,7 +103,7 @@ def least_of(a: Csr, b: Csr, c: Csr) -> float:
     return 1e3 * max(sum(part.nbytes for part in arrays((a, b, c))) / COPIED, 2.0 * terms / OPERATIONS)
 
 
-def product(title: str, a: Csr, b: Csr, columns: int, sizes: tuple[int, int, int], *, ascending: bool) -> Csr:
+def product(title: str, a: Csr, b: Csr, columns: int, sizes: BlockSizes, *, ascending: bool) -> Csr:
     made = products.product(a, b, columns, ascending=ascending)
     least = least_of(a, b, made)
     del made
@@ -119,14 +120,14 @@ def product(title: str, a: Csr, b: Csr, columns: int, sizes: tuple[int, int, int
 def measured(number: int, level: Level) -> Level:
     """Compare all products of a level; returns the next one."""
     a, size = level.a, level.size
-    sizes, (rough, bricks) = (size, size, MODES), tentative(level)
+    sizes, (rough, bricks) = BlockSizes(size, size, MODES), tentative(level)
     columns = MODES * int(np.prod(bricks))
     print(f"  level {number:2}       numbers    blocks   times     least of least   {a.size:,} rows", flush=True)
     p = product("P", a, rough, columns, sizes, ascending=True)
     ap = product("A P", a, p, columns, sizes, ascending=False)
     turned = 2e3 * sum(part.nbytes for part in p) / COPIED
     r = Csr(*compare("R", turned, lambda: mirrors.transposed(p, columns), lambda: transposed(p, size, columns)))
-    coarse = product("R (A P)", r, ap, columns, (MODES, size, MODES), ascending=True)
+    coarse = product("R (A P)", r, ap, columns, sizes.restricted, ascending=True)
     least = least_of(a, p, ap) + turned + least_of(r, ap, coarse)
     means = [len(m.columns) / m.size / width for m, width in ((a, size), (p, MODES), (ap, MODES), (coarse, MODES))]
     del r, ap, coarse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,24 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
-BlockSizes = tuple[int, int, int]
-"""Sizes of blocks in which rows of a product's factors come: rows of A's, their columns, which are rows of B's, and
-columns of these."""
+
+class BlockSizes(NamedTuple):
+    """Sizes of the full blocks in which rows of the factors of a product A B come.
+
+    Attributes:
+        rows: of a block of A.
+        inner: its columns, which are rows of a block of B.
+        columns: of a block of B.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def restricted(self) -> BlockSizes:
+        """Those of Bᵀ and A B."""
+        return BlockSizes(self.columns, self.rows, self.columns)
 
 
 class AlgebraicSetup:
@@ -126,8 +141,17 @@ class AlgebraicSetup:
         """See `spgemm.product`; blocks: of both factors, as a rule; that may save time."""
         return spgemm.product(a, b, columns, self.team, ascending=ascending)
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
+        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`."""
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
     def galerkin(

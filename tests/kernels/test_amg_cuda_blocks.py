@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import spgemm
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -62,7 +62,7 @@ def same(found: Csr, expected: Csr) -> None:
     np.testing.assert_array_equal(np.signbit(found.values.get()), np.signbit(expected.values))
 
 
-def pair(blocks: tuple[int, int, int], mean: float = 2.0) -> tuple[Csr, Csr, int]:
+def pair(blocks: BlockSizes, mean: float = 2.0) -> tuple[Csr, Csr, int]:
     """A, B and its columns; mean: blocks in a row of B."""
     rows, inner, columns = blocks
     a, b = in_blocks(graph(23, 40, 3.0, 1), rows, inner), in_blocks(graph(40, 30, mean, 2), inner, columns, 3)
@@ -71,22 +71,22 @@ def pair(blocks: tuple[int, int, int], mean: float = 2.0) -> tuple[Csr, Csr, int
 
 
 CASES = [
-    ((3, 3, 6), 0.5, 0),
-    ((3, 3, 6), 2.0, 0),
-    ((3, 3, 6), 2.0, 1),
-    ((6, 3, 6), 9.0, 0),
-    ((6, 6, 6), 4.0, 0),
-    ((3, 3, 3), 8.0, 0),
-    ((2, 2, 3), 2.0, 0),
-    ((3, 2, 3), 2.0, 0),
+    (BlockSizes(3, 3, 6), 0.5, 0),
+    (BlockSizes(3, 3, 6), 2.0, 0),
+    (BlockSizes(3, 3, 6), 2.0, 1),
+    (BlockSizes(6, 3, 6), 9.0, 0),
+    (BlockSizes(6, 6, 6), 4.0, 0),
+    (BlockSizes(3, 3, 3), 8.0, 0),
+    (BlockSizes(2, 2, 3), 2.0, 0),
+    (BlockSizes(3, 2, 3), 2.0, 0),
 ]
 """Blocks, how many a row of B has in the mean, and numbers in front of B's values."""
 
 
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize(("blocks", "mean", "offset"), CASES)
-def test_products(cupy: Any, blocks: tuple[int, int, int], mean: float, offset: int, ascending: bool) -> None:
-    from dsolver.kernels.cuda.amg.blocks.products import factors, product
+def test_products(cupy: Any, blocks: BlockSizes, mean: float, offset: int, ascending: bool) -> None:
+    from dsolver.kernels.cuda.amg.blocks.products import factors, numeric, product
 
     a, b, columns = pair(blocks, mean)
     left, right = on(cupy, a), on(cupy, b)
@@ -94,17 +94,21 @@ def test_products(cupy: Any, blocks: tuple[int, int, int], mean: float, offset: 
     assert factors(left, right, columns, blocks) is not None
     found = product(left, right, columns, blocks, ascending=ascending)
     same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
+    other = a._replace(values=-3.7 * a.values)
+    again = numeric(found, on(cupy, other), right, columns, blocks, ascending=ascending)
+    same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize("most", [8, 4])
 def test_rows_of_many_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     from dsolver.kernels.cuda.amg.blocks import products
 
-    a, b, columns = pair((6, 3, 6))
+    blocks = BlockSizes(6, 3, 6)
+    a, b, columns = pair(blocks)
     monkeypatch.setattr(products, "ROOMS", (0.3, 0.6))
     monkeypatch.setattr(products, "SHARED", products._shared(3, 6, 2 * most) - 1)  # some rows, or most, are longer
     for ascending in (False, True):
-        found = products.product(on(cupy, a), on(cupy, b), columns, (6, 3, 6), ascending=ascending)
+        found = products.product(on(cupy, a), on(cupy, b), columns, blocks, ascending=ascending)
         same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
 
 
@@ -135,7 +139,7 @@ def test_blocks_that_are_not_full(cupy: Any, how: str) -> None:
     from dsolver.kernels.cuda.amg.blocks.products import factors, product
     from dsolver.kernels.cuda.amg.blocks.rows import block_rows
 
-    blocks = (3, 3, 6)
+    blocks = BlockSizes(3, 3, 6)
     a, b, columns = pair(blocks)
     a = in_blocks(graph(23, 39, 3.0, 1), 3, 3)
     for left, right in ((broken(a, how, 3, 3), b), (a, broken(b, how, 3, 6))):
@@ -176,7 +180,7 @@ def test_coarse_rows(cupy: Any, monkeypatch: pytest.MonkeyPatch, symmetric: bool
     p = in_blocks(sp.csr_array((np.ones(120), np.arange(120) * 7 % 20, np.arange(61) * 2), shape=(60, 20)), 3, 6, 8)
     p.values[p.columns == 30] = 0.0  # a coarse row of which nothing is left
     diagonal = np.random.default_rng(9).random(180)
-    found = galerkin(on(cupy, a), on(cupy, p), 120, cupy.asarray(diagonal), (3, 3, 6), symmetric=symmetric)
+    found = galerkin(on(cupy, a), on(cupy, p), 120, cupy.asarray(diagonal), BlockSizes(3, 3, 6), symmetric=symmetric)
     expected = AlgebraicSetup(TEAM).galerkin(a, p, 120, diagonal, symmetric=symmetric)
     for one, other in zip(found[:2], expected[:2], strict=True):
         same(one, other)

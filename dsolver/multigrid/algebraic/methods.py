@@ -184,7 +184,7 @@ class Aggregation(Method):
         if made is None or not _worth(made[2], here.bounds):
             return None
         p, blocks, bounds = made
-        sizes = (size, size, self.vectors)
+        sizes = BlockSizes(size, size, self.vectors)
         if self.omega:
             filtered = graph if theta and size == 1 and self.vectors == 1 else None
             p = smoothed(

@@ -359,8 +359,8 @@ def _coarsened(
     below = window_of(bounds, number, sums.columns)
     own = window_of(bounds, number, origin[:0])
     r, ap_rows, ascending = amg.transposed(fine.within(own), last - first), sums.within(below), len(bounds) > 2
-    of_r = None if blocks is None else (blocks[2], blocks[1], blocks[2])
-    found = amg.product(r, ap_rows, below.size, ascending=ascending, blocks=of_r)
+    restricted = None if blocks is None else blocks.restricted
+    found = amg.product(r, ap_rows, below.size, ascending=ascending, blocks=restricted)
     if around:
         diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
     amg.fill_lost(found, below.below, r, diagonal)
@@ -381,6 +381,7 @@ def _coarsened(
             galerkin=bare(found),
             ascending=ascending,
             coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
+            blocks=blocks,
         )
     if around:
         lower = sum(counts[c] for c in before)

@@ -117,8 +117,19 @@ class CudaAlgebra(AlgebraicSetup):
             return products.product(a, b, columns, ascending=ascending)
         return block_products.product(a, b, columns, blocks, ascending=ascending)
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        return products.numeric(pattern, a, b, columns, ascending=ascending)
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
+        if blocks is None:
+            return products.numeric(pattern, a, b, columns, ascending=ascending)
+        return block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)
 
     def galerkin(
         self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
@@ -174,10 +185,20 @@ class HostAlgebra(AlgebraicSetup):
             return super().product(a, b, columns, ascending=ascending)
         return _here(self._device.product(_there(a), _there(b), columns, ascending=ascending, blocks=blocks))
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
         if len(a.columns) < LARGE:
             return super().numeric(pattern, a, b, columns, ascending=ascending)
-        made = self._device.numeric(_there(pattern), _there(a), _there(b), columns, ascending=ascending)
+        there = _there(pattern), _there(a), _there(b), columns
+        made = self._device.numeric(*there, ascending=ascending, blocks=blocks)
         return pattern._replace(values=cupy.asnumpy(made.values))
 
     def galerkin(

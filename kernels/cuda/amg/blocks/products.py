@@ -51,20 +51,38 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
     """
     if (found := factors(a, b, columns, blocks)) is None:
         return scalar.product(a, b, columns, ascending=ascending)
-    made, plain = block_product(*found, columns, ascending=ascending)
+    left, right = found
+    made, plain = block_product(left, right, columns, ascending=ascending)
     return plain or made.plain
 
 
-def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes) -> tuple[BlockRows, BlockRows] | None:
-    """A and B by their blocks; None where these are not full, or not worth it. It waits for the device."""
+def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
+    """A B again, of matrices with new values in the same places: see `product` and `products.numeric`."""
+    if (found := factors(a, b, columns, blocks, pattern)) is None:
+        return scalar.numeric(pattern, a, b, columns, ascending=ascending)
+    left, right, known = found
+    made, _ = values(left, right, columns, known.nodes, ascending=ascending)
+    return pattern._replace(values=made.nodes.values)
+
+
+def factors(
+    a: Csr, b: Csr, columns: int, blocks: BlockSizes, pattern: Csr | None = None
+) -> tuple[BlockRows, ...] | None:
+    """A and B by their blocks, and A B without values where its places are known. It waits for the device.
+
+    Returns:
+        None where blocks are not full, or not worth it.
+    """
     rows, inner, width = blocks
     if not any(rows % some == 0 for some in ROWS.get(inner, ())) or width < 2 or columns % width:
         return None
     if len(a.columns) * scalar.mean_of(b) < LEAST:
         return None
     wrong = counters(1)
-    left, right = block_rows(a, rows, inner, wrong), block_rows(b, inner, width, wrong)
-    return None if left is None or right is None or told(wrong)[0] else (left, right)
+    wanted = [(a, rows, inner), (b, inner, width), *([] if pattern is None else [(pattern, rows, width)])]
+    found = [block_rows(*each, wrong) for each in wanted]
+    there = tuple(each for each in found if each is not None)
+    return None if len(there) < len(found) or told(wrong)[0] else there
 
 
 def block_product(a: BlockRows, b: BlockRows, columns: int, *, ascending: bool) -> tuple[BlockRows, Csr | None]:
