@@ -25,7 +25,7 @@ from dsolver.kernels.cuda.amg import galerkin, mirrors, products
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import mirrors as block_mirrors
 from dsolver.kernels.cuda.amg.blocks import products as block_products
-from dsolver.kernels.cuda.amg.blocks.rows import block_rows
+from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
 from dsolver.kernels.formats.csr import Csr
 
 COPIED, OPERATIONS = 4.2e12, 17e12
@@ -59,7 +59,7 @@ def tentative(level: Level) -> tuple[Csr, tuple[int, ...]]:
 
 
 def transposed(p: Csr, size: int, columns: int) -> Csr:
-    whole = block_rows(p, size, MODES, cupy.zeros(1, dtype=np.int64))
+    (whole,) = in_blocks((p, size, MODES))
     assert whole is not None
     return block_mirrors.transposed(whole, columns).plain
 

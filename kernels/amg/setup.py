@@ -164,7 +164,9 @@ class AlgebraicSetup:
         them. What that tells comes last, else zero. blocks: as of `product`, of A P.
         """
         r = self.transposed(p, columns)
-        coarse = self.product(r, self.product(a, p, columns, ascending=False), columns, ascending=False)
+        restricted = None if blocks is None else blocks.restricted
+        ap = self.product(a, p, columns, ascending=False, blocks=blocks)
+        coarse = self.product(r, ap, columns, ascending=False, blocks=restricted)
         self.fill_lost(coarse, 0, r, diagonal)
         return (r, *self.mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 

@@ -14,10 +14,9 @@ import numpy as np
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.cuda.amg import long_rows
 from dsolver.kernels.cuda.amg import products as scalar
-from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, block_rows
+from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, in_blocks
 from dsolver.kernels.cuda.amg.stages import SHARED, WARP, Stages
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "amg/blocks/products.cu", "float64"
@@ -49,40 +48,33 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
         blocks: what they should be.
         ascending: whether columns ascend in each row; they are in the order of `spgemm.product` otherwise.
     """
-    if (found := factors(a, b, columns, blocks)) is None:
+    left, right = factors(a, b, columns, blocks)
+    if left is None or right is None:
         return scalar.product(a, b, columns, ascending=ascending)
-    left, right = found
     made, plain = block_product(left, right, columns, ascending=ascending)
     return plain or made.plain
 
 
 def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool = True) -> Csr:
     """A B again, of matrices with new values in the same places: see `product` and `products.numeric`."""
-    if (found := factors(a, b, columns, blocks, pattern)) is None:
+    left, right, known = factors(a, b, columns, blocks, pattern)
+    if left is None or right is None or known is None:
         return scalar.numeric(pattern, a, b, columns, ascending=ascending)
-    left, right, known = found
     made, _ = values(left, right, columns, known.nodes, ascending=ascending)
     return pattern._replace(values=made.nodes.values)
 
 
-def factors(
-    a: Csr, b: Csr, columns: int, blocks: BlockSizes, pattern: Csr | None = None
-) -> tuple[BlockRows, ...] | None:
-    """A and B by their blocks, and A B without values where its places are known. It waits for the device.
+def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *pattern: Csr) -> tuple[BlockRows | None, ...]:
+    """A, B, and A B without values where its places are known, by their blocks. It waits for the device.
 
     Returns:
-        None where blocks are not full, or not worth it.
+        None for each whose blocks are not full, and for all where there are no kernels, or too few products.
     """
     rows, inner, width = blocks
-    if not any(rows % some == 0 for some in ROWS.get(inner, ())) or width < 2 or columns % width:
-        return None
-    if len(a.columns) * scalar.mean_of(b) < LEAST:
-        return None
-    wrong = counters(1)
-    wanted = [(a, rows, inner), (b, inner, width), *([] if pattern is None else [(pattern, rows, width)])]
-    found = [block_rows(*each, wrong) for each in wanted]
-    there = tuple(each for each in found if each is not None)
-    return None if len(there) < len(found) or told(wrong)[0] else there
+    some = any(rows % each == 0 for each in ROWS.get(inner, ())) and width > 1 and columns % width == 0
+    if not some or len(a.columns) * scalar.mean_of(b) < LEAST:
+        return (None,) * (2 + len(pattern))
+    return in_blocks((a, rows, inner), (b, inner, width), *((each, rows, width) for each in pattern))
 
 
 def block_product(a: BlockRows, b: BlockRows, columns: int, *, ascending: bool) -> tuple[BlockRows, Csr | None]:

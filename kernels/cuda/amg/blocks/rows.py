@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "amg/blocks/rows.cu", "float64"
@@ -41,18 +42,20 @@ class BlockRows(NamedTuple):
         return out
 
 
-def block_rows(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:
-    """A matrix by its blocks, which share its values.
+def in_blocks(*matrices: tuple[Csr, int, int]) -> tuple[BlockRows | None, ...]:
+    """Matrices by their blocks, which share the values; None for each whose blocks are not full.
 
-    Args:
-        a: the matrix, which has entries.
-        rows: of a block.
-        columns: of a block.
-        wrong: int64 (1,), which becomes one if some blocks are not full, or not in a row; then what is returned is
-            of no use.
+    matrices: each of them, and the rows and columns of a block. It waits for the device.
+    """
+    wrong = counters(len(matrices))
+    found = [_in_blocks(*each, wrong[n : n + 1]) for n, each in enumerate(matrices)]
+    return tuple(None if bad else each for each, bad in zip(found, told(wrong), strict=True))
 
-    Returns:
-        None where the numbers of rows and of entries tell that it has no such blocks.
+
+def _in_blocks(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:
+    """A matrix by its blocks, unless the numbers of rows and entries tell that it has none.
+
+    wrong: int64 (1,), which becomes one if some blocks are not full, or not in a row.
     """
     nodes, blocks = a.size // rows, len(a.columns) // (rows * columns)
     if a.size != nodes * rows or len(a.columns) != blocks * rows * columns:
