@@ -27,6 +27,13 @@ AHEAD = {
         "amg/dense.cu",
         "vectors.cu",
     ),
+    "amg/blocks/rows.cu": (
+        "amg/blocks/products.cu",
+        "amg/blocks/mirrors.cu",
+        "amg/products.cu",
+        "amg/mirrors.cu",
+        "csr/starts.cu",
+    ),
 }
 """Sources, and those that are compiled beside them because the same set-up, or the solve after it, needs them soon."""
 
