@@ -17,6 +17,13 @@ OPTIONS = ("--std=c++17",)
 
 AHEAD = {
     "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
+    "amg/blocks/rows.cu": (
+        "amg/blocks/products.cu",
+        "amg/blocks/mirrors.cu",
+        "amg/products.cu",
+        "amg/mirrors.cu",
+        "csr/starts.cu",
+    ),
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
         "amg/alone.cu",
@@ -26,13 +33,6 @@ AHEAD = {
         "amg/mirrors.cu",
         "amg/dense.cu",
         "vectors.cu",
-    ),
-    "amg/blocks/rows.cu": (
-        "amg/blocks/products.cu",
-        "amg/blocks/mirrors.cu",
-        "amg/products.cu",
-        "amg/mirrors.cu",
-        "csr/starts.cu",
     ),
 }
 """Sources, and those that are compiled beside them because the same set-up, or the solve after it, needs them soon."""

@@ -28,6 +28,8 @@ ROWS: Final = {2: (3, 2), 3: (3,), 6: (3,)}
 rows of R A P all took 12.5 in place of 11.6 ms: fewer groups found room."""
 WIDE: Final = {2: 1, 3: 2, 6: 2}
 """Columns of a lane, at most, by the columns of a block of A."""
+WIDEST: Final = 64
+"""Columns of a block of B, at most: shared memory has room for sums of some blocks."""
 NARROW: Final = 8
 """Columns of a row of blocks of B up to which each has a lane: 0.65 ms in place of 0.81 with two for rows of 6."""
 SPANS: Final = 8, 20
@@ -71,7 +73,7 @@ def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *pattern: Csr) -> 
         None for each whose blocks are not full, and for all where there are no kernels, or too few products.
     """
     rows, inner, width = blocks
-    some = any(rows % each == 0 for each in ROWS.get(inner, ())) and width > 1 and columns % width == 0
+    some = any(rows % each == 0 for each in ROWS.get(inner, ())) and 1 < width <= WIDEST and columns % width == 0
     if not some or len(a.columns) * scalar.mean_of(b) < LEAST:
         return (None,) * (2 + len(pattern))
     return in_blocks((a, rows, inner), (b, inner, width), *((each, rows, width) for each in pattern))
