@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,25 @@ from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
+
+
+class BlockSizes(NamedTuple):
+    """Sizes of the full blocks in which rows of the factors of a product A B come.
+
+    Attributes:
+        rows: of a block of A.
+        inner: its columns, which are rows of a block of B.
+        columns: of a block of B.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+
+    @property
+    def restricted(self) -> BlockSizes:
+        """Those of Bᵀ and A B."""
+        return BlockSizes(self.columns, self.rows, self.columns)
 
 
 class AlgebraicSetup:
@@ -118,23 +137,36 @@ class AlgebraicSetup:
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
-    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        """See `spgemm.product`."""
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
+        """See `spgemm.product`; blocks: of both factors, as a rule; that may save time."""
         return spgemm.product(a, b, columns, self.team, ascending=ascending)
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern."""
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
+        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`."""
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+    def galerkin(
+        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
+    ) -> tuple[Csr, Csr, int]:
         """R, the transpose of P, which has so many columns, and R A P.
 
         Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
         order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored_means` makes
-        them. What that tells comes last, else zero.
+        them. What that tells comes last, else zero. blocks: as of `product`, of A P.
         """
         r = self.transposed(p, columns)
-        coarse = self.product(r, self.product(a, p, columns, ascending=False), columns, ascending=False)
+        restricted = None if blocks is None else blocks.restricted
+        ap = self.product(a, p, columns, ascending=False, blocks=blocks)
+        coarse = self.product(r, ap, columns, ascending=False, blocks=restricted)
         self.fill_lost(coarse, 0, r, diagonal)
         return (r, *self.mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 

@@ -12,7 +12,9 @@ from scipy.sparse.csgraph import connected_components
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.kernels.amg import spgemm
 from dsolver.kernels.amg.aggregates import words
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.amg.tentative import orthonormal_blocks
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.preconditioners import Algebraic
@@ -78,6 +80,23 @@ def test_levels_of_nodes_are_the_same_bits_for_any_number_of_chunks() -> None:
     assert levels[1].partition.grid[0] % 3 == 0
     for chunks in (2, 3, 8):
         assert hierarchy(a, chunks, SMALL, **told)[0] == hashes
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_products_are_told_of_blocks(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
+    told_of: set[BlockSizes | None] = set()
+    product = spgemm.product
+
+    def recorded(self: AlgebraicSetup, a: Any, b: Any, columns: int, **options: Any) -> Any:
+        sizes = options.pop("blocks", None)
+        told_of.add(sizes)
+        return product(a, b, columns, self.team, **options)
+
+    monkeypatch.setattr(AlgebraicSetup, "product", recorded)
+    a, told = elastic(20)
+    hierarchy(a, chunks, SMALL, **told)
+    of_ap = {BlockSizes(2, 2, 3), BlockSizes(3, 3, 3)}
+    assert told_of == of_ap | {sizes.restricted for sizes in of_ap}
 
 
 def test_coarse_levels_are_galerkin_products_and_keep_null_vectors() -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar, Final, final
 from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation import leaders, node_graph
 from dsolver.multigrid.algebraic.aggressive import aggressive
 from dsolver.multigrid.algebraic.level_rows import F64, I64, Bounds, LevelRows, own_bounds
@@ -62,12 +63,14 @@ class Below:
         bounds: the first coarse row of each chunk, and behind them the number of all.
         origin: int64 on every chunk, the finest row that each own coarse row stems from.
         near: float64 (own coarse rows, k) on every chunk, the near-null space there.
+        blocks: of A and P, where their rows come in such.
     """
 
     p: PerChunk
     bounds: Bounds
     origin: PerChunk
     near: PerChunk
+    blocks: BlockSizes | None = None
 
 
 @final
@@ -181,6 +184,7 @@ class Aggregation(Method):
         if made is None or not _worth(made[2], here.bounds):
             return None
         p, blocks, bounds = made
+        sizes = BlockSizes(size, size, self.vectors)
         if self.omega:
             filtered = graph if theta and size == 1 and self.vectors == 1 else None
             p = smoothed(
@@ -193,8 +197,9 @@ class Aggregation(Method):
                 here.senders,
                 bounds,
                 self.omega / smoothing.largest,
+                sizes,
             )
-        return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"))
+        return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"), blocks=sizes)
 
 
 def _worth(bounds: Bounds, finer: Bounds) -> bool:

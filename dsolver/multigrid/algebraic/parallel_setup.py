@@ -247,6 +247,7 @@ class ParallelSetup:
             below.bounds,
             keep=self._reuse is not None,
             symmetric=self._symmetric,
+            blocks=below.blocks,
         )
         self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)

@@ -20,7 +20,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.level_rows import (
     F64,
@@ -168,6 +168,7 @@ def coarsened(
     *,
     keep: bool = False,
     symmetric: bool = False,
+    blocks: BlockSizes | None = None,
 ) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
     """The `Coarsened` of every chunk.
 
@@ -182,20 +183,23 @@ def coarsened(
         bounds: of the coarser level.
         keep: whether coarse rows will be made again of other values.
         symmetric: whether A is.
+        blocks: of A and P, where their rows come in such.
 
     Returns:
         it, the chunks whose fine rows each chunk restricts, and those whose coarse rows each one's P reads.
     """
     if len(bounds) == 2 and not keep:
-        alone = partial(_alone, bounds=bounds, symmetric=symmetric)
+        alone = partial(_alone, bounds=bounds, symmetric=symmetric, blocks=blocks)
         return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
     around = delivered(engine, senders, p.at("lists"))
-    ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep), rows, diagonal, p, around)
+    ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
     around = delivered(engine, restricted, ap.at("lists"))
     return (
-        engine.per_chunk(partial(_coarsened, bounds=bounds), rows, diagonal, p, ap, origin, near, around),
+        engine.per_chunk(
+            partial(_coarsened, bounds=bounds, blocks=blocks), rows, diagonal, p, ap, origin, near, around
+        ),
         restricted,
         prolonged,
     )
@@ -271,11 +275,12 @@ def _alone(
     *,
     bounds: Bounds,
     symmetric: bool,
+    blocks: BlockSizes | None,
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
     below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
     factor, amg = p.rows.within(below), setup_of(backend, rows)
-    r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric)
+    r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric, blocks=blocks)
     if wrong:
         raise InputError(ONE_SIDED)
     return Coarsened(
@@ -301,6 +306,7 @@ def _ap(
     *,
     bounds: Bounds,
     keep: bool,
+    blocks: BlockSizes | None,
 ) -> SentRows:
     """Rows of A P, and for the owners of coarse points that they are restricted to these rows, with those of P.
 
@@ -309,7 +315,7 @@ def _ap(
     whole = stacked(backend, rows, p.rows, around)
     below = window_of(bounds, number, whole.columns)
     factor = whole.within(below)
-    made = Rows.at(setup_of(backend, rows).product(rows.a, factor, below.size, ascending=False), below)
+    made = Rows.at(setup_of(backend, rows).product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
     again = (factor, below) if keep else None
     if len(bounds) == 2:
         return SentRows(rows=made, lists={}, factor=again)
@@ -337,6 +343,7 @@ def _coarsened(
     around: Mapping[int, F64],
     *,
     bounds: Bounds,
+    blocks: BlockSizes | None,
 ) -> Coarsened:
     amg = setup_of(backend, rows)
     first, last = own_bounds(bounds, number)
@@ -352,7 +359,8 @@ def _coarsened(
     below = window_of(bounds, number, sums.columns)
     own = window_of(bounds, number, origin[:0])
     r, ap_rows, ascending = amg.transposed(fine.within(own), last - first), sums.within(below), len(bounds) > 2
-    found = amg.product(r, ap_rows, below.size, ascending=ascending)
+    restricted = None if blocks is None else blocks.restricted
+    found = amg.product(r, ap_rows, below.size, ascending=ascending, blocks=restricted)
     if around:
         diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
     amg.fill_lost(found, below.below, r, diagonal)
@@ -373,6 +381,7 @@ def _coarsened(
             galerkin=bare(found),
             ascending=ascending,
             coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),
+            blocks=blocks,
         )
     if around:
         lower = sum(counts[c] for c in before)

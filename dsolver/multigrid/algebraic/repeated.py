@@ -15,6 +15,7 @@ import numpy as np
 from dsolver.distributed.messages import Senders, delivered
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.algebraic.level_rows import (
@@ -48,6 +49,7 @@ class Products:
         galerkin: R A P, without values.
         ascending: whether its columns ascend in each row.
         coarse: the rows of the coarser level, without values.
+        blocks: of A and P, where their rows come in such.
     """
 
     p: Csr
@@ -62,6 +64,7 @@ class Products:
     galerkin: Csr
     ascending: bool
     coarse: BroughtRows
+    blocks: BlockSizes | None = None
 
 
 @final
@@ -258,7 +261,7 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
 
 
 def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
-    ap = setup_of(backend, rows).numeric(kept.ap, rows.a, kept.p, kept.columns, ascending=False)
+    ap = setup_of(backend, rows).numeric(kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks)
     found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
     lists = {to: message(found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
@@ -276,7 +279,8 @@ def _galerkin_again(
         values[sender], centers[sender] = arrived[:entries], arrived[entries:]
     order = sorted(values)
     sums = kept.sums._replace(values=np.concatenate([values[c] for c in order]) if around else ap.values)
-    found = amg.numeric(kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending)
+    restricted = None if kept.blocks is None else kept.blocks.restricted
+    found = amg.numeric(kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted)
     amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
     return replace(kept.coarse, rows=replace(kept.coarse.rows, values=found.values))
 

@@ -28,6 +28,7 @@ from dsolver.distributed.messages import (
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.aggregates import WORD, words
+from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.amg.spectrum import scaled_product
 from dsolver.kernels.amg.tentative import kept_entries, orthonormal_blocks, prolongation_smoother
 from dsolver.multigrid.algebraic.aggregation import NodeGraph
@@ -164,6 +165,7 @@ def smoothed(
     senders: Senders,
     bounds: Bounds,
     omega: float,
+    blocks: BlockSizes,
 ) -> PerChunk:
     """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts.
 
@@ -177,11 +179,14 @@ def smoothed(
         senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
         omega: ω.
+        blocks: of A and P.
     """
     around = delivered(engine, senders, p.at("lists"))
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, near, exchange(near))
-    return engine.per_chunk(partial(_smoothed, bounds=bounds, omega=omega), rows, shares, p, around, *more)
+    return engine.per_chunk(
+        partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks), rows, shares, p, around, *more
+    )
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -312,6 +317,7 @@ def _smoothed(
     *,
     bounds: Bounds,
     omega: float,
+    blocks: BlockSizes,
 ) -> SentRows:
     team, below = backend.amg.team, rows.window.below
     keep, vector, damping = None, None, omega / share
@@ -323,5 +329,5 @@ def _smoothed(
     smoother = prolongation_smoother(rows.matrix, below, keep, vector, damping, team)
     whole = stacked(backend, rows, p.rows, around)
     window = window_of(bounds, number, whole.columns)
-    made = setup_of(backend, rows).product(smoother, whole.within(window), window.size)
+    made = setup_of(backend, rows).product(smoother, whole.within(window), window.size, blocks=blocks)
     return sent(rows, Rows.at(made, window))

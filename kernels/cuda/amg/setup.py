@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
-from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import (
     box_rows,
@@ -22,6 +22,8 @@ from dsolver.kernels.cuda.amg import (
     points,
     products,
 )
+from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
+from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
@@ -110,14 +112,31 @@ class CudaAlgebra(AlgebraicSetup):
 
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
-    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        return products.product(a, b, columns, ascending=ascending)
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
+        if blocks is None:
+            return products.product(a, b, columns, ascending=ascending)
+        return block_products.product(a, b, columns, blocks, ascending=ascending)
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-        return products.numeric(pattern, a, b, columns, ascending=ascending)
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
+        if blocks is None:
+            return products.numeric(pattern, a, b, columns, ascending=ascending)
+        return block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
-        return galerkin.galerkin(a, p, columns, diagonal, symmetric=symmetric)
+    def galerkin(
+        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
+    ) -> tuple[Csr, Csr, int]:
+        if blocks is None:
+            return galerkin.galerkin(a, p, columns, diagonal, symmetric=symmetric)
+        return block_galerkin.galerkin(a, p, columns, diagonal, blocks, symmetric=symmetric)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         return mirrors.transposed(a, columns)
@@ -161,21 +180,34 @@ class HostAlgebra(AlgebraicSetup):
         super().__init__(team, cupy.asnumpy)
         self._device = device
 
-    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
         if len(a.columns) < LARGE:
             return super().product(a, b, columns, ascending=ascending)
-        return _here(self._device.product(_there(a), _there(b), columns, ascending=ascending))
+        return _here(self._device.product(_there(a), _there(b), columns, ascending=ascending, blocks=blocks))
 
-    def numeric(self, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
+    def numeric(
+        self,
+        pattern: Csr,
+        a: Csr,
+        b: Csr,
+        columns: int,
+        *,
+        ascending: bool = True,
+        blocks: BlockSizes | None = None,
+    ) -> Csr:
         if len(a.columns) < LARGE:
             return super().numeric(pattern, a, b, columns, ascending=ascending)
-        made = self._device.numeric(_there(pattern), _there(a), _there(b), columns, ascending=ascending)
+        there = _there(pattern), _there(a), _there(b), columns
+        made = self._device.numeric(*there, ascending=ascending, blocks=blocks)
         return pattern._replace(values=cupy.asnumpy(made.values))
 
-    def galerkin(self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False) -> tuple[Csr, Csr, int]:
+    def galerkin(
+        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
+    ) -> tuple[Csr, Csr, int]:
         if len(a.columns) < LARGE:
             return super().galerkin(a, p, columns, diagonal, symmetric=symmetric)
-        made = self._device.galerkin(_there(a), _there(p), columns, cupy.asarray(diagonal), symmetric=symmetric)
+        there = _there(a), _there(p), columns, cupy.asarray(diagonal)
+        made = self._device.galerkin(*there, symmetric=symmetric, blocks=blocks)
         return _here(made[0]), _here(made[1]), made[2]
 
 

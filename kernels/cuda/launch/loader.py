@@ -17,6 +17,13 @@ OPTIONS = ("--std=c++17",)
 
 AHEAD = {
     "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
+    "amg/blocks/rows.cu": (
+        "amg/blocks/products.cu",
+        "amg/blocks/mirrors.cu",
+        "amg/products.cu",
+        "amg/mirrors.cu",
+        "csr/starts.cu",
+    ),
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
         "amg/alone.cu",

@@ -1,0 +1,1 @@
+"""Products and transposes of matrices whose rows come in full blocks."""
