@@ -276,7 +276,7 @@ def test_a_checkpoint_of_another_grid_is_refused(tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "store")
     part = Partition((8, 8, 4))
     store.save(part, {0: np.zeros((8, 8, 4))}, iteration=1, residual=1.0, b_norm=1.0)
-    with pytest.raises(InputError, match="is of the grid"):
+    with pytest.raises(InputError, match="was saved for the grid"):
         dsolver.solve(PROBLEM, B, M=None, resume=store)
 
 
