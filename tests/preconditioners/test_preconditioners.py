@@ -260,7 +260,8 @@ def test_a_nearly_symmetric_function_may_take_its_time() -> None:
     off = scipy.sparse.random_array((b.size, b.size), density=3.0 / b.size, rng=rng).tocsr()
 
     def m(r: F64) -> F64:
-        return (r.ravel() + 0.08 * (off @ r.ravel())).reshape(grid)
+        changed: F64 = (r.ravel() + 0.08 * (off @ r.ravel())).reshape(grid)
+        return changed
 
     made = Function(function=m)
     made.problem = problem
