@@ -16,6 +16,7 @@ class Status(Enum):
     DIVERGED = "diverged"
     INDEFINITE = "indefinite"
     BREAKDOWN = "breakdown"
+    UNSYMMETRIC_M = "unsymmetric_m"
     NOT_FINITE = "not_finite"
     INCOMPATIBLE_RHS = "incompatible_rhs"
     STOPPED = "stopped_by_callback"
@@ -65,6 +66,11 @@ _ADVICE: Final = {
     Status.BREAKDOWN: (
         "The method had to divide by zero and cannot go on from here: the matrix may be singular, or BiCGStab had bad "
         "luck. Use method='gmres', another M, or another x0; x is the last iterate before that."
+    ),
+    Status.UNSYMMETRIC_M: (
+        "M is not symmetric, as this method needs it, and the residual hardly falls any more: use method='gmres', or "
+        "'fcg', which bears an M that is not far from symmetric, or another M. Incomplete LU factors (spilu) are not "
+        "symmetric. x is the last iterate."
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
     Status.INCOMPATIBLE_RHS: (

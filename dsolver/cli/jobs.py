@@ -195,7 +195,7 @@ def cancel(*, scheduler: str, name: str) -> None:
     with _client(scheduler) as client:
         job = jobs.cancel(client, name)
     if job.state in jobs.UNDER_WAY:
-        click.echo(f"{name} has not ended yet; `dsolver status` tells when it has")
+        click.echo(f"{name} is {job.state}, and has not ended yet: `dsolver status` tells when it has")
     elif job.state == "cancelled":
         click.echo(f"{name} is cancelled")
     else:

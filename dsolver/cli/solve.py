@@ -304,7 +304,7 @@ def saves(folder: Path | None, every: float | None, *, resume: bool) -> dsolver.
     """
     if folder is None:
         if resume or every is not None:
-            raise InputError(f"--{'resume' if resume else 'every'} is of a store of saves: name it with --checkpoint")
+            raise InputError(f"--{'resume' if resume else 'every'} needs --checkpoint FOLDER, the folder of the saves")
         return None
     return dsolver.Checkpoint(folder, every=EVERY if every is None else every)
 

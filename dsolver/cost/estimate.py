@@ -230,7 +230,7 @@ def estimate(
     if measured is not None and not (real and 0.0 < float_of(measured) < math.inf):
         raise InputError(f"bandwidth must be bytes per second, more than 0, not {in_a_line(bandwidth)}")
     if per_host is not None and (workers is None or device != "cuda"):
-        raise InputError("per_host is of a plan for GPUs: give workers=, and device='cuda'")
+        raise InputError("per_host is for plans of GPUs: give workers= and device='cuda', too")
     gpu = devices.find_gpu()
     runtime = connect(client, device=device) if workers is None else _planned_runtime(device, workers, gpu)
     on_gpus, there = runtime.device == "cuda", workers is None

@@ -120,7 +120,7 @@ def of_spec(spec: SolveSpec, workers: int, fabric: Fabric, bandwidth: float) -> 
         InputError: the system is not on a grid, so that it has no smaller or larger likeness.
     """
     if not spec.problem.lattice:
-        raise InputError("curves of scaling are of a grid: a matrix has no likeness with more or fewer rows")
+        raise InputError("curves of scaling are for grids: a matrix cannot be made larger or smaller")
     local = three("chunk", map(max, spec.partition.sizes))
     return Scaling(
         weak=_curve(_weak(spec, local, workers, fabric.per_host), fabric, bandwidth, grows=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import canonical, imported
 
 PETSC_MATRIX: Final = 1211216
@@ -33,6 +34,8 @@ def read_matrix(path: str | Path) -> Any:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
             or SciPy is not installed.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be the name of a file, not {in_a_line(path)}")
     path = Path(path)
     return canonical(str(path), as_stored(path))
 

@@ -97,9 +97,11 @@ def _check_no_options(partition: Any, order: Any, formats: Any, nullspace: Any, 
     if formats is not None:
         raise InputError("the rows of a grid have a format of their own: leave formats= out")
     if nullspace is not None:
-        raise InputError("nullspace= is of a matrix without grid=, where constants alone are looked for")
+        raise InputError(
+            "nullspace= is for a matrix without grid=; with grid= constants alone are looked for: leave it out"
+        )
     if near is not None or block_size is not None:
-        raise InputError("near_nullspace= and block_size= are of a matrix without grid=: leave them out")
+        raise InputError("near_nullspace= and block_size= are for a matrix without grid=: leave them out")
 
 
 def _check_symmetric(name: str, found: str) -> None:

@@ -32,7 +32,7 @@ key                            in                 what
 `exposure`                     spans              `Exposure.to_dict()` of all measured so far: exposed communication in
                                                   total and by level
 `status`                       end                a `Status` as text; of "hpcg" "valid", "invalid" or "done"; "failed"
-                                                  after an exception
+                                                  after an exception, "interrupted" after Ctrl-C
 `error`                        end                why, when it failed; else null
 `seconds`                      end                since the start
 =============================  =================  ======================================================================

@@ -147,7 +147,8 @@ class Watch:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None and not self._ended:
-            self.events.end("failed", self._newest[0], None, f"{type(error).__name__}: {error}")
+            status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            self.events.end(status, self._newest[0], None, f"{type(error).__name__}: {error}")
         self.events.flush()
 
     @property

@@ -109,9 +109,9 @@ def of_operator(operator: Any, grid: Triple) -> Callable[[Any], Any]:
     """An object of SciPy's kind, (n, n) with `matvec` or ``@``, as a function of arrays of the grid's shape."""
     size = math.prod(grid)
     if tuple(operator.shape) != (size, size):
+        of, rows = ("A", "row of A") if grid[1:] == (1, 1) else (f"the grid {grid}", "point, in the order of b.ravel()")
         raise InputError(
-            f"M has shape {tuple(operator.shape)}, but for the grid {grid} it must be ({size}, {size}): a row for each "
-            f"point, in the order of b.ravel()"
+            f"M has shape {tuple(operator.shape)}, but for {of} it must be ({size}, {size}): a row for each {rows}"
         )
     product = getattr(operator, "matvec", None) or operator.__matmul__
 

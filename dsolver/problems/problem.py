@@ -206,5 +206,7 @@ def no_matrix(given: Any) -> str:
     if isinstance(given, str | os.PathLike):
         return f"{os.fspath(given)!r}: dsolver.read_matrix(path) reads a matrix from a file"
     shown = f"a {type(given).__name__}"  # arrays are long
+    if hasattr(given, "nnz") and len(getattr(given, "shape", (0, 0))) != 2:
+        return f"{shown} of shape {given.shape}: a matrix has two axes"
     dense = isinstance(given, list) or (len(getattr(given, "shape", ())) == 2 and hasattr(given, "__array__"))
     return f"{shown}: scipy.sparse.csr_array(A) makes a sparse matrix of an array" if dense else shown

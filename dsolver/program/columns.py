@@ -37,6 +37,7 @@ class Column:
         layout: the finest level's `Layout` of every chunk.
         method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
         matrix_norm: about ‖A‖.
+        asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
     """
 
     engine: Engine
@@ -44,6 +45,7 @@ class Column:
     layout: PerChunk
     method: KrylovMethod
     matrix_norm: Callable[[], float]
+    asymmetry: Callable[[], float]
 
     def freeze(self) -> None:
         """Leave x and r as they are in later iterations, until the next start."""
@@ -121,8 +123,10 @@ class Columns:
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
         single = [method] if width == 1 else [method.column(number, engine, matrix) for number in range(width)]
         norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
+        distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
         self.each = [
-            Column(engine=engine, system=system, layout=self._layout, method=one, matrix_norm=norm) for one in single
+            Column(engine=engine, system=system, layout=self._layout, method=one, matrix_norm=norm, asymmetry=distance)
+            for one in single
         ]
         self._recorded = spec.preconditioner.can.recorded
 

@@ -135,7 +135,9 @@ class Checkpoint:
         """
         for saved in self._index():
             if saved.grid != grid:
-                raise InputError(f"the checkpoint {self.path} is of the grid {saved.grid}, but the problem's is {grid}")
+                raise InputError(
+                    f"the checkpoint {self.path} was saved for the grid {saved.grid}, but the problem's is {grid}"
+                )
 
     def newest(self, grid: Triple) -> tuple[Saved, np.ndarray[Any, np.dtype[np.float64]]] | None:
         """The newest iterate that can be read, shape `grid`; None where nothing was saved.

@@ -183,10 +183,11 @@ def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
     found = session.preconditioner.asymmetry()
     if not found > ASYMMETRY:
         return ()
+    flexible = "" if session.spec.method == "fcg" else "'fcg', "
     note = (
         f"M is not symmetric: xᵀMy and yᵀMx of random x and y differ by {found:.1g} of their size, and "
         f"method={session.spec.method!r} needs M = Mᵀ. Incomplete LU factors (spilu) are not: use a preconditioner of "
-        f"dsolver's, or method={serving_any()}"
+        f"dsolver's, or method={flexible}{serving_any()}"
     )
     warn(note, RuntimeWarning)
     return (note,)

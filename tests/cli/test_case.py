@@ -183,7 +183,15 @@ def test_a_solve_goes_on_where_the_last_one_was_saved() -> None:
         ("--problem in/number.toml", "number.toml: grid is a list, such as grid = [64, 64, 64], not 64"),
         ("--problem poisson9 --grid 4 4", "name hpcg, poisson5, poisson7, poisson27, or a case"),
         ("--problem poisson7 --grid 8 8", "poisson7: grid must be three integers, not (8, 8); poisson5 serves a plane"),
-        ("--grid 8 8 8 --resume", "--resume is of a store of saves: name it with --checkpoint"),
+        ("--grid 8 8 8 --resume", "--resume needs --checkpoint FOLDER, the folder of the saves"),
+        (
+            "--kappa in/four.npy --source 1",
+            "in/four.npy has shape (1, 1, 1, 1): give --grid, or an array with one to thr",
+        ),
+        ("--kappa in/none.npy --source 1", "in/none.npy has shape (): give --grid, or an array with one to three axes"),
+        ("--kappa in/k.npy --source nan", "source must be a finite number, not nan"),
+        ("--kappa in/k.npy --source 1 --active in/never.npy", "in/never.npy is true at no cell"),
+        ("--kappa thick --source 1", "thick is neither a number nor a file"),
         ("--grid 8 8 8 --x0 in/cube.npy", "but --grid is (8, 8, 8)"),
         ("--grid 8 8 8 --x0 fmg --precond jacobi", "x0='fmg' is a guess of full multigrid"),
         ("--grid 8 8 8 --checkpoint in/k.npy", "is a file: name a folder for the checkpoint"),
@@ -192,6 +200,9 @@ def test_a_solve_goes_on_where_the_last_one_was_saved() -> None:
 def test_what_cannot_be_is_refused_in_a_line(options: str, message: str) -> None:
     if "--checkpoint" in options:
         pytest.importorskip("zarr")
+    np.save("in/four.npy", np.ones((1, 1, 1, 1)))
+    np.save("in/none.npy", 1.0)
+    np.save("in/never.npy", np.zeros((12, 10), dtype=bool))
     Path("in/k.toml").write_text("kappa = ", encoding="utf-8")
     Path("in/odd.toml").write_text("Kappa = 1", encoding="utf-8")
     Path("in/number.toml").write_text("grid = 64", encoding="utf-8")

@@ -72,7 +72,7 @@ def test_without_a_right_hand_side_the_solution_is_ones() -> None:
     [
         ("--matrix a.mtx --problem hpcg", "give one of them"),
         ("", "give --grid NX NY NZ, or --matrix FILE"),
-        ("--grid 8 8 8 --partition graph", "--partition is of the rows of --matrix"),
+        ("--grid 8 8 8 --partition graph", "--partition is for the rows of a --matrix"),
         ("--matrix a.mtx --chunks 2 2 1", "rows of a matrix are cut as P 1 1"),
         ("--matrix a.mtx --grid 6 7 8", "A does not fit grid=(6, 7, 8): entry A[0, 6]"),
         ("--matrix none.mtx", "there is no file none.mtx"),

@@ -91,7 +91,7 @@ def test_a_host_of_its_own_needs_no_network() -> None:
 
 
 def test_what_has_no_curves_is_refused() -> None:
-    with pytest.raises(InputError, match="per_host is of a plan for GPUs"):
+    with pytest.raises(InputError, match="per_host is for plans of GPUs"):
         estimate(star(64), workers=4, per_host=2, device="cpu")
     with pytest.raises(InputError, match="per_host must be an integer"):
         estimate(star(64), workers=4, per_host=0, device="cuda")

@@ -263,16 +263,22 @@ def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> Non
 
 
 def test_solves_leave_no_spans_of_dask_behind(client: Client) -> None:
-    """Of each span workers and scheduler keep numbers for as long as they live."""
+    """Of each span workers and scheduler keep numbers for as long as they live, and the scheduler its task groups."""
 
     def spans_of_products(dask_scheduler: Any) -> set[str]:
         spans = dask_scheduler.extensions["spans"].spans.values()
         return {span.id for span in spans if any("spmv" in group.name for group in span.groups)}
 
+    def engines(dask_scheduler: Any) -> set[str]:
+        """The ends of the names of task groups, which tell engines apart."""
+        return {group.name.rsplit("-", 1)[1] for group in dask_scheduler.extensions["spans"].spans["dsolver"].groups}
+
     problem = problems.poisson7((8, 8, 8))
-    for _ in range(2):
+    for _ in range(4):
         dsolver.solve(problem, np.ones(problem.grid), client=client, engine="graph", M=None, maxiter=2)
+        wait_until_empty(client)
     assert client.run_on_scheduler(spans_of_products) == {"dsolver"}
+    assert len(client.run_on_scheduler(engines)) <= 3, "of the last two engines, and the end of one before"
 
 
 def test_keys_are_readable(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

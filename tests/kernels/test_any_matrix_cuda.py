@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,12 +13,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import dsolver
 from dsolver import kernels
 from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
+from dsolver.monitor import watch
 from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
@@ -241,3 +245,16 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
         quick = of_rows(on_device, matrix.shape[1])
         octets = {1: replace(quick.stored[1], octets=here.stored[1].octets)}
         assert replace(quick, stored=octets) == replace(there, stored={1: there.stored[1]})
+
+
+@pytest.mark.gpu
+def test_a_solve_that_lasts_is_measured_on_a_gpu_and_not_in_an_emulation() -> None:
+    """On a busy machine any solve may last, and the emulator has no events in graphs."""
+    matrix = sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(64, 64), format="csr")
+
+    def wait(state: dsolver.State) -> None:
+        time.sleep(0.6 if state.iteration == 1 else 0.0)  # longer than watch.MEASURE_AFTER is on a GPU
+
+    solution = dsolver.solve(matrix, np.ones(64), M=None, device="cuda", maxiter=6, rtol=0.0, callback=wait)
+    assert solution.iterations == 6
+    assert bool(solution.spans) == (math.inf > watch.MEASURE_AFTER)

@@ -215,3 +215,8 @@ def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:
     for text, reason in ((f"{HEAD} real general\n1 1 1\n1 1 1\n", "no array of real numbers"), ("x", "cannot be read")):
         with pytest.raises(InputError, match=reason):
             read_vectors(mtx(tmp_path, text))
+
+
+def test_what_is_no_name_of_a_file_is_refused() -> None:
+    with pytest.raises(InputError, match="path must be the name of a file, not 3"):
+        read_matrix(3)  # type: ignore[arg-type]

@@ -302,6 +302,12 @@ def test_what_is_no_sparse_matrix_is_refused_with_what_makes_one() -> None:
         dsolver.solve("A.mtx", np.ones(3))
     with pytest.raises(InputError, match=r"must be a sparse matrix of SciPy or CuPy, .* not a MatrixLinearOperator$"):
         dsolver.solve(aslinearoperator(lattice(3)), np.ones(9))
+    with pytest.raises(InputError, match=r"not a coo_array of shape \(3,\): a matrix has two axes"):
+        dsolver.matrix(sp.coo_array(np.ones(3)))
+    with pytest.raises(
+        InputError, match=r"M has shape \(5, 5\), but for A it must be \(9, 9\): a row for each row of A"
+    ):
+        dsolver.solve(lattice(3), np.ones(9), M=np.eye(5))
     with pytest.raises(InputError, match=r"not an object of type .*: pass b.toarray\(\)"):
         dsolver.solve(lattice(3), sp.csr_array(np.ones((9, 1))))
 

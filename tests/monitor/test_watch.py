@@ -138,14 +138,15 @@ def _removed(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def test_a_failure_is_told(heard: list[events.Message]) -> None:
+@pytest.mark.parametrize(("kind", "status"), [(RuntimeError, "failed"), (KeyboardInterrupt, "interrupted")])
+def test_a_failure_is_told(heard: list[events.Message], kind: type[BaseException], status: str) -> None:
     def broken(_: Any) -> None:
-        raise RuntimeError("of the callback")
+        raise kind("of the callback")
 
-    with pytest.raises(RuntimeError, match="of the callback"):
+    with pytest.raises(kind, match="of the callback"):
         dsolver.solve(poisson7(GRID), B, callback=broken)
     assert heard[-1]["event"] == "end"
-    assert (heard[-1]["status"], heard[-1]["error"]) == ("failed", "RuntimeError: of the callback")
+    assert (heard[-1]["status"], heard[-1]["error"]) == (status, f"{kind.__name__}: of the callback")
 
 
 def test_ranks_get_rows_in_dasks_task_stream(client: Client) -> None:

@@ -16,6 +16,7 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition, Triple
+from dsolver.krylov.control import UNSYMMETRIC, UNSYMMETRIC_FROM
 from dsolver.multigrid.smoothers import SAFETY
 from dsolver.preconditioners import Chebyshev, Function, Identity, Jacobi, Preconditioner, register, registry
 from dsolver.preconditioners.chebyshev import largest_eigenvalue as estimated
@@ -232,23 +233,42 @@ def test_a_function_that_is_not_definite_is_found_out(b: F64) -> None:
     assert "M is a function of yours" in solution.status.advice
 
 
-def test_incomplete_lu_factors_are_told_to_be_unsymmetric() -> None:
-    """They end after all iterations, which no larger maxiter mends."""
-    rng = np.random.default_rng(1)
-    sigma = np.exp(1.5 * rng.standard_normal(GRID))
-    weights = {offset: np.full(GRID, -1.0) for offset in problems.STAR_OFFSETS} | {(0, 0, 0): 6.0 + sigma}
-    a = matrix(GRID) + scipy.sparse.diags_array(sigma.ravel(), format="csr")
-    factors = scipy.sparse.linalg.spilu(a.tocsc(), drop_tol=0.1, fill_factor=2)
+def test_incomplete_lu_factors_end_a_solve_early() -> None:
+    """No larger maxiter mends that; other methods do."""
+    problem, b = problems.poisson7((16, 16, 16)), np.random.default_rng(1).standard_normal((16, 16, 16))
+    factors = scipy.sparse.linalg.spilu(matrix(problem.grid).tocsc(), drop_tol=0.01, fill_factor=3)
 
     def m(r: F64) -> F64:
-        solved: F64 = factors.solve(r.ravel()).reshape(GRID)
+        solved: F64 = factors.solve(r.ravel()).reshape(r.shape)
         return solved
 
-    with pytest.warns(RuntimeWarning, match=r"M is not symmetric: .* differ by 0\.\d+ of their size"):
-        solution = dsolver.solve(problems.stencil(GRID, weights), rng.standard_normal(GRID), M=m)
-    assert solution.status is Status.MAX_ITERATIONS
-    assert "spilu" in solution.notes[0]
-    assert "If M is yours, check that it is symmetric" in solution.status.advice
+    for engine in ("reference", "resident"):
+        with pytest.warns(RuntimeWarning, match=r"M is not symmetric: .* differ by 0\.\d+ of their size"):
+            solution = dsolver.solve(problem, b, M=m, device="cpu", engine=engine)
+        assert solution.status is Status.UNSYMMETRIC_M
+        assert UNSYMMETRIC_FROM <= solution.iterations < 2 * UNSYMMETRIC_FROM
+        assert "method='fcg', 'gmres', " in solution.notes[0]
+    assert "method='gmres', or 'fcg'" in solution.status.advice
+    assert dsolver.solve(problem, b, M=m, method="fcg").converged
+    assert dsolver.solve(problem, b, M=m, method="gmres").converged
+
+
+def test_a_nearly_symmetric_function_may_take_its_time() -> None:
+    """Conjugate gradients stay at no residual for half of their iterations, and so reach the tolerance."""
+    grid, rng = (12, 12, 12), np.random.default_rng(1)
+    problem, b = problems.diffusion(grid, kappa=np.exp(1.5 * rng.standard_normal(grid))), rng.standard_normal(grid)
+    off = scipy.sparse.random_array((b.size, b.size), density=3.0 / b.size, rng=rng).tocsr()
+
+    def m(r: F64) -> F64:
+        changed: F64 = (r.ravel() + 0.08 * (off @ r.ravel())).reshape(grid)
+        return changed
+
+    made = Function(function=m)
+    made.problem = problem
+    assert made.asymmetry() > UNSYMMETRIC
+    solution = dsolver.solve(problem, b, M=m, rtol=1e-6, maxiter=4000)
+    assert solution.converged
+    assert solution.iterations > 2 * UNSYMMETRIC_FROM
 
 
 def test_a_symmetric_function_is_not_blamed(b: F64) -> None:

@@ -44,12 +44,19 @@ class Script:
         samples: (‖r‖ of the recursion, pᵀA p) of each iteration; the last is repeated.
         truths: what `start`, `magnitude` and `true_residuals` find, one after the other; the last is repeated.
         by_rounding: whether rounding explains a curvature that is not positive.
+        unsymmetric: how far M is from symmetric.
     """
 
     def __init__(
-        self, samples: Iterable[tuple[float, float]], truths: Iterable[float], *, by_rounding: bool = False
+        self,
+        samples: Iterable[tuple[float, float]],
+        truths: Iterable[float],
+        *,
+        by_rounding: bool = False,
+        unsymmetric: float = 0.0,
     ) -> None:
         self.samples, self.truths, self.by_rounding = list(samples), list(truths), by_rounding
+        self.unsymmetric = unsymmetric
         self.calls: list[tuple[Any, ...]] = []
 
     @property
@@ -79,6 +86,10 @@ class Script:
     def rounded(self) -> bool:
         self.calls.append(("rounded",))
         return self.by_rounding
+
+    def asymmetry(self) -> float:
+        self.calls.append(("asymmetry",))
+        return self.unsymmetric
 
     def magnitude(self) -> float:
         self.calls.append(("magnitude",))

@@ -25,7 +25,7 @@ from dsolver.session import checkpoint, recovery
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.clusters import breakable, cluster, workers_without_nanny
-from tests.patience import gone
+from tests.patience import PATIENCE, gone
 
 GRID = (8, 8, 8)
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))
@@ -35,6 +35,13 @@ B = np.random.default_rng(5).standard_normal(GRID)
 @pytest.fixture(scope="module")
 def truth() -> Any:
     return dsolver.solve(PROBLEM, B, rtol=1e-11, M=None).x
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers of a busy machine take their time to answer, and nannies to bring others: all of them will."""
+    monkeypatch.setattr(recovery, "ANSWER", PATIENCE)
+    monkeypatch.setattr(recovery, "RETURN", PATIENCE)
 
 
 @pytest.fixture
@@ -269,7 +276,7 @@ def test_a_checkpoint_of_another_grid_is_refused(tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "store")
     part = Partition((8, 8, 4))
     store.save(part, {0: np.zeros((8, 8, 4))}, iteration=1, residual=1.0, b_norm=1.0)
-    with pytest.raises(InputError, match="is of the grid"):
+    with pytest.raises(InputError, match="was saved for the grid"):
         dsolver.solve(PROBLEM, B, M=None, resume=store)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -110,12 +111,22 @@ class Case:
                 f"{self.active} has dtype {active.dtype}: it must be true at the cells that are solved for"
             )
         source = files.opened(self.source) if isinstance(self.source, Path) else None
-        shapes = [tuple(values.shape) for values in (*kappa, sigma, active, source) if hasattr(values, "shape")]
+        if isinstance(active, np.ndarray) and not active.any():
+            raise InputError(f"{self.active} is true at no cell: it must be true at the cells that are solved for")
+        if isinstance(self.source, float) and not math.isfinite(self.source):
+            raise InputError(f"source must be a finite number, not {self.source}")
+        named = zip((*self.kappa, self.sigma, self.active, self.source), (*kappa, sigma, active, source), strict=True)
+        shapes = {name: tuple(values.shape) for name, values in named if hasattr(values, "shape")}
         if not (self.grid or shapes):
             raise InputError("give --grid NX NY NZ, or a file with an array of the grid's shape")
+        first, shape = next(iter(shapes.items()), (None, ()))
+        if not (self.grid or 1 <= len(shape) <= 3):
+            raise InputError(
+                f"{first} has shape {shape}: give --grid, or an array with one to three axes, of the grid's"
+            )
         spacing = [opened(value, small=True) for value in self.spacing]
         problem = problems.diffusion(
-            self.grid or shapes[0],
+            self.grid or shape,
             1.0 if not kappa else kappa[0] if len(kappa) == 1 else kappa,
             sigma,
             spacing=1.0 if not spacing else spacing[0] if len(spacing) == 1 else spacing,

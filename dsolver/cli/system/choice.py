@@ -124,7 +124,7 @@ def system_of(
     case = case_of(grid=grid, **diffusion)
     if file is None:
         if partition != "rows":
-            raise InputError("--partition is of the rows of --matrix: a grid is cut into boxes by --chunks")
+            raise InputError("--partition is for the rows of a --matrix: a grid is cut into boxes by --chunks")
         if case.asked or (kind or "").endswith(SUFFIX):
             return _diffusion(kind, case, chunks, rhs)
         if kind is not None and kind not in PROBLEMS:

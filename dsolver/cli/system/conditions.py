@@ -48,6 +48,8 @@ def opened(value: Value, *, small: bool = False) -> Any:
     """
     if isinstance(value, float):
         return value
+    if not value.suffix and not value.exists():
+        raise InputError(f"{value} is neither a number nor a file")
     array = files.opened(value)
     if isinstance(array, np.ndarray) or small:
         return np.asarray(array[...]) if small else array

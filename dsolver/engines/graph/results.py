@@ -26,7 +26,7 @@ POLL: Final = 0.5
 ANSWER: Final = 20.0
 """Seconds in which the cluster has to answer a request that needs no computing."""
 GRACE: Final = 5.0
-"""Seconds in which the scheduler should read a graph that is to be taken back."""
+"""Seconds in which the scheduler should read a graph that is to be taken back, and tidy up."""
 SPAN: Final = {"name": ("dsolver",), "ids": ("dsolver",)}
 """Annotation that puts all tasks into one span of Dask. Without it each graph is a span of its own, about which workers
 and scheduler keep a hundred numbers a solve for as long as they live."""
@@ -149,6 +149,8 @@ class Results:
                 sleep(0.01)
         with suppress(ClusterError, RuntimeError):
             self._ask(self._stop_pings)
+        with suppress(ClusterError, RuntimeError, ValueError):  # ValueError: this scheduler runs no functions
+            self._ask(self._forget_groups)
         _release([*self.futures.values(), *self._retired])
         self.futures.clear()
         self._retired.clear()
@@ -224,6 +226,19 @@ class Results:
 
     async def _stop_pings(self) -> None:
         self._heartbeat.stop()
+
+    async def _forget_groups(self) -> None:
+        """Let the span of Dask forget task groups of earlier engines, which it would keep as long as it lives."""
+        (span_id,) = SPAN["ids"]
+
+        def forget(dask_scheduler: Any) -> None:
+            spans = dask_scheduler.extensions.get("spans")
+            span = spans.spans.get(span_id) if spans is not None else None
+            if span is not None and span.groups:
+                newest = max(span.groups, key=lambda group: group.stop)  # Dask asks for the end of the last one
+                span.groups.intersection_update({newest, *dask_scheduler.task_groups.values()})
+
+        await wait_for(self._client, self._client.run_on_scheduler(forget), GRACE)
 
     async def _ping(self, worker: str) -> object:
         return await self._client.run(ping, workers=[worker])

@@ -207,8 +207,8 @@ class _Room:
 
 
 def _keep(key: Hashable, tape: Tape) -> None:
+    _tapes.pop(key, None)  # to its end; threads that set up the same system may do this at once
     _tapes[key] = tape
-    _tapes.move_to_end(key)
     while len(_tapes) > MOST:
         _tapes.popitem(last=False)
 
