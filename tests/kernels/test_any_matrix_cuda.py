@@ -134,7 +134,8 @@ def test_chunks(hosts: dict[str, Host], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "block"), [("random", 1), ("lattice", 1), ("lattice of blocks", 3), ("columns far apart", 3)]
+    ("name", "block"),
+    [("random", 1), ("lattice", 1), ("long runs", 1), ("lattice of blocks", 3), ("columns far apart", 3)],
 )
 def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None:
     rows, matrix = compressed(name, "float64")
