@@ -28,7 +28,8 @@ OF_BLOCK: Final = 13
 LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
-"""Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
+"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many as A
+has. Larger products are counted first."""
 LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
@@ -259,7 +260,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
     count = a.size if a.size * second.most <= FEW else a.size // PART
     entries = a.size * room + count * second.most
-    if entries > MOST_ROOM:
+    if entries > max(MOST_ROOM, len(a.columns)):
         return None
     lengths, columns, values = (
         cupy.empty(a.size, dtype=np.int64),
@@ -301,19 +302,21 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(_slots(out), mean_of(b), stages.number):
+    for tables in _tables(_sampled(out).slots, mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
 
 
-def _slots(out: Csr) -> float:
-    """Slots of a table for most rows of a matrix whose lengths are known; of large ones, some are looked at."""
+def _sampled(out: Csr) -> Expected:
+    """Columns of rows whose lengths are known; of large matrices, by those of some."""
     if len(out.columns) < LARGE:
-        return 1.7 * len(out.columns) / out.size
-    step = out.size // min(SAMPLES, out.size)
-    return _of_samples(told(out.start[1::step] - out.start[:-1:step])).slots
+        mean = len(out.columns) / out.size
+        return Expected(mean, mean, mean, 1.7 * mean)
+    found = cupy.empty(SAMPLES, dtype=np.int32)
+    kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
+    return _of_samples(told(found))
 
 
 def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:
