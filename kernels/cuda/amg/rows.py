@@ -22,8 +22,8 @@ LIST: Final = 64
 """Most terms of a row that 8 lanes make."""
 ROOM, BITS = 256, 9
 """Columns that a warp finds at most in shared memory, and its slots by their power of two. All as in rows.cuh."""
-SCARCE: Final = 24
-"""Terms of a row on average, up to which rows begin with a thread each; up to four times as many, with 8 lanes."""
+SCARCE: Final = 48
+"""Terms of a row on average, up to which rows begin with a thread each; up to twice as many, with 8 lanes."""
 BLOCKS: Final = 2048
 """Most blocks of a kernel that learns on the device how many rows there are for it."""
 FAR_BYTES: Final = 1 << 28
@@ -49,7 +49,7 @@ class Rows:
 
     def __init__(self, file: str, name: str, rows: int, columns: int, terms: float, kept: int = 0) -> None:
         self._file, self._name, self._rows, self._columns, self._kept = file, name, rows, columns, kept
-        self._first = 1 if terms <= SCARCE else 8 if terms <= 4 * SCARCE else WARP
+        self._first = 1 if terms <= SCARCE else 8 if terms <= 2 * SCARCE else WARP
         self.alone = self._first == 1
         self._room = counters(1 + COUNTERS)  # entries, and what kernels count: read at once
         self._waiting = cupy.empty(rows, dtype=np.int32)
