@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -60,6 +61,19 @@ def chunk_matrix(backend: Backend, _: int, block: RowBlock) -> tuple[ChunkMatrix
     borrowed = rows.values is block.values  # its user may change them
     made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed)
     return (made,)
+
+
+def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
+    """`chunk_matrix` in the backend's value type, of a chunk whose matrix of float64 is there.
+
+    Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
+    """
+    local = None if block.plan.slots else backend.general.narrowed(exact.local)
+    if local is None:
+        return chunk_matrix(backend, number, block)
+    none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
+    ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
+    return (replace(exact, local=local, ghost=ghost),)
 
 
 def stored_matrix(

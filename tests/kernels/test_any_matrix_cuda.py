@@ -17,7 +17,7 @@ from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
-from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, same
+from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, matrices, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """
@@ -242,3 +242,28 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
         quick = of_rows(on_device, matrix.shape[1])
         octets = {1: replace(quick.stored[1], octets=here.stored[1].octets)}
         assert replace(quick, stored=octets) == replace(there, stored={1: there.stored[1]})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["lattice", "blocks", "few rows", "long tail"])
+def test_a_matrix_in_float32_from_one_in_float64_has_the_bits_of_one_that_is_made(name: str) -> None:
+    import cupy
+
+    matrix = sparse.csr_matrix(np.ones((70, 70)) / 3.0) if name == "few rows" else matrices()[name]
+    square = sparse.csr_matrix(matrix[:, : matrix.shape[0]])
+    square.setdiag(1e300 * (np.arange(square.shape[0]) == 5) + 0.7)
+    square.sort_indices()
+    arrays = (square.indptr.astype(np.int64), square.indices.astype(np.int32), square.data)
+    rows = Csr(*(cupy.asarray(part) for part in arrays))
+    wide, narrow = kernels.load("cuda"), kernels.load("cuda", dtype="float32")
+    layout = wide.layouts.plain((square.shape[0], 1, 1))
+    made, rounded = narrow.general.matrix(rows, layout), narrow.general.narrowed(wide.general.matrix(rows, layout))
+    assert (rounded is None) == (made.choice.name == "chunks")
+    if rounded is None:
+        return
+    np.testing.assert_array_equal(rounded.diagonal.get(), made.diagonal.get())
+    x = cupy.asarray(np.random.default_rng(3).standard_normal(layout.size).astype(np.float32))
+    one, other = cupy.zeros_like(x), cupy.zeros_like(x)
+    made.spmv(x, one)
+    rounded.spmv(x, other)
+    np.testing.assert_array_equal(other.get(), one.get())
