@@ -266,6 +266,20 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
         assert wrong == expected[2] == 0
 
 
+def test_new_values_of_short_rows_are_made_by_a_thread_each(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda.amg import products
+
+    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "_room", lambda columns: 4)  # some rows have more
+    a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
+    found = products.product(on(cupy, a), on(cupy, p), 172, ascending=False)
+    lengths = np.diff(found.start.get())
+    assert lengths.min() <= 4 < lengths.max()
+    a = a._replace(values=-0.3 * a.values)
+    again = products.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
+    same(again, spgemm.product(a, p, 172, TEAM, ascending=False))
+
+
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
     from dsolver.kernels.cuda.amg.mirrors import mirrored_means
 

@@ -114,11 +114,11 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         entries = int(start[-1])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rooms is None:
-        _fill(a, b, out, Stages(a.size), ascending=ascending)
+        _fill(a, b, out, Stages(a.size), _sampled(out).slots, ascending=ascending)
     else:
         move(rooms, entries / a.size, out)
         if passed[0]:
-            _fill(a, b, out, stages.again(), ascending=ascending)
+            _fill(a, b, out, stages.again(), _sampled(out).slots, ascending=ascending)
     if left:
         long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
@@ -156,7 +156,11 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     """
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
-        rows = _fill(a, b, out, Stages(a.size), ascending=ascending).left()
+        stages, expected = Stages(a.size), _sampled(out)
+        room = _room(expected.usual) if expected.even and not ascending else 0
+        if 0 < room <= MOST_ALONE and len(a.columns) <= SHORT * a.size:
+            _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
+        rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
         if len(rows):
             long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
@@ -253,7 +257,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         expected: of A B.
         stages: of A's rows.
     """
-    room = 4 * int(np.ceil(max(expected.usual, 1.0) / 4.0))
+    room = _room(expected.usual)
     alone = room <= MOST_ALONE and not b.room and len(a.columns) <= SHORT * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
@@ -269,13 +273,18 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
     )
     made = Rooms(lengths, columns, values, room, second.most)
     if alone:
-        bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-        arguments = (*a, *b[:3], np.int32(bits), np.int32(room), lengths, columns, values)
-        stages.launch(kernel(ALONE, "make_alone", DTYPE), 1, arguments, 12 * room + (1 << bits))
+        _launch_alone("make", a, b, room, stages, (lengths, columns, values))
     else:
         _make(a, b, made, tables._replace(most=room), stages)
     _make(a, b, made, second, stages)
     return made
+
+
+def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:
+    """Launch the first stage, by a thread for each row."""
+    bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
+    arguments = (*a, *b[:3], np.int32(bits), np.int32(room), *out)
+    stages.launch(kernel(ALONE, f"{name}_alone", DTYPE), 1, arguments, 12 * room + (1 << bits))
 
 
 def _make(a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False) -> None:
@@ -300,9 +309,9 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
 
 
-def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
+def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(_sampled(out).slots, mean_of(b), stages.number):
+    for tables in _tables(slots, mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
@@ -317,6 +326,11 @@ def _sampled(out: Csr) -> Expected:
     found = cupy.empty(SAMPLES, dtype=np.int32)
     kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
     return _of_samples(told(found))
+
+
+def _room(columns: float) -> int:
+    """Places for so many columns, a multiple of four."""
+    return 4 * int(np.ceil(max(columns, 1.0) / 4.0))
 
 
 def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:
