@@ -237,6 +237,7 @@ def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
 ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "ample": ({}, True),
     "of samples": ({"LARGE": 0}, True),
+    "read by lanes together": ({"LARGE": 0, "SHORT": 0}, True),
     "many in larger ones": ({"TIGHT": 0.1}, True),
     "larger ones too few": ({"TIGHT": 0.1, "FEW": 0}, False),
     "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),
@@ -266,10 +267,14 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
         assert wrong == expected[2] == 0
 
 
-def test_new_values_of_short_rows_are_made_by_a_thread_each(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("short", [0, 8])
+def test_new_values_of_short_rows_are_made_by_a_thread_each(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
     from dsolver.kernels.cuda.amg import products
 
     monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "SHORT", short)  # read by lanes together, or by the thread
     monkeypatch.setattr(products, "_room", lambda columns: 4)  # some rows have more
     a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
     found = products.product(on(cupy, a), on(cupy, p), 172, ascending=False)

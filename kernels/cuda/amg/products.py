@@ -41,7 +41,12 @@ SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
 SHORT: Final = 8
-"""Entries of A's rows that it reads, in the mean, at most: lanes read longer ones together."""
+"""Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
+memory, read by lanes together."""
+LONG: Final = 32
+"""Entries of A's rows that a thread takes at all, in the mean, at most."""
+STAGED: Final = 4 * 16
+"""Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
 SLOTS: Final = 3.5
 """Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
 TIGHT: Final = 0.9
@@ -158,7 +163,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     if a.size:
         stages, expected = Stages(a.size), _sampled(out)
         room = _room(expected.usual) if expected.even and not ascending else 0
-        if 0 < room <= MOST_ALONE and len(a.columns) <= SHORT * a.size:
+        if 0 < room <= MOST_ALONE and len(a.columns) <= LONG * a.size:
             _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
         rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
         if len(rows):
@@ -258,7 +263,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         stages: of A's rows.
     """
     room = _room(expected.usual)
-    alone = room <= MOST_ALONE and not b.room and len(a.columns) <= SHORT * a.size
+    alone = room <= MOST_ALONE and not b.room and len(a.columns) <= LONG * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
@@ -282,9 +287,11 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
 
 def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:
     """Launch the first stage, by a thread for each row."""
+    staged = len(a.columns) > SHORT * a.size
     bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-    arguments = (*a, *b[:3], np.int32(bits), np.int32(room), *out)
-    stages.launch(kernel(ALONE, f"{name}_alone", DTYPE), 1, arguments, 12 * room + (1 << bits))
+    function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
+    shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
+    stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
 
 
 def _make(a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False) -> None:
