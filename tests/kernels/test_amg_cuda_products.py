@@ -238,6 +238,8 @@ ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "ample": ({}, True),
     "of samples": ({"LARGE": 0}, True),
     "read by lanes together": ({"LARGE": 0, "SHORT": 0}, True),
+    "by threads, which read rooms": ({"LARGE": 0, "MANY": 0}, True),
+    "by threads, which read larger rooms, too": ({"MANY": 0}, True),
     "many in larger ones": ({"TIGHT": 0.1}, True),
     "larger ones too few": ({"TIGHT": 0.1, "FEW": 0}, False),
     "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),

@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, ALONE, DTYPE = "amg/products.cu", "amg/alone.cu", "float64"
+FILE, ALONE, ALONE_IN_ROOMS, DTYPE = "amg/products.cu", "amg/alone.cu", "amg/alone_in_rooms.cu", "float64"
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256
@@ -40,6 +40,12 @@ Where not all rows would be under way at once, or each would need a block, table
 SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
+OF_ROOMS: Final = (8, 12, 16, 20, 24)
+"""Sizes of rooms of B whose products a thread makes."""
+MOST_OF_ROOMS: Final = 96
+"""Columns of its row then, at most."""
+MANY: Final = 1 << 17
+"""Rows from which there are so many threads that GPUs are busy."""
 SHORT: Final = 8
 """Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
 memory, read by lanes together."""
@@ -49,6 +55,8 @@ STAGED: Final = 4 * 16
 """Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
 SLOTS: Final = 3.5
 """Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
+SLOTS_OF_ROOMS: Final = 1.8
+"""Slots for each column where B is in rooms: rows are longer, and how many threads there are counts more."""
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
@@ -263,7 +271,10 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         stages: of A's rows.
     """
     room = _room(expected.usual)
-    alone = room <= MOST_ALONE and not b.room and len(a.columns) <= LONG * a.size
+    if b.room:
+        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
+    else:
+        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
@@ -287,6 +298,12 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
 
 def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:
     """Launch the first stage, by a thread for each row."""
+    if b.room:
+        bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
+        function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
+        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), *out)
+        stages.launch(function, 1, arguments, 12 * room + (1 << bits))
+        return
     staged = len(a.columns) > SHORT * a.size
     bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
     function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
