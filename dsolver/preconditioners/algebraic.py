@@ -310,7 +310,8 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 
 def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
-    exact, blocks = builder.stored(), builder.system.per_chunk(_as_it_came)
+    # Nobody multiplies before the hierarchy is there, which is waited for.
+    exact, blocks = builder.stored(wait=False), builder.system.per_chunk(_as_it_came)
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
     chunks = view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())

@@ -277,7 +277,7 @@ def test_new_values_of_short_rows_are_made_by_a_thread_each(
 
     monkeypatch.setattr(products, "LARGE", 0)
     monkeypatch.setattr(products, "SHORT", short)  # read by lanes together, or by the thread
-    monkeypatch.setattr(products, "_room", lambda columns: 4)  # some rows have more
+    monkeypatch.setattr(products, "_room", lambda _: 4)  # some rows have more
     a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
     found = products.product(on(cupy, a), on(cupy, p), 172, ascending=False)
     lengths = np.diff(found.start.get())

@@ -28,8 +28,8 @@ OF_BLOCK: Final = 13
 LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
-"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many as A
-has. Larger products are counted first."""
+"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
+as A has. Larger products are counted first."""
 LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512

@@ -92,7 +92,6 @@ class CudaGeneral(GeneralSetup):
         else:
             return None
         diagonal = cast(matrix.diagonal, dtype, checked=True)
-        self.wait()  # products read a matrix before they wait for earlier launches
         return replace(matrix, diagonal=diagonal, product=product, vectors=self._vectors)
 
     def diagonal(self, rows: Csr) -> Array:
@@ -111,7 +110,8 @@ class CudaGeneral(GeneralSetup):
             **self._ghost_fields(boundary, rows, slots, layout),
             room=cupy.empty(len(boundary), dtype=self._vectors.dtype),
         )
-        self.wait()  # kernels read the rows' places before they wait for earlier launches
+        if made.size:
+            self.wait()  # kernels read the rows' places before they wait for earlier launches
         return made
 
     def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> CudaTransfer:
