@@ -323,3 +323,18 @@ def test_lost_rows(cupy: Any) -> None:
     spgemm.fill_lost(coarse, below, r, diagonal, TEAM)
     assert not np.array_equal(before, coarse.values)
     same(found, coarse)
+
+
+@pytest.mark.parametrize("places", [np.int32, np.int64])
+def test_means_by_places_and_arrays_that_are_compared(cupy: Any, places: Any) -> None:
+    from dsolver.kernels.cuda.amg.setup import CudaAlgebra
+
+    rng, amg = np.random.default_rng(7), CudaAlgebra(TEAM)
+    values, one, other = rng.standard_normal(90), rng.permutation(90).astype(places), rng.permutation(90).astype(places)
+    arrays = cupy.asarray(values), cupy.asarray(one), cupy.asarray(other)
+    np.testing.assert_array_equal(amg.means(*arrays).get(), spgemm.means(values, one, other, TEAM))
+    changed = arrays[1].copy()
+    assert amg.same(arrays[1], changed)
+    assert not amg.same(arrays[1], changed[:-1])
+    changed[89] += 1
+    assert not amg.same(arrays[1], changed)
