@@ -82,13 +82,15 @@ class CudaGeneral(GeneralSetup):
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads)
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
-        """See `GeneralSetup.narrowed`: of slices, and of rows as they are."""
+        """See `GeneralSetup.narrowed`."""
         product, dtype = matrix.product, self._vectors.dtype
         if isinstance(product, slices.CudaBlockSlices):
             product = replace(product, values=cast(product.values, dtype))
         elif isinstance(product, products.CudaRows):
             entries = product.entries
             product = replace(product, entries=entries._replace(values=cast(entries.values, dtype)))
+        elif isinstance(product, products.CudaChunks):
+            product = replace(product, values=cast(product.values, dtype), parts=cupy.empty_like(product.parts))
         else:
             return None
         diagonal = cast(matrix.diagonal, dtype, checked=True)
