@@ -132,14 +132,14 @@ __device__ __forceinline__ void make(
     Sums sums(own, bits, most);
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
-    add_rows<STAGED>(sums, staged, i, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
+    bool passed = i < stage.rows && a_start[i + 1] - a_start[i] > LONGEST;
+    const long long mine = passed ? stage.rows : i;
+    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
     if (i >= stage.rows) return;
-    counts[i] = sums.count <= most ? sums.count : 0;
-    if (sums.count > most) {
-        stage.pass_on(static_cast<int>(i));
-        return;
-    }
-    sums.store(columns + i * most, values + i * most);
+    passed = passed || sums.count > most;
+    counts[i] = passed ? 0 : sums.count;
+    if (passed) stage.pass_on(static_cast<int>(i));
+    else sums.store(columns + i * most, values + i * most);
 }
 
 // Values of rows of A B whose columns are known, in the order in which they are found: of all that have no more than `most`.
@@ -154,8 +154,9 @@ __device__ __forceinline__ void fill(
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     const Staged staged{reinterpret_cast<Entry*>(own + bytes)};
     const long long to = i < stage.rows ? start[i] : 0;
-    const bool passed = i < stage.rows && start[i + 1] - to > most;
-    add_rows<STAGED>(sums, staged, passed ? stage.rows : i, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
+    const bool passed = i < stage.rows && (start[i + 1] - to > most || a_start[i + 1] - a_start[i] > LONGEST);
+    const long long mine = passed ? stage.rows : i;
+    add_rows<STAGED>(sums, staged, mine, stage.rows, a_start, a_columns, a_values, b_start, b_columns, b_values);
     if (passed) stage.pass_on(static_cast<int>(i));
     else
         for (int n = 0; n < sums.count; ++n) values[to + n] = sums.values[n * WARP];

@@ -55,6 +55,11 @@ __device__ __forceinline__ void make(
     if (i >= stage.rows) return;
     long long k = a_start[i];
     const long long end = a_start[i + 1];
+    if (end - k > LONGEST) {
+        counts[i] = 0;
+        stage.pass_on(static_cast<int>(i));
+        return;
+    }
     Held<ROOM> now, next;
     int column = 0;   // of the entry after the next one
     double factor = 0.0;

@@ -8,6 +8,7 @@
 
 constexpr int EMPTY = 255;        // a slot without a column; rows have less
 constexpr int BYTES_OF_SUM = 12;  // its column included
+constexpr int LONGEST = 1024;     // entries of a row of the left factor that a thread takes, one after the other
 
 // Sums of this thread's row.
 struct Sums {
