@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -49,17 +50,35 @@ class LoadedRows:
         return (engine or self._engine).per_chunk(make, self._rows)
 
 
-def chunk_matrix(backend: Backend, _: int, block: RowBlock) -> tuple[ChunkMatrix]:
+def chunk_matrix(backend: Backend, _: int, block: RowBlock, *, wait: bool = True) -> tuple[ChunkMatrix]:
     """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
 
     The format follows from the chunk's own rows: the same one, and the same bits, whoever owns the chunk.
+
+    wait: as of `GeneralSetup.matrix`, of the local part.
     """
     stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
     layout = stored if block.order is None else backend.layouts.permuted(stored, block.order)
     rows = Csr(*(backend.asarray(part) for part in block.csr))
     borrowed = rows.values is block.values  # its user may change them
-    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed)
+    made = stored_matrix(
+        backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed, wait=wait
+    )
     return (made,)
+
+
+def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
+    """`chunk_matrix` in the backend's value type, of a chunk whose matrix of float64 is there.
+
+    Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
+    Whoever uses it waits before.
+    """
+    local = None if block.plan.slots else backend.general.narrowed(exact.local)
+    if local is None:
+        return chunk_matrix(backend, number, block, wait=False)
+    none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
+    ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
+    return (replace(exact, local=local, ghost=ghost),)
 
 
 def stored_matrix(

@@ -140,10 +140,13 @@ class Builder:
             return self.stored()
         return finest(self.engine, self.rows) if self.diagonal is None else self.stored()
 
-    def stored(self, *, compact: bool = False) -> PerChunk:
-        """A stored in the order of a smoother; see `MakeStored`. Rows of a general matrix keep their order."""
+    def stored(self, *, compact: bool = False, wait: bool = True) -> PerChunk:
+        """A stored in the order of a smoother; see `MakeStored`. Rows of a general matrix keep their order.
+
+        wait: until those are there, as of `chunk_matrix`.
+        """
         if not self.problem.lattice:
-            return self.system.per_chunk(chunk_matrix).at(0)
+            return self.system.per_chunk(partial(chunk_matrix, wait=wait)).at(0)
         make = MakeStored(
             problem=self.problem, partition=self.partition, order=self.order, diagonal=self.diagonal, compact=compact
         )

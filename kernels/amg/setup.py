@@ -186,6 +186,10 @@ class AlgebraicSetup:
         """See `spgemm.mirrored_means`; ascending: whether columns do in each row."""
         return spgemm.mirrored_means(a, self.team)
 
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two arrays of integers are of one type, as long as each other, and equal."""
+        return one.dtype == other.dtype and np.array_equal(one, other)
+
     def means(self, values: Any, one: Any, other: Any) -> Any:
         """See `spgemm.means`."""
         return spgemm.means(values, one, other, self.team)

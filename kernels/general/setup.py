@@ -179,6 +179,13 @@ class GeneralSetup(ABC):
             vectors=self._vectors,
         )
 
+    def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
+        """A matrix of float64 in the backend's value type, with its columns; None where it is to be made anew.
+
+        Whoever uses it waits before.
+        """
+        return None
+
     def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
         """Rows between two levels.
 

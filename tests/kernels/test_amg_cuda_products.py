@@ -237,6 +237,9 @@ def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
 ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "ample": ({}, True),
     "of samples": ({"LARGE": 0}, True),
+    "read by lanes together": ({"LARGE": 0, "SHORT": 0}, True),
+    "by threads, which read rooms": ({"LARGE": 0, "MANY": 0}, True),
+    "by threads, which read larger rooms, too": ({"MANY": 0}, True),
     "many in larger ones": ({"TIGHT": 0.1}, True),
     "larger ones too few": ({"TIGHT": 0.1, "FEW": 0}, False),
     "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),
@@ -264,6 +267,24 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
         same(r, expected[0])
         same(coarse, expected[1])
         assert wrong == expected[2] == 0
+
+
+@pytest.mark.parametrize("short", [0, 8])
+def test_new_values_of_short_rows_are_made_by_a_thread_each(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
+    from dsolver.kernels.cuda.amg import products
+
+    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "SHORT", short)  # read by lanes together, or by the thread
+    monkeypatch.setattr(products, "_room", lambda _: 4)  # some rows have more
+    a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
+    found = products.product(on(cupy, a), on(cupy, p), 172, ascending=False)
+    lengths = np.diff(found.start.get())
+    assert lengths.min() <= 4 < lengths.max()
+    a = a._replace(values=-0.3 * a.values)
+    again = products.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
+    same(again, spgemm.product(a, p, 172, TEAM, ascending=False))
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
@@ -302,3 +323,18 @@ def test_lost_rows(cupy: Any) -> None:
     spgemm.fill_lost(coarse, below, r, diagonal, TEAM)
     assert not np.array_equal(before, coarse.values)
     same(found, coarse)
+
+
+@pytest.mark.parametrize("places", [np.int32, np.int64])
+def test_means_by_places_and_arrays_that_are_compared(cupy: Any, places: Any) -> None:
+    from dsolver.kernels.cuda.amg.setup import CudaAlgebra
+
+    rng, amg = np.random.default_rng(7), CudaAlgebra(TEAM)
+    values, one, other = rng.standard_normal(90), rng.permutation(90).astype(places), rng.permutation(90).astype(places)
+    arrays = cupy.asarray(values), cupy.asarray(one), cupy.asarray(other)
+    np.testing.assert_array_equal(amg.means(*arrays).get(), spgemm.means(values, one, other, TEAM))
+    changed = arrays[1].copy()
+    assert amg.same(arrays[1], changed)
+    assert not amg.same(arrays[1], changed[:-1])
+    changed[89] += 1
+    assert not amg.same(arrays[1], changed)

@@ -53,6 +53,7 @@ def matrices() -> dict[str, Any]:
     made = {
         "random": sparse.random(391, 391, 0.03, random_state=1),
         "lattice": lattice(14),
+        "long runs": lattice(7) @ lattice(7),
         "lattice of blocks": sparse.kron(lattice(6), np.arange(1.0, 10.0).reshape(3, 3)),
         "long tail": long_tail(2200),
         "columns far apart": far_apart(75, 300_000),

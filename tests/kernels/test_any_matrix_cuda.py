@@ -21,7 +21,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
-from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, same
+from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, matrices, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """
@@ -138,7 +138,8 @@ def test_chunks(hosts: dict[str, Host], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "block"), [("random", 1), ("lattice", 1), ("lattice of blocks", 3), ("columns far apart", 3)]
+    ("name", "block"),
+    [("random", 1), ("lattice", 1), ("long runs", 1), ("lattice of blocks", 3), ("columns far apart", 3)],
 )
 def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None:
     rows, matrix = compressed(name, "float64")
@@ -258,3 +259,27 @@ def test_a_solve_that_lasts_is_measured_on_a_gpu_and_not_in_an_emulation() -> No
     solution = dsolver.solve(matrix, np.ones(64), M=None, device="cuda", maxiter=6, rtol=0.0, callback=wait)
     assert solution.iterations == 6
     assert bool(solution.spans) == (math.inf > watch.MEASURE_AFTER)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["lattice", "blocks", "few rows", "random", "long tail"])
+def test_a_matrix_in_float32_from_one_in_float64_has_the_bits_of_one_that_is_made(name: str) -> None:
+    import cupy
+
+    matrix = sparse.csr_matrix(np.ones((70, 70)) / 3.0) if name == "few rows" else matrices()[name]
+    square = sparse.csr_matrix(matrix[:, : matrix.shape[0]])
+    square.setdiag(1e300 * (np.arange(square.shape[0]) == 5) + 0.7)
+    square.sort_indices()
+    arrays = (square.indptr.astype(np.int64), square.indices.astype(np.int32), square.data)
+    rows = Csr(*(cupy.asarray(part) for part in arrays))
+    wide, narrow = kernels.load("cuda"), kernels.load("cuda", dtype="float32")
+    layout = wide.layouts.plain((square.shape[0], 1, 1))
+    made, rounded = narrow.general.matrix(rows, layout), narrow.general.narrowed(wide.general.matrix(rows, layout))
+    assert rounded is not None
+    assert rounded.choice == made.choice
+    np.testing.assert_array_equal(rounded.diagonal.get(), made.diagonal.get())
+    x = cupy.asarray(np.random.default_rng(3).standard_normal(layout.size).astype(np.float32))
+    one, other = cupy.zeros_like(x), cupy.zeros_like(x)
+    made.spmv(x, one)
+    rounded.spmv(x, other)
+    np.testing.assert_array_equal(other.get(), one.get())

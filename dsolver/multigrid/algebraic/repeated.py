@@ -242,7 +242,7 @@ def _elsewhere(
         (rows.matrix.start, before.matrix.start),
         (rows.matrix.columns, before.matrix.columns),
     )
-    same = all(len(new) == len(old) and bool((new == old).all()) for new, old in pairs)
+    same = all(backend.amg.of(new).same(new, old) for new, old in pairs)
     return backend.xp.full(1, float(not same))
 
 

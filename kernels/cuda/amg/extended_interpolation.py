@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.rows import DTYPE, Rows, terms_of, terms_of_coarse
+from dsolver.kernels.cuda.amg.rows import DTYPE, Rows, mean_of, terms_of, terms_of_coarse
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -28,7 +28,7 @@ def interpolation(
         _each(seen.size, "add_up", (seen.start, seen.values, np.int64(seen.size), sums))
     size, points = (a.size, np.uintp(0)) if points is None else (len(points), points)
     arguments = points, *a, bits, state, np.int32(below), *seen, sums, coarse, np.float64(NEGLIGIBLE)
-    return _kept("interpolate", size, columns, most, terms_of_coarse(a), arguments)
+    return _kept("interpolate", size, columns, most, mean_of(a), terms_of_coarse(a), arguments)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
@@ -36,15 +36,15 @@ def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
 
     Columns of a row of B are distinct.
     """
-    return _kept("multiply", a.size, columns, most, terms_of(a, b), (*a, *b))
+    return _kept("multiply", a.size, columns, most, mean_of(a), terms_of(a, b), (*a, *b))
 
 
-def _kept(name: str, size: int, columns: int, most: int, terms: float, arguments: tuple[Any, ...]) -> Csr:
+def _kept(name: str, size: int, columns: int, most: int, mean: float, terms: float, arguments: tuple[Any, ...]) -> Csr:
     """Rows with at most so many entries, made in places of equal size and then compressed: no row is made twice."""
     if not size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     wide = cupy.empty((size, most), dtype=np.int32), cupy.empty((size, most))
-    rows = Rows(FILE, name, size, columns, terms, most)
+    rows = Rows(FILE, name, size, columns, mean, terms, most)
     entries = rows.count((rows.start[1:], np.int32(most), *wide, *arguments))
     out = Csr(rows.start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     _each(size * most, "compress", (*wide, rows.start, np.int64(size), np.int32(most), out.columns, out.values))

@@ -169,7 +169,8 @@ def _lanes(mean: float) -> int:
 def _sort_short(a: Rooms, out: Csr, stages: Stages) -> None:
     """The rows of the stages, of all but those that shared memory does not hold, which are left."""
     mean = len(out.columns) / out.size
-    most = 1 << max(5, int(np.ceil(np.log2(2.0 * mean + 1.0))))
+    # Groups of a warp read 16 bytes of their rows together: with rooms of 32 k + 4 integers they meet in no bank.
+    most = WARP * max(1, int(np.ceil((2.0 * mean - 3.0) / WARP))) + 4
     lanes = _lanes(mean)
     for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
         arguments = (np.int32(room), *a.shape, out.start, a.columns, a.values, *out[1:])

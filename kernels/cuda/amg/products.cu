@@ -186,8 +186,16 @@ __device__ __forceinline__ void count_rows(
     }
 }
 
-// Columns of some rows, with equal steps between them: of as many as there are blocks. Of longer rows than the table has
-// room for it tells most + 1.
+// Row number `sample` of so many that are spread over all: one of each of equal stretches, at a place that differs from stretch
+// to stretch (by the golden ratio). On a lattice, equal steps may hit the same side of it in each plane.
+__device__ __forceinline__ int sampled_row(int sample, int samples, int rows) {
+    const long long first = static_cast<long long>(sample) * rows / samples;
+    const long long stretch = static_cast<long long>(sample + 1) * rows / samples - first;
+    const unsigned turn = static_cast<unsigned>(sample) * 2654435769u;
+    return static_cast<int>(min(first + (turn * stretch >> 32), rows - 1LL));
+}
+
+// Columns of sampled rows, of as many as there are blocks. Of longer rows than the table has room for it tells most + 1.
 extern "C" __global__ void count_some(
     int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,
     long long longest, int* __restrict__ counts
@@ -196,9 +204,16 @@ extern "C" __global__ void count_some(
     const Group<BLOCK> group;
     const RightRows b RIGHT_ROWS;
     const Table table{reinterpret_cast<int*>(memory), nullptr, bits};
-    const int i = static_cast<int>(static_cast<long long>(blockIdx.x) * rows / gridDim.x);
+    const int i = sampled_row(blockIdx.x, gridDim.x, rows);
     const int found = columns_of(group, table, i, a_start, a_columns, b, most, longest);
     if (group.lane == 0) counts[blockIdx.x] = found <= most ? found : most + 1;
+}
+
+// Entries of sampled rows, of as many as there are threads.
+extern "C" __global__ void lengths_of_some(int rows, const long long* __restrict__ start, int* __restrict__ lengths) {
+    const int samples = gridDim.x * blockDim.x, sample = blockIdx.x * blockDim.x + threadIdx.x;
+    const int i = sampled_row(sample, samples, rows);
+    lengths[sample] = static_cast<int>(start[i + 1] - start[i]);
 }
 
 // Columns and values of rows of A B, columns in the order in which they are found or ascending. Sums stand at the slots of

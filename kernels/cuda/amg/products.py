@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, ALONE, DTYPE = "amg/products.cu", "amg/alone.cu", "float64"
+FILE, ALONE, ALONE_IN_ROOMS, DTYPE = "amg/products.cu", "amg/alone.cu", "amg/alone_in_rooms.cu", "float64"
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256
@@ -28,7 +28,8 @@ OF_BLOCK: Final = 13
 LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
-"""Entries for which there is room before the rows' lengths are known, 3 GiB. Larger products are counted first."""
+"""Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
+as A has. Larger products are counted first."""
 LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
@@ -39,10 +40,23 @@ Where not all rows would be under way at once, or each would need a block, table
 SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
+OF_ROOMS: Final = (8, 12, 16, 20, 24)
+"""Sizes of rooms of B whose products a thread makes."""
+MOST_OF_ROOMS: Final = 96
+"""Columns of its row then, at most."""
+MANY: Final = 1 << 17
+"""Rows from which there are so many threads that GPUs are busy."""
 SHORT: Final = 8
-"""Entries of A's rows that it reads, in the mean, at most: lanes read longer ones together."""
+"""Entries of A's rows in the mean up to which a thread reads its row by itself: longer ones come to it through shared
+memory, read by lanes together."""
+LONG: Final = 32
+"""Entries of A's rows that a thread takes at all, in the mean, at most."""
+STAGED: Final = 4 * 16
+"""Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
 SLOTS: Final = 3.5
 """Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
+SLOTS_OF_ROOMS: Final = 1.8
+"""Slots for each column where B is in rooms: rows are longer, and how many threads there are counts more."""
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
@@ -113,11 +127,11 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
         entries = int(start[-1])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rooms is None:
-        _fill(a, b, out, Stages(a.size), ascending=ascending)
+        _fill(a, b, out, Stages(a.size), _sampled(out).slots, ascending=ascending)
     else:
         move(rooms, entries / a.size, out)
         if passed[0]:
-            _fill(a, b, out, stages.again(), ascending=ascending)
+            _fill(a, b, out, stages.again(), _sampled(out).slots, ascending=ascending)
     if left:
         long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
@@ -155,7 +169,11 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     """
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
-        rows = _fill(a, b, out, Stages(a.size), ascending=ascending).left()
+        stages, expected = Stages(a.size), _sampled(out)
+        room = _room(expected.usual) if expected.even and not ascending else 0
+        if 0 < room <= MOST_ALONE and len(a.columns) <= LONG * a.size:
+            _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
+        rows = _fill(a, b, out, stages, expected.slots, ascending=ascending).left()
         if len(rows):
             long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
@@ -252,14 +270,17 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         expected: of A B.
         stages: of A's rows.
     """
-    room = 4 * int(np.ceil(max(expected.usual, 1.0) / 4.0))
-    alone = room <= MOST_ALONE and not b.room and len(a.columns) <= SHORT * a.size
+    room = _room(expected.usual)
+    if b.room:
+        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
+    else:
+        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
     count = a.size if a.size * second.most <= FEW else a.size // PART
     entries = a.size * room + count * second.most
-    if entries > MOST_ROOM:
+    if entries > max(MOST_ROOM, len(a.columns)):
         return None
     lengths, columns, values = (
         cupy.empty(a.size, dtype=np.int64),
@@ -268,13 +289,26 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
     )
     made = Rooms(lengths, columns, values, room, second.most)
     if alone:
-        bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
-        arguments = (*a, *b[:3], np.int32(bits), np.int32(room), lengths, columns, values)
-        stages.launch(kernel(ALONE, "make_alone", DTYPE), 1, arguments, 12 * room + (1 << bits))
+        _launch_alone("make", a, b, room, stages, (lengths, columns, values))
     else:
         _make(a, b, made, tables._replace(most=room), stages)
     _make(a, b, made, second, stages)
     return made
+
+
+def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:
+    """Launch the first stage, by a thread for each row."""
+    if b.room:
+        bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
+        function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
+        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), *out)
+        stages.launch(function, 1, arguments, 12 * room + (1 << bits))
+        return
+    staged = len(a.columns) > SHORT * a.size
+    bits = max(5, int(np.ceil(np.log2(SLOTS * room))))
+    function = kernel(ALONE, f"{name}_{'staged' if staged else 'alone'}", DTYPE)
+    shared = 12 * room + (1 << bits) + (STAGED if staged else 0)
+    stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
 
 
 def _make(a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False) -> None:
@@ -299,21 +333,28 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
 
 
-def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, *, ascending: bool) -> Stages:
+def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(_slots(out), mean_of(b), stages.number):
+    for tables in _tables(slots, mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
 
 
-def _slots(out: Csr) -> float:
-    """Slots of a table for most rows of a matrix whose lengths are known; of large ones, some are looked at."""
+def _sampled(out: Csr) -> Expected:
+    """Columns of rows whose lengths are known; of large matrices, by those of some."""
     if len(out.columns) < LARGE:
-        return 1.7 * len(out.columns) / out.size
-    step = out.size // min(SAMPLES, out.size)
-    return _of_samples(told(out.start[1::step] - out.start[:-1:step])).slots
+        mean = len(out.columns) / out.size
+        return Expected(mean, mean, mean, 1.7 * mean)
+    found = cupy.empty(SAMPLES, dtype=np.int32)
+    kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
+    return _of_samples(told(found))
+
+
+def _room(columns: float) -> int:
+    """Places for so many columns, a multiple of four."""
+    return 4 * int(np.ceil(max(columns, 1.0) / 4.0))
 
 
 def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:

@@ -12,7 +12,7 @@
 
 constexpr int THREADS = 128;        // of a block
 constexpr int ALONE = 16;           // a thread finds fewer columns; a multiple of 4
-constexpr int AT_ONCE = 4;          // entries that it reads together
+constexpr int AT_ONCE = 4;          // entries that it reads together: a power of two
 constexpr int ALONE_BLOCKS = 8;     // on a multiprocessor: nine would have room, but threads too few registers
 constexpr int LIST = 64;            // most terms of rows with 8 lanes
 constexpr int WARP_ROOM = 256;      // columns that a warp finds at most in shared memory
@@ -198,27 +198,59 @@ __device__ __forceinline__ void add_alone(int* columns, double* sums, int& n, in
 
 // -- kernels' bodies ---------------------------------------------------------------------------------------------------
 
-// All rows, with a thread each. Where a thread finds too many columns the row waits.
+// The next entries of each lane's row, at k .. last - 1, up to AT_ONCE of them, by all lanes of the warp: AT_ONCE lanes read
+// together what one needs, since lanes that read rows of many entries by themselves would meet in no line of memory. They
+// come through `staged`, whose places are exchanged, so that lanes that read theirs meet in no bank.
 template <typename Task>
+__device__ __forceinline__ void read_staged(
+    const Task& task, typename Task::Entry* staged, long long k, long long last, typename Task::Entry* entries
+) {
+    const auto place = [](int row, int n) { return row * AT_ONCE + (n ^ (row * AT_ONCE / 8 & (AT_ONCE - 1))); };
+    const int lane = threadIdx.x % WARP, n = lane % AT_ONCE;
+    __syncwarp();   // all have read what is overwritten now
+#pragma unroll
+    for (int first = 0; first < WARP; first += WARP / AT_ONCE) {
+        const int row = first + lane / AT_ONCE;
+        const long long from = __shfl_sync(0xffffffffu, k, row) + n, end = __shfl_sync(0xffffffffu, last, row);
+        if (from < end) staged[place(row, n)] = task.entry(from);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int q = 0; q < AT_ONCE; ++q)
+        if (k + q < last) entries[q] = staged[place(lane, q)];
+}
+
+// All rows, with a thread each. Where a thread finds too many columns the row waits. STAGED: where rows have many entries.
+template <bool STAGED, typename Task>
 __device__ __forceinline__ void make_alone(const Task& task, const Waiting& others) {
     extern __shared__ double memory[];
     double* const sums = memory + threadIdx.x;
     int* const columns = reinterpret_cast<int*>(memory + ALONE * THREADS) + threadIdx.x;
+    using Entry = typename Task::Entry;
+    Entry* const staged = reinterpret_cast<Entry*>(reinterpret_cast<int*>(memory + ALONE * THREADS) + ALONE * THREADS)
+        + threadIdx.x / WARP * (WARP * AT_ONCE);
     const long long p = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
-    if (p >= others.rows || task.done(0, p)) return;
+    const bool mine = p < others.rows && !task.done(0, p);
+    if (!STAGED && !mine) return;
     Center center;
     int n = 0, count = 0;
-    const int skipped = task.skipped(p);   // a column that is not kept
-    const long long last = task.last(p);
-    long long k = task.first(p);
-    while (k < last && n < ALONE) {
-        typename Task::Entry entries[AT_ONCE];
+    const int skipped = mine ? task.skipped(p) : NONE;   // a column that is not kept
+    const long long last = mine ? task.last(p) : 0;
+    long long k = mine ? task.first(p) : 0;
+    while (true) {
+        const bool more = k < last && n < ALONE;
+        if (STAGED ? !__any_sync(0xffffffffu, more) : !more) break;
+        Entry entries[AT_ONCE];
+        if constexpr (STAGED) {
+            read_staged(task, staged, k, more ? last : k, entries);
+        } else {
 #pragma unroll
-        for (int q = 0; q < AT_ONCE; ++q)
-            if (k + q < last) entries[q] = task.entry(k + q);
+            for (int q = 0; q < AT_ONCE; ++q)
+                if (k + q < last) entries[q] = task.entry(k + q);
+        }
         const long long end = min(last, k + AT_ONCE);
         for (int turn = 0; k < end && n < ALONE; ++turn, ++k) {
-            typename Task::Entry entry = entries[0];
+            Entry entry = entries[0];
 #pragma unroll
             for (int q = 1; q < AT_ONCE; ++q)
                 if (turn == q) entry = entries[q];
@@ -239,6 +271,7 @@ __device__ __forceinline__ void make_alone(const Task& task, const Waiting& othe
             }
         }
     }
+    if (!mine) return;
     if (n < ALONE) {
         task.finish_alone(p, columns, sums, n, center);
         return;
@@ -326,12 +359,17 @@ __device__ __forceinline__ void make_far(
     }
 }
 
-// The four kernels of a task: NAME_1, NAME_8, NAME_32 and NAME_far. ARGUMENTS: of its own; TASK: makes it of them.
+// The kernels of a task: NAME_1 or NAME_staged, NAME_8, NAME_32 and NAME_far. ARGUMENTS: of its own; TASK: makes it of them.
 #define ROWS(NAME, TASK, ...)                                                                                         \
     extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_1(                                     \
         int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
     ) {                                                                                                               \
-        make_alone(TASK, Waiting{list, counters, rows});                                                              \
+        make_alone<false>(TASK, Waiting{list, counters, rows});                                                       \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, ALONE_BLOCKS) NAME##_staged(                                \
+        int* list, unsigned long long* counters, long long rows, __VA_ARGS__                                          \
+    ) {                                                                                                               \
+        make_alone<true>(TASK, Waiting{list, counters, rows});                                                        \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(THREADS) NAME##_8(                                                   \
         int* list, unsigned long long* counters, long long rows, int waiting, int again, int kept, int stride,        \

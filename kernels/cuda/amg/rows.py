@@ -22,8 +22,12 @@ LIST: Final = 64
 """Most terms of a row that 8 lanes make."""
 ROOM, BITS = 256, 9
 """Columns that a warp finds at most in shared memory, and its slots by their power of two. All as in rows.cuh."""
-SCARCE: Final = 24
-"""Terms of a row on average, up to which rows begin with a thread each; up to four times as many, with 8 lanes."""
+SCARCE: Final = 48
+"""Terms of a row on average, up to which rows begin with a thread each; up to twice as many, with 8 lanes."""
+SHORT: Final = 8
+"""Entries of a row on average, up to which a thread reads them by itself, not lanes together for each other."""
+STAGED: Final = 4 * 16
+"""Bytes of shared memory of a thread for entries that lanes have read for it."""
 BLOCKS: Final = 2048
 """Most blocks of a kernel that learns on the device how many rows there are for it."""
 FAR_BYTES: Final = 1 << 28
@@ -39,6 +43,7 @@ class Rows:
         name: of the task.
         rows: number of rows, more than none.
         columns: number of columns.
+        mean: entries of a row of the left matrix on average.
         terms: of a row on average, roughly: with how many lanes rows begin.
         kept: entries of a row that are kept, at most; 0 where none are chosen.
 
@@ -47,9 +52,10 @@ class Rows:
         start: int64 (rows + 1,), the row pointer; lengths from start[1] on while rows are counted.
     """
 
-    def __init__(self, file: str, name: str, rows: int, columns: int, terms: float, kept: int = 0) -> None:
+    def __init__(self, file: str, name: str, rows: int, columns: int, mean: float, terms: float, kept: int = 0) -> None:
         self._file, self._name, self._rows, self._columns, self._kept = file, name, rows, columns, kept
-        self._first = 1 if terms <= SCARCE else 8 if terms <= 4 * SCARCE else WARP
+        self._first = 1 if terms <= SCARCE else 8 if terms <= 2 * SCARCE else WARP
+        self._staged = mean > SHORT
         self.alone = self._first == 1
         self._room = counters(1 + COUNTERS)  # entries, and what kernels count: read at once
         self._waiting = cupy.empty(rows, dtype=np.int32)
@@ -78,11 +84,11 @@ class Rows:
     def _launch(self, arguments: tuple[Any, ...], *, again: bool) -> None:
         waiting, all_rows = self._room[1:], np.int64(self._rows)
         if self.alone and not again:
-            kernel(self._file, f"{self._name}_1", DTYPE)(
+            kernel(self._file, f"{self._name}_{'staged' if self._staged else '1'}", DTYPE)(
                 (-(-self._rows // THREADS),),
                 (THREADS,),
                 (self._waiting, waiting, all_rows, *arguments),
-                shared_mem=THREADS * ALONE * 12,
+                shared_mem=THREADS * (ALONE * 12 + (STAGED if self._staged else 0)),
             )
         for lanes in (8, WARP):
             if lanes < self._first:
@@ -110,14 +116,19 @@ class Rows:
         )
 
 
+def mean_of(a: Csr) -> float:
+    """Entries of a row on average."""
+    return len(a.columns) / max(1, a.size)
+
+
 def terms_of(a: Csr, b: Csr) -> float:
     """Terms of a row of A B on average, from sizes that the host knows."""
-    return len(a.columns) / max(1, a.size) * max(1.0, len(b.columns) / max(1, b.size))
+    return mean_of(a) * max(1.0, mean_of(b))
 
 
 def terms_of_coarse(a: Csr) -> float:
     """Terms of a row of A B on average, roughly, where B is A's entries that lead to coarse points: one of twenty."""
-    mean = len(a.columns) / max(1, a.size)
+    mean = mean_of(a)
     return mean * max(1.0, 0.05 * mean)
 
 

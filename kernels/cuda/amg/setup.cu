@@ -1,4 +1,4 @@
-// Levels without a lattice: their entries as tables.
+// Levels without a lattice: their entries as tables, and what is asked of those with new values.
 
 // columns and entries (width, rows): entry k of each row, and -1 and 0 where a row has no more. 12 bytes read an entry.
 extern "C" __global__ void tabulate(
@@ -15,3 +15,30 @@ extern "C" __global__ void tabulate(
         out_values[to] = k < count ? values[first + k] : 0.0;
     }
 }
+
+// Means of two values each, by their places: 8 bytes an entry beside the places, and what the values take.
+#define MEANS(NAME, PLACE)                                                                                               \
+    extern "C" __global__ void NAME(                                                                                     \
+        const double* __restrict__ values, const PLACE* __restrict__ one, const PLACE* __restrict__ other,               \
+        long long count, double* __restrict__ out                                                                        \
+    ) {                                                                                                                  \
+        const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;                               \
+        if (k < count) out[k] = __dadd_rn(values[one[k]], values[other[k]]) / 2.0;                                       \
+    }
+MEANS(means_4, int)
+MEANS(means_8, long long)
+
+// Whether two arrays differ anywhere: then 1 is written to `found`.
+#define DIFFER(NAME, ITEM)                                                                                               \
+    extern "C" __global__ void NAME(                                                                                     \
+        const ITEM* __restrict__ one, const ITEM* __restrict__ other, long long count, long long* found                  \
+    ) {                                                                                                                  \
+        const long long step = static_cast<long long>(gridDim.x) * blockDim.x;                                           \
+        ITEM some = 0;                                                                                                   \
+        _Pragma("unroll 4")                                                                                              \
+        for (long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; k < count; k += step)          \
+            some |= one[k] ^ other[k];                                                                                   \
+        if (some) *found = 1;                                                                                            \
+    }
+DIFFER(differ_4, int)
+DIFFER(differ_8, long long)

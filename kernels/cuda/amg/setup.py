@@ -25,11 +25,15 @@ from dsolver.kernels.cuda.amg import (
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
 FILE, DTYPE = "amg/setup.cu", "float64"
 THREADS = 256
+BLOCKS = 8
+"""Blocks for each multiprocessor where arrays are compared."""
 LARGE = 1 << 20
 """Entries of a matrix on the host from where on its products are worth their way to the GPU and back."""
 
@@ -151,7 +155,22 @@ class CudaAlgebra(AlgebraicSetup):
         return mirrors.mirrored_means(a, ascending=ascending)
 
     def means(self, values: Any, one: Any, other: Any) -> Any:
-        return (values[one] + values[other]) / 2
+        out, count = cupy.empty(len(one)), len(one)
+        if count:
+            arguments = (values, one, other, np.int64(count), out)
+            kernel(FILE, f"means_{one.itemsize}", DTYPE)((-(-count // THREADS),), (THREADS,), arguments)
+        return out
+
+    def same(self, one: Any, other: Any) -> bool:
+        count = len(one)
+        if count != len(other) or one.dtype != other.dtype:
+            return False
+        found = counters(1)
+        if count:
+            blocks = min(-(-count // THREADS), BLOCKS * device_property("multiProcessorCount"))
+            arguments = (one, other, np.int64(count), found)
+            kernel(FILE, f"differ_{one.itemsize}", DTYPE)((blocks,), (THREADS,), arguments)
+        return not int(told(found)[0])
 
     # -- storage -------------------------------------------------------------------------------------------------------
 

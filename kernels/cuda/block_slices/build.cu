@@ -102,6 +102,22 @@ extern "C" __global__ void sort_windows(const int* length, int* order, int rows,
     }
 }
 
+constexpr int TILE = 16;   // entries of a row that are read together
+constexpr int SHORT = 8;   // entries of the longest row of a slice up to which lanes read their rows by themselves
+
+// Calls read(lane, n, from) for the next entries of each lane's row, up to TILE of them: number n is at `from`. Lanes that
+// read a row each would meet in no line of memory: 16 of them read 16 entries of a row, for the lane that needs them.
+template <typename Read>
+__device__ __forceinline__ void read_tile(long long first, int left, Read read) {
+    const int half = lane_number() / TILE, own = lane_number() % TILE;
+#pragma unroll
+    for (int pair = 0; pair < SLICE; pair += 2) {
+        const long long from = __shfl_sync(ALL_LANES, first, pair + half) + own;
+        if (own < __shfl_sync(ALL_LANES, left, pair + half)) read(pair + half, own, from);
+    }
+    __syncwarp();
+}
+
 // Distinct distances of columns from the lane's place in the slice, if there are at most `most` of them; else more.
 // The smallest and the largest of them in low and high.
 template <int B>
@@ -114,6 +130,33 @@ __device__ __forceinline__ int distances(const long long* start, const int* colu
         const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
         if (smallest == NONE) break;
         if (c != NONE && c - lane == smallest) merge.pass(c);
+        if (count == 0) *low = smallest;
+        *high = smallest;
+    }
+    return count;
+}
+
+// The same of single entries of long rows.
+__device__ __forceinline__ int distances_by_tiles(
+    const long long* start, const int* columns, int row, int most, int* low, int* high
+) {
+    __shared__ int column_of[WARPS][SLICE][TILE + 1];
+    const int lane = lane_number();
+    auto& column = column_of[threadIdx.x / SLICE];
+    const long long first = row < 0 ? 0 : start[row];
+    const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
+    int count = 0, at = 0, taken = 0;   // entries before the tile, and of it
+    for (; count <= most; ++count) {
+        if (count == 0 || __reduce_max_sync(ALL_LANES, taken) == TILE) {
+            at += taken;
+            taken = 0;
+            __syncwarp();   // all have read what is overwritten now
+            read_tile(first + at, length - at, [&](int of, int n, long long from) { column[of][n] = columns[from]; });
+        }
+        const int c = at + taken < length ? column[lane][taken] : NONE;
+        const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+        if (smallest == NONE) break;
+        taken += c != NONE && c - lane == smallest;
         if (count == 0) *low = smallest;
         *high = smallest;
     }
@@ -154,7 +197,9 @@ __device__ __forceinline__ void measure(
         constexpr int OF_VALUES = SLICE * B * B * sizeof(real);
         const int most = static_cast<int>(static_cast<long long>(width) * (OF_VALUES + (kind == NEAR ? 64 : 128)) / OF_VALUES);
         int lowest = 0, highest = 0;
-        const int runs = distances<B>(start, columns, row, most, &lowest, &highest);
+        const int runs = B == 1 && width > SHORT
+            ? distances_by_tiles(start, columns, row, most, &lowest, &highest)
+            : distances<B>(start, columns, row, most, &lowest, &highest);
         if (runs <= most && lowest >= 0 && highest + SLICE <= wide) { width = runs; kind = RUN; }
     }
     if (lane == 0) {
@@ -174,39 +219,41 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
         static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
 }
 
-constexpr int TILE = 16;   // entries of a row that are read together
-
-// The entries and columns of a slice of single entries. Lanes that read a row each would meet in no line of memory: 16 of
-// them read 16 entries of a row, and pass them through shared memory.
+// The entries and columns of a slice of single entries, of long rows.
 __device__ __forceinline__ void fill_single(
     const long long* start, const int* __restrict__ columns, const real* __restrict__ entries, int row, int width, int kind,
     int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     __shared__ real value_of[WARPS][SLICE][TILE + 1];
-    const int lane = lane_number(), half = lane / TILE, own = lane % TILE;
+    const int lane = lane_number();
     auto& column = column_of[threadIdx.x / SLICE];
     auto& value = value_of[threadIdx.x / SLICE];
     const long long first = row < 0 ? 0 : start[row];
     const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
-    int held = base;
+    int at = 0, held = base;
     for (int done = 0; done < width; done += TILE) {
-#pragma unroll
-        for (int pair = 0; pair < SLICE; pair += 2) {
-            const long long from = __shfl_sync(ALL_LANES, first, pair + half) + done + own;
-            if (done + own < __shfl_sync(ALL_LANES, length, pair + half)) {
-                column[pair + half][own] = columns[from];
-                value[pair + half][own] = entries[from];
-            }
-        }
-        __syncwarp();
+        read_tile(first + at, length - at, [&](int of, int n, long long from) {
+            column[of][n] = columns[from];
+            value[of][n] = entries[from];
+        });
+        int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k, to += SLICE) {
-            if (k < length) held = column[lane][k - done];
-            if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
-            else far[k * SLICE + lane] = held;
-            *to = k < length ? value[lane][k - done] : 0;
+            int c = at + taken < length ? column[lane][taken] : NONE;
+            if (kind == RUN) {
+                const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+                if (lane == 0) far[k] = smallest;
+                if (c != NONE && c - lane != smallest) c = NONE;
+            } else {
+                held = c == NONE ? held : c;
+                if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
+                else far[k * SLICE + lane] = held;
+            }
+            *to = c == NONE ? 0 : value[lane][taken];
+            taken += c != NONE;
         }
-        __syncwarp();
+        at += taken;
+        __syncwarp();   // before the next tile is read
     }
 }
 
@@ -225,7 +272,7 @@ __device__ __forceinline__ void fill(
     unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
     int* const far = reinterpret_cast<int*>(near);
     if constexpr (B == 1) {
-        if (kind != RUN) {
+        if (width > SHORT) {
             fill_single(start, columns, entries, row, width, kind, base, near, far, to);
             return;
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, final
 
@@ -18,13 +18,14 @@ from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.sell.assembly import cast
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GhostRows
+from dsolver.kernels.general.parts import GeneralMatrix, GhostRows
 from dsolver.kernels.general.setup import GeneralSetup
 from dsolver.kernels.precision import narrowed
 
@@ -80,6 +81,21 @@ class CudaGeneral(GeneralSetup):
             return slices.made(rows, columns, block=choice.block, window=choice.window)
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads)
 
+    def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
+        """See `GeneralSetup.narrowed`."""
+        product, dtype = matrix.product, self._vectors.dtype
+        if isinstance(product, slices.CudaBlockSlices):
+            product = replace(product, values=cast(product.values, dtype))
+        elif isinstance(product, products.CudaRows):
+            entries = product.entries
+            product = replace(product, entries=entries._replace(values=cast(entries.values, dtype)))
+        elif isinstance(product, products.CudaChunks):
+            product = replace(product, values=cast(product.values, dtype), parts=cupy.empty_like(product.parts))
+        else:
+            return None
+        diagonal = cast(matrix.diagonal, dtype, checked=True)
+        return replace(matrix, diagonal=diagonal, product=product, vectors=self._vectors)
+
     def diagonal(self, rows: Csr) -> Array:
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()
 
@@ -96,7 +112,8 @@ class CudaGeneral(GeneralSetup):
             **self._ghost_fields(boundary, rows, slots, layout),
             room=cupy.empty(len(boundary), dtype=self._vectors.dtype),
         )
-        self.wait()  # kernels read the rows' places before they wait for earlier launches
+        if made.size:
+            self.wait()  # kernels read the rows' places before they wait for earlier launches
         return made
 
     def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> CudaTransfer:

@@ -27,6 +27,7 @@ AHEAD = {
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
         "amg/alone.cu",
+        "amg/alone_in_rooms.cu",
         "amg/products.cu",
         "amg/paths.cu",
         "amg/pmis.cu",

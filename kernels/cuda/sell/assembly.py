@@ -268,24 +268,24 @@ def _slices_in_order(where: Layout) -> Array:
 
 def narrowed(a: CudaMatrix, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
     """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
-    local = replace(a.local, values=_cast(a.local.values, dtype))
+    local = replace(a.local, values=cast(a.local.values, dtype))
     halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local)) if swept else None
-    made = replace(a, diagonal=_cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
+    made = replace(a, diagonal=cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
     settle()  # as above
     return made
 
 
 def narrowed_halo(h: CudaHaloMatrix, dtype: np.dtype[Any]) -> CudaHaloMatrix:
     """A halo's part likewise."""
-    return replace(h, slices=replace(h.slices, values=_cast(h.slices.values, dtype)))
+    return replace(h, slices=replace(h.slices, values=cast(h.slices.values, dtype)))
 
 
-def _cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
+def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
     """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
-    out = cupy.empty(len(wide), dtype)
-    if len(wide):
-        arguments = (wide, np.int64(len(wide)), np.int32(checked), out)
-        kernel(FILE, "cast", dtype.name)(*_threads(len(wide)), arguments)
+    out = cupy.empty(wide.shape, dtype)
+    if wide.size:
+        arguments = (wide, np.int64(wide.size), np.int32(checked), out)
+        kernel(FILE, "cast", dtype.name)(*_threads(wide.size), arguments)
     return out
 
 
