@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, final
+from typing import Final, final
 
 from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
@@ -89,13 +89,7 @@ class Smoothing:
 
 
 class Method(ABC):
-    """Way to a coarser level.
-
-    Attributes:
-        on_device: whether it works on arrays of the chunks' devices; else these are of their hosts.
-    """
-
-    on_device: ClassVar[bool]
+    """Way to a coarser level."""
 
     @abstractmethod
     def smoothing(self, here: Here) -> Smoothing:
@@ -117,7 +111,6 @@ class CoarsePoints(Method):
         aggressive_levels: levels that are coarsened twice at once.
     """
 
-    on_device: ClassVar[bool] = True
     theta: float = STRONG
     max_elements: int = MOST
     aggressive_levels: int = 0
@@ -158,7 +151,6 @@ class Aggregation(Method):
         vectors: of the near-null space, and so unknowns of a node on the others.
     """
 
-    on_device: ClassVar[bool] = False
     theta: float
     omega: float
     size: int
@@ -186,7 +178,7 @@ class Aggregation(Method):
             p = smoothed(
                 engine,
                 rows,
-                here.measures.at("share"),
+                here.measures,
                 p,
                 filtered,
                 exchange,
