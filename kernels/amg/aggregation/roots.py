@@ -36,13 +36,18 @@ def words(origin: Any, level: int) -> npt.NDArray[np.float64]:
         origin: int64 below 2⁵², the finest row that each node stems from.
         level: the level's number, so that a node's word differs from level to level.
     """
-    z = (origin.astype(np.uint64) ^ np.uint64(level * _FACTORS[0] & _LOW)) & np.uint64(_LOW)
+    z = (origin.astype(np.uint64) ^ np.uint64(salt_of(level))) & np.uint64(_LOW)
     with np.errstate(over="ignore"):
         for factor in _FACTORS:
             z = (z * np.uint64(factor)) & np.uint64(_LOW)
             z ^= z >> np.uint64(WORD // 2)
     made: npt.NDArray[np.float64] = z.astype(np.float64) + 1.0
     return made
+
+
+def salt_of(level: int) -> int:
+    """A level's bits of words."""
+    return level * _FACTORS[0] & _LOW
 
 
 def first_words(graph: Csr, origin: Any, level: int) -> F64:

@@ -1,0 +1,55 @@
+"""Steps of the power method on a GPU: the bits of `dsolver.kernels.amg.aggregation.spectrum`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/aggregation/spectrum.cu", "float64"
+THREADS, TILE = 256, 2048
+"""Threads of a block, and entries that it has in shared memory at once, as in spectrum.cu."""
+BLOCKS: Final = 4
+"""Blocks of a sum for each multiprocessor."""
+
+
+def scaled_product(a: Csr, diagonal: Array, x: Array) -> Array:
+    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_product`."""
+    out = cupy.empty(a.size)
+    _multiply(a, 0, diagonal, x, (out, NOTHING, NOTHING))
+    return out
+
+
+def terms(a: Csr, below: int, diagonal: Array, x: Array) -> tuple[Array, tuple[float, float]]:
+    """See `dsolver.kernels.amg.aggregation.spectrum.terms`. It waits."""
+    made, largest = cupy.empty((2, a.size)), counters(2)
+    _multiply(a, below, diagonal, x, (NOTHING, made, largest))
+    first, second = told(largest).view(np.float64).tolist()
+    return made, (first, second)
+
+
+def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
+    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_sums`. It waits."""
+    sums, rows = counters(2), made.shape[1]
+    if rows:
+        blocks = min(-(-rows // THREADS), BLOCKS * device_property("multiProcessorCount"))
+        arguments = (made, np.int64(rows), *map(np.int32, shifts), sums)
+        kernel(FILE, "sum_scaled", DTYPE)((blocks, 2), (THREADS,), arguments)
+    first, second = map(float, told(sums))
+    return first, second
+
+
+def _multiply(a: Csr, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
+    if a.size:
+        fitting = int(TILE / max(1.0, len(a.columns) / a.size))  # rows whose entries make a tile
+        of_block = min(THREADS, max(8, fitting))
+        numbers = (np.int32(a.size), np.int32(below), np.int32(of_block))
+        kernel(FILE, "multiply", DTYPE)((-(-a.size // of_block),), (THREADS,), (*a, *numbers, diagonal, x, *results))
