@@ -21,7 +21,7 @@ from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rows import split
 from dsolver.multigrid.algebraic.level_rows import F64, Bounds, LevelRows, own_bounds, window_of
 from dsolver.multigrid.algebraic.parallel_transfer import Coarsened
-from dsolver.multigrid.coarse_solve import regularized, without_null_vectors
+from dsolver.multigrid.coarse_solve import regularized, surely_definite, without_null_vectors
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 
@@ -142,6 +142,10 @@ def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, 
     """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
     dense = backend.dense.of_rows(rows.a)
     if rows.near.shape[1]:
+        if rows.full is None:  # it is symmetric
+            inverse = backend.dense.inverse(layout, dense)
+            if surely_definite(dense, inverse.values):
+                return at_level(depth, inverse)
         dense = without_null_vectors(backend.to_host(dense))
     elif singular:
         dense = regularized(dense)

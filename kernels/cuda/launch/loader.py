@@ -27,6 +27,17 @@ AHEAD = {
         "amg/dense.cu",
         "vectors.cu",
     ),
+    "amg/aggregation/spectrum.cu": (
+        "amg/aggregation/nodes.cu",
+        "amg/aggregation/roots.cu",
+        "amg/aggregation/tentative.cu",
+        "amg/aggregation/smoothing.cu",
+        "amg/alone.cu",
+        "amg/products.cu",
+        "amg/mirrors.cu",
+        "amg/dense.cu",
+        "vectors.cu",
+    ),
 }
 """Sources, and those that are compiled beside them because the same set-up, or the solve after it, needs them soon."""
 
