@@ -13,7 +13,10 @@ from dsolver.kernels.formats.csr import Csr
 
 
 def scaled_product(a: Csr, diagonal: Any, x: Any, team: Team) -> npt.NDArray[np.float64]:
-    """D⁻¹ A x, float64 (rows,), terms added in the order of each row; diagonal: D, float64 (rows,)."""
+    """D⁻¹ A x, float64 (rows,); diagonal: D, float64 (rows,).
+
+    Every eighth term of a row is added up in the order of the row, and the eight sums by halves, as eight lanes of a GPU do.
+    """
     out = np.empty(a.size)
     team.run(_multiply, 0, a.size, a, diagonal, x, out)
     return out
@@ -54,8 +57,12 @@ def scaled_sums(made: Any, shifts: tuple[int, int]) -> tuple[float, float]:
 
 @compiled()
 def _multiply(first: Any, last: Any, a: Any, diagonal: Any, x: Any, out: Any) -> None:
+    sums = np.empty(8)
     for i in range(first, last):
-        total = 0.0
-        for k in range(a.start[i], a.start[i + 1]):
-            total += a.values[k] * x[a.columns[k]]
-        out[i] = total / diagonal[i]
+        sums[:] = 0.0
+        end = a.start[i + 1]
+        for begin in range(a.start[i], end, 8):
+            for lane in range(min(8, end - begin)):
+                sums[lane] += a.values[begin + lane] * x[a.columns[begin + lane]]
+        even, odd = (sums[0] + sums[4]) + (sums[2] + sums[6]), (sums[1] + sums[5]) + (sums[3] + sums[7])
+        out[i] = (even + odd) / diagonal[i]

@@ -1,15 +1,12 @@
 // Steps of the power method (dsolver/kernels/cuda/amg/aggregation/spectrum.py).
 
 constexpr int THREADS = 256;
-constexpr int TILE = 2048;               // entries of a block that are in shared memory at once
-constexpr int LOADS = TILE / THREADS;    // of a thread, all requested before the first is used
 constexpr int WARP = 32;
+constexpr int LANES = 8;   // of a row; the host's loop adds up in their order
+constexpr int BATCH = 4;   // entries of a lane that are requested together
 constexpr unsigned ALL = 0xffffffffu;
 
 using u64 = unsigned long long;
-
-// Places of a tile in shared memory: rows of 16 entries would all begin in one bank.
-constexpr __device__ __forceinline__ int of_value(int i) { return i + i / 16; }
 
 // Keeps the largest value of all blocks' threads, as bits, which ascend as values from zero on do.
 __device__ __forceinline__ void keep_largest(double value, u64* largest) {
@@ -18,40 +15,33 @@ __device__ __forceinline__ void keep_largest(double value, u64* largest) {
     if (threadIdx.x % WARP == 0 && bits) atomicMax(largest, bits);
 }
 
-// y = D^-1 A x of `of_block` rows a block, a thread a row: products come to it through shared memory, in tiles. 12 bytes an
-// entry and 8 of its column. Where `terms` is given, D x^2 and D y^2 in place of y, and the largest of both.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) multiply(
+// y = D^-1 A x: 12 bytes an entry and 8 of its column. Where `terms` is given, D x^2 and D y^2 in place of y, and the largest of
+// both.
+extern "C" __global__ void __launch_bounds__(THREADS) multiply(
     const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, int rows, int below,
-    int of_block, const double* __restrict__ diagonal, const double* __restrict__ x, double* __restrict__ out,
-    double* __restrict__ terms, u64* largest
+    const double* __restrict__ diagonal, const double* __restrict__ x, double* __restrict__ out, double* __restrict__ terms,
+    u64* largest
 ) {
-    __shared__ double product_at[of_value(TILE)];
-    const int first = blockIdx.x * of_block, last = min(first + of_block, rows), i = first + threadIdx.x;
-    const bool mine = static_cast<int>(threadIdx.x) < of_block && i < rows;
-    const long long begin = start[first], end = start[last];
-    const long long from = mine ? start[i] : 0, to = mine ? start[i + 1] : 0;
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / LANES);
+    const bool there = i < rows, mine = there && threadIdx.x % LANES == 0;
+    const long long end = there ? start[i + 1] : 0;
     double total = 0.0;
-    for (long long base = begin; base < end; base += TILE) {
-        const int here = static_cast<int>(min(static_cast<long long>(TILE), end - base));
-        double value[LOADS];
-        int column[LOADS];
+    for (long long base = there ? start[i] + threadIdx.x % LANES : 0; base < end; base += BATCH * LANES) {
+        int column[BATCH];
+        double value[BATCH];
 #pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            const int at = k * THREADS + threadIdx.x;
-            value[k] = at < here ? values[base + at] : 0.0;
-            column[k] = at < here ? columns[base + at] : -1;
+        for (int q = 0; q < BATCH; ++q) {
+            const bool used = base + q * LANES < end;
+            column[q] = used ? columns[base + q * LANES] : -1;
+            value[q] = used ? values[base + q * LANES] : 0.0;
         }
 #pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            const int at = k * THREADS + threadIdx.x;
-            if (column[k] >= 0) product_at[of_value(at)] = __dmul_rn(value[k], x[column[k]]);
-        }
-        __syncthreads();
-        const int stop = static_cast<int>(max(0LL, min(static_cast<long long>(here), to - base)));
-        for (int k = static_cast<int>(max(0LL, min(static_cast<long long>(here), from - base))); k < stop; ++k)
-            total = __dadd_rn(total, product_at[of_value(k)]);
-        __syncthreads();
+        for (int q = 0; q < BATCH; ++q) value[q] = column[q] >= 0 ? __dmul_rn(value[q], x[column[q]]) : 0.0;
+#pragma unroll
+        for (int q = 0; q < BATCH; ++q)
+            if (column[q] >= 0) total = __dadd_rn(total, value[q]);
     }
+    for (int step = LANES / 2; step > 0; step /= 2) total = __dadd_rn(total, __shfl_xor_sync(ALL, total, step));
     const double center = mine ? diagonal[i] : 1.0, y = __ddiv_rn(total, center);
     if (terms == nullptr) {
         if (mine) out[i] = y;

@@ -15,8 +15,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/aggregation/spectrum.cu", "float64"
-THREADS, TILE = 256, 2048
-"""Threads of a block, and entries that it has in shared memory at once, as in spectrum.cu."""
+THREADS, LANES = 256, 8
+"""Threads of a block, and lanes of a row, as in spectrum.cu."""
 BLOCKS: Final = 4
 """Blocks of a sum for each multiprocessor."""
 
@@ -49,7 +49,5 @@ def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
 
 def _multiply(a: Csr, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
     if a.size:
-        fitting = int(TILE / max(1.0, len(a.columns) / a.size))  # rows whose entries make a tile
-        of_block = min(THREADS, max(8, fitting))
-        numbers = (np.int32(a.size), np.int32(below), np.int32(of_block))
-        kernel(FILE, "multiply", DTYPE)((-(-a.size // of_block),), (THREADS,), (*a, *numbers, diagonal, x, *results))
+        arguments = (*a, np.int32(a.size), np.int32(below), diagonal, x, *results)
+        kernel(FILE, "multiply", DTYPE)((-(-a.size * LANES // THREADS),), (THREADS,), arguments)
