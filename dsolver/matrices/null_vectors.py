@@ -133,7 +133,7 @@ def _independent(name: str, given: Any, count: int, asarray: Callable[[Any], Any
         raise InputError(f"{name} has shape {array.shape}, but must be ({count},) or ({count}, k): A has {count} rows")
     vectors = asarray(vectors)
     rows = vectors.T.copy()  # each vector in one piece
-    largest = to_host(abs(rows).max(axis=1))
+    largest = to_host(np.stack([abs(row).max() for row in rows]))
     if not np.isfinite(largest).all():
         raise InputError(f"{name} has values that are NaN or infinite")
     powers = 2.0 ** -np.frexp(largest)[1].astype(np.float64)

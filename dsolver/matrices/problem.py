@@ -14,6 +14,7 @@ from dsolver.grid.graph_partition import graph_parts, grouped_rows
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import blocks_of
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
@@ -163,6 +164,8 @@ class MatrixProblem(Problem):
         near = self.near if self.near is None or (rows.chunks == 1 and self.numbers is None) else to_host(self.near)
         near = near if near is None or self.numbers is None else near[self.numbers]
         blocks = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        if self.block > 1 and self.formats is None:
+            blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
         cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
         _check_formats(self.formats, cut.counts)
         return replace(

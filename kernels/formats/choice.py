@@ -75,6 +75,11 @@ class Choice:
         return f"{name} ({self.why})"
 
 
+def blocks_of(size: int) -> tuple[int, ...]:
+    """Sizes of blocks that may be chosen for rows that are so many unknowns of each node."""
+    return (1, *[b for b in range(LARGEST_BLOCK, 1, -1) if size % b == 0][:1])
+
+
 def few_rows(rows: int, entries: int) -> Choice | None:
     """The format for a GPU of rows of which nothing else need be known; None of others."""
     if rows <= FEW_ROWS and entries >= LONG_FOR_FEW * max(1, rows):

@@ -14,8 +14,7 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.rows import stored_matrix
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rows import split
@@ -54,7 +53,7 @@ def stored_rows(
 
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
     """
-    blocks = BLOCKS if rows.near.shape[1] > 1 else (1,)
+    blocks = blocks_of(max(1, rows.near.shape[1]))
     columns = rows.window.slots(rows.matrix.columns)
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
     if not rows.window.whole:
