@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -61,15 +60,6 @@ def chunk_matrix(backend: Backend, _: int, block: RowBlock) -> tuple[ChunkMatrix
     borrowed = rows.values is block.values  # its user may change them
     made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed)
     return (made,)
-
-
-def lowered_matrix(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
-    """As `chunk_matrix`, of a chunk whose matrix is there in float64.
-
-    It is stored anew where that tells of another format than the one that is there, or where some of it is in halo slots.
-    """
-    local = None if block.plan.slots else backend.general.lowered(exact.local)
-    return chunk_matrix(backend, number, block) if local is None else (replace(exact, local=local),)
 
 
 def stored_matrix(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.rows import lowered_matrix
+from dsolver.distributed.rows import chunk_matrix
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -311,11 +311,10 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     exact = builder.stored()
-    blocks, chunks = builder.system.per_chunk(_as_it_came), exact
-    if builder.lowered:
-        chunks = builder.engine.lowered(builder.dtype).per_chunk(lowered_matrix, blocks, exact).at(0)
+    chunks = builder.per_chunk(chunk_matrix).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
     senders = builder.problem.senders or [()]
+    blocks = builder.system.per_chunk(_as_it_came)
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders, on_device=on_device)
     return lambda: exact, FirstRows(
         rows=rows,

@@ -179,16 +179,6 @@ class GeneralSetup(ABC):
             vectors=self._vectors,
         )
 
-    def lowered(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
-        """A matrix of float64 in the backend's value type, where its format needs nothing but other values; else None."""
-        lower = getattr(matrix.product, "lowered", None)
-        if lower is None:
-            return None
-        dtype = self._vectors.dtype
-        return replace(
-            matrix, diagonal=in_range(matrix.diagonal, dtype), product=lower(dtype), vectors=self._vectors
-        )
-
     def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
         """Rows between two levels.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, final
 
@@ -20,7 +20,6 @@ from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.statistics import Samples
-from dsolver.kernels.precision import narrowed
 
 WARPS: Final = 4
 """Warps of a block, one slice each, as spmv.cu and build.cu say too."""
@@ -34,10 +33,6 @@ BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "bloc
 @dataclass(frozen=True, kw_only=True)
 class CudaBlockSlices(Finished, BlockSlices):
     """A matrix in slices of rows of blocks with its kernels, a warp a slice."""
-
-    def lowered(self, dtype: np.dtype[Any]) -> CudaBlockSlices:
-        """The matrix in another value type. Places are shared: to find them again took 15 of 16 ms."""
-        return replace(self, values=narrowed(self.values, dtype))
 
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.block == 1 else super().batched(width)
