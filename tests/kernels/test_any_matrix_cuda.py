@@ -218,6 +218,55 @@ class OnHost:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(("block", "threads", "dtype"), [(3, 8, "float64"), (6, 16, "float64"), (3, 32, "float32")])
+def test_rows_of_full_blocks_have_the_bits_of_rows(block: int, threads: int, dtype: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr import products
+
+    rng = np.random.default_rng(6)
+    pattern = sparse.random_array((70, 70), density=0.2, rng=rng) + sparse.eye_array(70)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.csr_array(pattern), np.ones((block, block))))
+    matrix.data = rng.standard_normal(matrix.nnz).astype(dtype)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    places = products.blocks_of_rows(there, matrix.shape[1], block)
+    assert places is not None
+    plain = products.CudaRows(shape=matrix.shape, entries=there, threads=threads)
+    x, r, w = (cupy.asarray(rng.standard_normal(matrix.shape[0]).astype(dtype)) for _ in range(3))
+    found = [_all_products(one, x, r, w) for one in (plain, replace(plain, blocks=places))]
+    for one, other in zip(*(results for results, _ in found), strict=True):
+        assert np.array_equal(one, other)
+    assert np.allclose(found[0][1], found[1][1], rtol=1e-5)
+    other = matrix.tolil()
+    other[0, : block - 1] = 0.0
+    sparser = sparse.csr_matrix(other)
+    sparser.eliminate_zeros()
+    parts = (sparser.indptr.astype(np.int64), sparser.indices.astype(np.int32), sparser.data)
+    assert products.blocks_of_rows(Csr(*map(cupy.asarray, parts)), matrix.shape[1], block) is None
+
+
+def _all_products(one: Any, x: Any, r: Any, w: Any) -> tuple[list[Any], list[float]]:
+    """Results of all kernels, and the dot products."""
+    import cupy
+
+    y, z, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
+    found = []
+    for call in (
+        lambda: one.spmv(x, y),
+        lambda: one.spmv_dot(x, y, dots[:1]),
+        lambda: one.add(x, r, y),
+        lambda: one.residual(r, x, y),
+        lambda: one.jacobi_sweep(w, r, x, y),
+        lambda: one.jacobi_sweep_dot(w, r, x, y, dots[1:]),
+        lambda: one.jacobi_first(w, r, kept, y),
+    ):
+        y[:] = z[:] = kept[:] = 0.0
+        call()
+        found += [y.get(), kept.get()]
+    return found, dots.get().tolist()
+
+
+@pytest.mark.gpu
 def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
     import cupy
 

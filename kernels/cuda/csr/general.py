@@ -78,7 +78,8 @@ class CudaGeneral(GeneralSetup):
             return products.chunks(rows, columns, longest)
         if choice.name == "slices":
             return slices.made(rows, columns, block=choice.block, window=choice.window)
-        return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads)
+        blocks = products.blocks_of_rows(rows, columns, choice.block) if choice.block > 1 else None
+        return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
 
     def diagonal(self, rows: Csr) -> Array:
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()

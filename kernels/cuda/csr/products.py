@@ -13,6 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
 from dsolver.kernels.formats.csr import Csr
@@ -20,6 +21,11 @@ from dsolver.kernels.formats.layout import SLICE, Array
 
 THREADS: Final = 256
 ROWS, PADDED, CHUNKS, BATCHED = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu", "csr/batched.cu"
+BLOCK_ROWS: Final = "csr/block_rows.cu"
+OF_BLOCKS: Final = (8, 16, 32)
+"""Threads of a row that there are kernels for where entries come in full blocks."""
+LANES_OF_SEARCH: Final = 8
+"""Lanes of a row of blocks that is looked at, as in block_rows.cu."""
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
 FEWEST: Final = 4
@@ -29,28 +35,46 @@ mostly stored in slices."""
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class BlockPlaces:
+    """Places of the full blocks in which the entries of some rows come; their values stay where they are.
+
+    Attributes:
+        size: B; `block_rows.cu` has kernels for 3 and 6.
+        start: int64 (rows / B + 1,), blocks before each row of blocks.
+        columns: int32, of blocks.
+    """
+
+    size: int
+    start: Array
+    columns: Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class CudaRows(Finished, CompressedRows):
     """Compressed rows with their kernels.
 
     Attributes:
         threads: that multiply a row, one of `LANES`.
+        blocks: in which all entries come; None where they do not. Results are the same bits, but for dot products.
     """
 
     threads: int
+    blocks: BlockPlaces | None = None
 
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
-        follow(self._kernel("spmv"), self._grid, (THREADS,), (*self.entries, x, y, self._rows))
+        follow(self._kernel("spmv"), self._grid, (THREADS,), (*self._head, x, y, self._tail))
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        arguments = (*self.entries, x, y, self._partials, self._rows)
+        arguments = (*self._head, x, y, self._partials, self._tail)
         follow(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
     def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        arguments = (*self.entries, x, r, w, z, NOTHING, self._partials, self._rows)
+        arguments = (*self._head, x, r, w, z, NOTHING, self._partials, self._tail)
         follow(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
@@ -59,7 +83,7 @@ class CudaRows(Finished, CompressedRows):
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+        follow(self._kernel(name), self._grid, (THREADS,), (*self._head, *vectors, self._tail))
 
     def diagonal(self, first: int = 0, items: int | None = None) -> Array:
         """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
@@ -74,8 +98,15 @@ class CudaRows(Finished, CompressedRows):
         kernel(ROWS, "diagonal_in_range", dtype)((_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
 
+    @property
+    def nbytes(self) -> int:
+        beside = 0 if self.blocks is None else int(self.blocks.start.nbytes + self.blocks.columns.nbytes)
+        return super().nbytes + beside
+
     def _kernel(self, name: str) -> Any:
-        return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
+        if self.blocks is None:
+            return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
+        return kernel(BLOCK_ROWS, f"{name}_{self.threads}_{self.blocks.size}", self._dtype)
 
     @property
     def _dtype(self) -> str:
@@ -85,8 +116,20 @@ class CudaRows(Finished, CompressedRows):
     def _rows(self) -> np.int32:
         return np.int32(self.shape[0])
 
+    @property
+    def _head(self) -> tuple[Any, ...]:
+        return self.entries if self.blocks is None else (self.blocks.start, self.blocks.columns, self.entries.values)
+
+    @property
+    def _tail(self) -> np.int32:
+        return self._rows if self.blocks is None else np.int32(self.shape[0] // self.blocks.size)
+
     @cached_property
     def _grid(self) -> tuple[int]:
+        return (_blocks(int(self._tail) * self.threads),)
+
+    @cached_property
+    def _grid_of_rows(self) -> tuple[int]:
         return (_blocks(self.shape[0] * self.threads),)
 
     @cached_property
@@ -99,11 +142,11 @@ class CudaRows(Finished, CompressedRows):
             file=BATCHED,
             end=f"_{self.threads}",
             dtype=self._dtype,
-            grid=self._grid,
+            grid=self._grid_of_rows,
             threads=THREADS,
             head=tuple(self.entries),
             tail=(self._rows,),
-            parts=self._grid[0],
+            parts=self._grid_of_rows[0],
         )
 
 
@@ -199,6 +242,25 @@ class CudaPadded(PaddedRows):
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(max(1, -(-self.shape[0] // SLICE)))
+
+
+def blocks_of_rows(matrix: Csr, columns: int, size: int) -> BlockPlaces | None:
+    """The blocks of so many rows and columns in which all entries come; None where some do not. It waits.
+
+    Args:
+        matrix: on the device; its columns ascend in each row.
+        columns: of the matrix.
+        size: 3 or 6.
+    """
+    if not matrix.size or matrix.size % size or columns % size or len(matrix.columns) % (size * size):
+        return None
+    nodes, known = matrix.size // size, counters(1)
+    start = cupy.empty(nodes + 1, dtype=np.int64)
+    of_blocks = cupy.empty(len(matrix.columns) // (size * size), dtype=np.int32)
+    arguments = (*matrix[:2], np.int32(nodes), np.int32(size), start, of_blocks, known)
+    grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
+    kernel(BLOCK_ROWS, "find_blocks", type_of(matrix.values))(grid, (THREADS,), arguments)
+    return None if int(told(known)[0]) else BlockPlaces(size=size, start=start, columns=of_blocks)
 
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:
