@@ -229,7 +229,7 @@ def test_rows_of_full_blocks_have_the_bits_of_rows(block: int, threads: int, dty
     matrix = sparse.csr_matrix(sparse.kron(sparse.csr_array(pattern), np.ones((block, block))))
     matrix.data = rng.standard_normal(matrix.nnz).astype(dtype)
     there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
-    places = products.blocks_of_rows(there, matrix.shape[1], block)
+    places = products.blocks_of_rows(there, matrix.shape[1], (block, block))
     assert places is not None
     plain = products.CudaRows(shape=matrix.shape, entries=there, threads=threads)
     x, r, w = (cupy.asarray(rng.standard_normal(matrix.shape[0]).astype(dtype)) for _ in range(3))
@@ -242,14 +242,38 @@ def test_rows_of_full_blocks_have_the_bits_of_rows(block: int, threads: int, dty
     sparser = sparse.csr_matrix(other)
     sparser.eliminate_zeros()
     parts = (sparser.indptr.astype(np.int64), sparser.indices.astype(np.int32), sparser.data)
-    assert products.blocks_of_rows(Csr(*map(cupy.asarray, parts)), matrix.shape[1], block) is None
+    assert products.blocks_of_rows(Csr(*map(cupy.asarray, parts)), matrix.shape[1], (block, block)) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(3, 6), (6, 3)])
+def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr.transfer import transfer
+    from dsolver.kernels.cuda.vectors import vectors
+
+    rng = np.random.default_rng(7)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.random_array((50, 40), density=0.2, rng=rng), np.ones(shape)))
+    matrix.data = rng.standard_normal(matrix.nnz)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    x, r = (cupy.asarray(rng.standard_normal(n)) for n in matrix.shape[::-1])
+    ends, found = [slice(0, n) for n in matrix.shape], []
+    for blocks in ((1, 1), shape):
+        one, y, z = transfer(matrix.shape, there, *ends, vectors("float64"), blocks), r.copy(), r.copy()
+        assert (one.product.blocks is None) == (blocks == (1, 1))
+        one.restrict_full(x, y)
+        one.prolong_sum(x, r, z)
+        found.append((y.get(), z.get()))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+    assert np.allclose(found[0][0], matrix @ x.get())
 
 
 def _all_products(one: Any, x: Any, r: Any, w: Any) -> tuple[list[Any], list[float]]:
     """Results of all kernels, and the dot products."""
     import cupy
 
-    y, z, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
+    y, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
     found = []
     for call in (
         lambda: one.spmv(x, y),
@@ -260,7 +284,7 @@ def _all_products(one: Any, x: Any, r: Any, w: Any) -> tuple[list[Any], list[flo
         lambda: one.jacobi_sweep_dot(w, r, x, y, dots[1:]),
         lambda: one.jacobi_first(w, r, kept, y),
     ):
-        y[:] = z[:] = kept[:] = 0.0
+        y[:] = kept[:] = 0.0
         call()
         found += [y.get(), kept.get()]
     return found, dots.get().tolist()

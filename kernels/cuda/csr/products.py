@@ -39,12 +39,12 @@ class BlockPlaces:
     """Places of the full blocks in which the entries of some rows come; their values stay where they are.
 
     Attributes:
-        size: B; `block_rows.cu` has kernels for 3 and 6.
-        start: int64 (rows / B + 1,), blocks before each row of blocks.
+        shape: rows and columns of a block, 3 or 6 each.
+        start: int64, blocks before each row of blocks, and of all.
         columns: int32, of blocks.
     """
 
-    size: int
+    shape: tuple[int, int]
     start: Array
     columns: Array
 
@@ -106,7 +106,7 @@ class CudaRows(Finished, CompressedRows):
     def _kernel(self, name: str) -> Any:
         if self.blocks is None:
             return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
-        return kernel(BLOCK_ROWS, f"{name}_{self.threads}_{self.blocks.size}", self._dtype)
+        return kernel(BLOCK_ROWS, "_".join(map(str, (name, self.threads, *self.blocks.shape))), self._dtype)
 
     @property
     def _dtype(self) -> str:
@@ -122,7 +122,7 @@ class CudaRows(Finished, CompressedRows):
 
     @property
     def _tail(self) -> np.int32:
-        return self._rows if self.blocks is None else np.int32(self.shape[0] // self.blocks.size)
+        return self._rows if self.blocks is None else np.int32(self.shape[0] // self.blocks.shape[0])
 
     @cached_property
     def _grid(self) -> tuple[int]:
@@ -244,23 +244,23 @@ class CudaPadded(PaddedRows):
         return cupy.empty(max(1, -(-self.shape[0] // SLICE)))
 
 
-def blocks_of_rows(matrix: Csr, columns: int, size: int) -> BlockPlaces | None:
+def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPlaces | None:
     """The blocks of so many rows and columns in which all entries come; None where some do not. It waits.
 
     Args:
         matrix: on the device; its columns ascend in each row.
         columns: of the matrix.
-        size: 3 or 6.
+        shape: of the blocks, 3 or 6 each.
     """
-    if not matrix.size or matrix.size % size or columns % size or len(matrix.columns) % (size * size):
+    (tall, wide), entries = shape, len(matrix.columns)
+    if not entries or matrix.size % tall or columns % wide or entries % (tall * wide):
         return None
-    nodes, known = matrix.size // size, counters(1)
-    start = cupy.empty(nodes + 1, dtype=np.int64)
-    of_blocks = cupy.empty(len(matrix.columns) // (size * size), dtype=np.int32)
-    arguments = (*matrix[:2], np.int32(nodes), np.int32(size), start, of_blocks, known)
+    nodes, known = matrix.size // tall, counters(1)
+    start, of_blocks = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(entries // (tall * wide), dtype=np.int32)
+    arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
     grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
     kernel(BLOCK_ROWS, "find_blocks", type_of(matrix.values))(grid, (THREADS,), arguments)
-    return None if int(told(known)[0]) else BlockPlaces(size=size, start=start, columns=of_blocks)
+    return None if int(told(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:

@@ -3,7 +3,7 @@
 // Sums have the order of the rows, as on the host (kernels/amg/aggregation/tentative.py): lanes make 32 terms together, and each of
 // them adds these up one after the other. Rows are in shared memory, column after column, or where they are many in q itself.
 
-constexpr int THREADS = 128;
+constexpr int THREADS = 128;   // of a block, at most
 constexpr int WARP = 32;
 constexpr unsigned ALL = 0xffffffffu;
 
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) make_blocks(
 ) {
     extern __shared__ double memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int number = blockIdx.x * (THREADS / WARP) + warp;
+    const int number = blockIdx.x * (blockDim.x / WARP) + warp;
     if (number >= aggregates) return;
     double* const scratch = memory + static_cast<long long>(warp) * room;
     double* const own_r = r + static_cast<long long>(number) * vectors * vectors;

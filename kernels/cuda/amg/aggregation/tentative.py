@@ -12,9 +12,9 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/aggregation/tentative.cu", "float64"
-THREADS, WARP = 128, 32
-ROOMS: Final = (384, 768, 1536)
-"""Doubles of a warp's shared memory, that for 32 terms included: 4 warps have 48 KB at most."""
+WARP: Final = 32
+ROOMS: Final = ((384, 4), (768, 4), (1536, 4), (3072, 2), (6144, 1))
+"""Doubles of a warp's shared memory, that for 32 terms included, and warps of a block, which has 48 KB at most."""
 AMPLE: Final = 2.0
 """Room over what the mean aggregate needs: larger ones are where they are, which is slow."""
 
@@ -25,9 +25,9 @@ def blocks_of_nodes(start: Array, order: Array, near: Array, vectors: int) -> tu
     q, r = cupy.empty_like(near), cupy.zeros((aggregates * vectors, vectors))
     if aggregates:
         wanted = AMPLE * near.size / aggregates + WARP
-        room = next((room for room in ROOMS if room >= wanted), ROOMS[-1])
+        room, warps = next((pair for pair in ROOMS if pair[0] >= wanted), ROOMS[-1])
         numbers = map(np.int32, (aggregates, near.shape[1] // vectors, vectors, room))
-        grid, memory = (-(-aggregates * WARP // THREADS),), room * 8 * THREADS // WARP
+        grid, threads = (-(-aggregates // warps),), (warps * WARP,)
         arguments = (start, order, near, *numbers, np.float64(DEPENDENT), q, r)
-        kernel(FILE, "make_blocks", DTYPE)(grid, (THREADS,), arguments, shared_mem=memory)
+        kernel(FILE, "make_blocks", DTYPE)(grid, threads, arguments, shared_mem=8 * room * warps)
     return q, r
