@@ -38,9 +38,9 @@ __device__ __forceinline__ void node_part(BLOCKS, const X x, int node, int lane,
     }
 }
 
-// WITH_DOT: x . y of each block of threads in `partials`. Lane r finishes row r.
-template <int T, int R, int C, int KIND, bool WITH_DOT>
-__device__ __forceinline__ void multiply(BLOCKS, const Finish finish, double* partials, int nodes) {
+// Lane r finishes row r. Dot products are left to csr/rows.cu: their parts would be those of other rows.
+template <int T, int R, int C, int KIND>
+__device__ __forceinline__ void multiply(BLOCKS, const Finish finish, int nodes) {
     static_assert(T >= R, "a lane for each row");
     next_may_start();
     const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
@@ -57,25 +57,12 @@ __device__ __forceinline__ void multiply(BLOCKS, const Finish finish, double* pa
         for (int distance = T / 2; distance > 0; distance /= 2) sum[r] += __shfl_xor_sync(ALL_LANES, sum[r], distance);
         if (lane == r) own = sum[r];
     }
-    const long long row = static_cast<long long>(node) * R + lane;
-    const bool writes = mine && lane < R;
-    if (writes) own = finish.write<KIND>(row, own);
-    if constexpr (WITH_DOT) {
-        __shared__ double of_warp[THREADS / SLICE];
-        const double part = warp_sum(writes ? finish.beside<KIND>(row) * own : 0.0);
-        if (lane_number() == 0) of_warp[threadIdx.x / SLICE] = part;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double total = 0.0;
-            for (int w = 0; w < THREADS / SLICE; ++w) total += of_warp[w];
-            partials[blockIdx.x] = total;
-        }
-    }
+    if (mine && lane < R) finish.write<KIND>(static_cast<long long>(node) * R + lane, own);
 }
 
 #define FINISHED_BY(T, R, C, NAME, KIND)                                                                              \
     extern "C" __global__ void __launch_bounds__(THREADS) NAME##_##T##_##R##_##C(BLOCKS, FINISH, int nodes) {         \
-        multiply<T, R, C, KIND, false>(start, columns, values, FINISHED, nullptr, nodes);                             \
+        multiply<T, R, C, KIND>(start, columns, values, FINISHED, nodes);                                             \
     }
 
 // What transfers need.
@@ -83,29 +70,18 @@ __device__ __forceinline__ void multiply(BLOCKS, const Finish finish, double* pa
     extern "C" __global__ void __launch_bounds__(THREADS) spmv_##T##_##R##_##C(                                       \
         BLOCKS, const real* x, real* y, int nodes                                                                     \
     ) {                                                                                                               \
-        multiply<T, R, C, PRODUCT, false>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, nullptr, nodes); \
+        multiply<T, R, C, PRODUCT>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, nodes);                 \
     }                                                                                                                 \
     FINISHED_BY(T, R, C, sum, SUM)
 
 #define MATRIX(T, B)                                                                                                  \
     TRANSFER(T, B, B)                                                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS) spmv_dot_##T##_##B##_##B(                                   \
-        BLOCKS, const real* x, real* y, double* partials, int nodes                                                   \
-    ) {                                                                                                               \
-        multiply<T, B, B, PRODUCT, true>(start, columns, values, {x, nullptr, nullptr, y, nullptr}, partials, nodes); \
-    }                                                                                                                 \
     FINISHED_BY(T, B, B, residual, RESIDUAL)                                                                          \
     FINISHED_BY(T, B, B, sweep, SWEEP)                                                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS) sweep_dot_##T##_##B##_##B(                                  \
-        BLOCKS, FINISH, double* partials, int nodes                                                                   \
-    ) {                                                                                                               \
-        multiply<T, B, B, SWEEP, true>(start, columns, values, FINISHED, partials, nodes);                            \
-    }                                                                                                                 \
     FINISHED_BY(T, B, B, first, FIRST)
 
 #define OF_THREADS(T)                                                                                                 \
     MATRIX(T, 3)                                                                                                      \
-    MATRIX(T, 6)                                                                                                      \
     TRANSFER(T, 3, 6)                                                                                                 \
     TRANSFER(T, 6, 3)
 

@@ -39,7 +39,7 @@ class BlockPlaces:
     """Places of the full blocks in which the entries of some rows come; their values stay where they are.
 
     Attributes:
-        shape: rows and columns of a block, 3 or 6 each.
+        shape: rows and columns of a block, as there are kernels for in block_rows.cu.
         start: int64, blocks before each row of blocks, and of all.
         columns: int32, of blocks.
     """
@@ -56,7 +56,7 @@ class CudaRows(Finished, CompressedRows):
 
     Attributes:
         threads: that multiply a row, one of `LANES`.
-        blocks: in which all entries come; None where they do not. Results are the same bits, but for dot products.
+        blocks: in which all entries come; None where they do not. It changes no bit.
     """
 
     threads: int
@@ -66,15 +66,15 @@ class CudaRows(Finished, CompressedRows):
         return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
-        follow(self._kernel("spmv"), self._grid, (THREADS,), (*self._head, x, y, self._tail))
+        self._finish("spmv", (x, y))
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        arguments = (*self._head, x, y, self._partials, self._tail)
+        arguments = (*self.entries, x, y, self._partials, self._rows)
         follow(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
     def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
-        arguments = (*self._head, x, r, w, z, NOTHING, self._partials, self._tail)
+        arguments = (*self.entries, x, r, w, z, NOTHING, self._partials, self._rows)
         follow(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
@@ -83,7 +83,13 @@ class CudaRows(Finished, CompressedRows):
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        follow(self._kernel(name), self._grid, (THREADS,), (*self._head, *vectors, self._tail))
+        if self.blocks is None:
+            follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+            return
+        of, nodes = self.blocks, self.shape[0] // self.blocks.shape[0]
+        function = kernel(BLOCK_ROWS, f"{name}_{self.threads}_{of.shape[0]}_{of.shape[1]}", self._dtype)
+        arguments = (of.start, of.columns, self.entries.values, *vectors, np.int32(nodes))
+        follow(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
 
     def diagonal(self, first: int = 0, items: int | None = None) -> Array:
         """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
@@ -104,9 +110,7 @@ class CudaRows(Finished, CompressedRows):
         return super().nbytes + beside
 
     def _kernel(self, name: str) -> Any:
-        if self.blocks is None:
-            return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
-        return kernel(BLOCK_ROWS, "_".join(map(str, (name, self.threads, *self.blocks.shape))), self._dtype)
+        return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
 
     @property
     def _dtype(self) -> str:
@@ -116,20 +120,8 @@ class CudaRows(Finished, CompressedRows):
     def _rows(self) -> np.int32:
         return np.int32(self.shape[0])
 
-    @property
-    def _head(self) -> tuple[Any, ...]:
-        return self.entries if self.blocks is None else (self.blocks.start, self.blocks.columns, self.entries.values)
-
-    @property
-    def _tail(self) -> np.int32:
-        return self._rows if self.blocks is None else np.int32(self.shape[0] // self.blocks.shape[0])
-
     @cached_property
     def _grid(self) -> tuple[int]:
-        return (_blocks(int(self._tail) * self.threads),)
-
-    @cached_property
-    def _grid_of_rows(self) -> tuple[int]:
         return (_blocks(self.shape[0] * self.threads),)
 
     @cached_property
@@ -142,11 +134,11 @@ class CudaRows(Finished, CompressedRows):
             file=BATCHED,
             end=f"_{self.threads}",
             dtype=self._dtype,
-            grid=self._grid_of_rows,
+            grid=self._grid,
             threads=THREADS,
             head=tuple(self.entries),
             tail=(self._rows,),
-            parts=self._grid_of_rows[0],
+            parts=self._grid[0],
         )
 
 
@@ -250,7 +242,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     Args:
         matrix: on the device; its columns ascend in each row.
         columns: of the matrix.
-        shape: of the blocks, 3 or 6 each.
+        shape: of the blocks.
     """
     (tall, wide), entries = shape, len(matrix.columns)
     if not entries or matrix.size % tall or columns % wide or entries % (tall * wide):

@@ -14,7 +14,7 @@ from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 
-BETWEEN: Final = ((3, 3), (3, 6), (6, 3), (6, 6))
+BETWEEN: Final = ((3, 3), (3, 6), (6, 3))
 """Blocks that there are kernels for."""
 SHORT: Final = 8.0
 """Mean entries of rows up to which each has one thread."""
