@@ -95,15 +95,15 @@ def regularized(matrix: Any) -> Any:
 
 
 def surely_definite(matrix: Any, inverse: Any) -> bool:
-    """Whether D^-½ A D^-½ certainly has no eigenvalue below `NULL`, D being the diagonal of A; its eigenvalues take longer.
+    """Whether D^-½ A D^-½ certainly has no eigenvalue below `NULL`, D being the diagonal of A.
 
-    They are more than one over their reciprocals' sum, the trace of D^½ A⁻¹ D^½. It is trusted as long as rounding cannot
-    be much of it.
+    Each is more than one over the sum of their reciprocals, which is the trace of D^½ A⁻¹ D^½. To find them would take
+    longer. The sum is believed as long as rounding cannot be much of it.
 
     Args:
         matrix: float64 (n, n), symmetric, of NumPy or CuPy.
-        inverse: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which that
-            made nothing.
+        inverse: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which
+            that made nothing.
     """
     parts = matrix.diagonal() * inverse.diagonal()
     return bool((parts > 0.0).all() & (parts.sum() < TRUSTED / NULL))

@@ -86,8 +86,8 @@ class Algebraic(Preconditioner):
     methods such as GMRES are expected; that serves diffusion with convection.
 
     Set-up is shared by all chunks, and the levels are the same to the bit however many chunks and workers there are,
-    on GPUs too. Of "pmis" it runs on these, where A is symmetric, else on the hosts of the owners. Coarse matrices are
-    PᵀAP (docs/theory.md).
+    on GPUs too. It runs on these where A is symmetric, else on the hosts of the owners. Coarse matrices are PᵀAP
+    (docs/theory.md).
 
     Attributes:
         coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and

@@ -92,7 +92,8 @@ def test_nodes_and_roots_have_the_hosts_bits(size: int, full: bool, theta: float
     assert (found < 0).any() or long
     all_found = np.where(rng.random(window) < 0.6, -1.0, 4.0)
     own, open_ = both("second_words", graph, below, all_found, origin, 2)
-    assert open_.any() and not open_.all()
+    assert open_.any()
+    assert not open_.all()
     both("joined", graph, below, states, numbers, open_, all_found[below : below + nodes])
     both("strayed", graph, below, all_found)
     if not below:
@@ -107,7 +108,9 @@ def test_blocks_have_the_hosts_bits(size: int, vectors: int, largest: int) -> No
     start = np.append(0, np.cumsum(lengths))
     order = rng.permutation(start[-1]).astype(np.int32)
     near = rng.standard_normal((len(order), size * vectors))
-    near[order[: start[3]]] = np.tile(np.eye(size, vectors).ravel(), (start[3], 1))  # of which columns are zero, or the same
+    near[order[: start[3]]] = np.tile(
+        np.eye(size, vectors).ravel(), (start[3], 1)
+    )  # of which columns are zero, or the same
     both("blocks_of_nodes", start, order, near, vectors)
     both("blocks_of_nodes", start[:1], order[:0], near[:0], vectors)
 

@@ -181,7 +181,10 @@ def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, near: Any
 def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any, before: Any = None) -> Any:
     """The root that each own node is, or has for a neighbor, for an exchange; -1 for none. Nodes keep those before."""
     window, states = graph.window, in_window(backend, graph, roots.own, ghosts)
-    numbers, earlier = None if window.whole else window.numbers, None if before is None else _own(backend, graph, before)
+    numbers, earlier = (
+        None if window.whole else window.numbers,
+        None if before is None else _own(backend, graph, before),
+    )
     joined = setup_of(backend, graph).aggregation.joined
     found = joined(graph.graph, window.below, states, numbers, roots.open, earlier)
     return for_exchange(backend, window, found)

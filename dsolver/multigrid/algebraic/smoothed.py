@@ -125,7 +125,7 @@ def largest_eigenvalue(
         level: the level's number.
         total: rows of all chunks.
     """
-    diagonal = engine.per_chunk(_diagonal, rows, measures)
+    diagonal = engine.per_chunk(_diagonal, measures)
     made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
     for _ in range(STEPS):
         made = engine.per_chunk(_step, rows, diagonal, made, exchange(made))
@@ -201,7 +201,7 @@ def smoothed(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _diagonal(_: Backend, __: int, rows: LevelRows, measures: Measures) -> F64:
+def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
     """D, float64 (rows,)."""
     return measures.share * measures.diagonal
 
@@ -240,9 +240,7 @@ def _members(_: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Boun
     before = starts(led == np.arange(first, last, like=led))
     own = np.flatnonzero((led >= first) & (led < last))
     all_own = len(own) == len(led)
-    part = Part(
-        at=None if all_own else own, led=led if all_own else led[own], near=near if all_own else near[own]
-    )
+    part = Part(at=None if all_own else own, led=led if all_own else led[own], near=near if all_own else near[own])
     at: dict[int, I64] = {}
     if len(bounds) > 2:
         member = np.flatnonzero((led >= 0) & ((led < first) | (led >= last)))
@@ -306,7 +304,7 @@ def _blocks(
 
 def _tentative(
     backend: Backend,
-    number: int,
+    _: int,
     rows: LevelRows,
     members: Members,
     blocks: Blocks,

@@ -136,9 +136,7 @@ def stored_transfer(
     p, plan = made.prolongation.within(window), made.prolongation_plan
     p = p._replace(columns=window.slots(p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
-    local, ghost = _product(
-        backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes
-    )
+    local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes)
     halo = plan_layout(backend, coarse, plan) if distributed else None
     prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
     return at_level(depth, ChunkTransfer(restriction=restriction, prolongation=prolongation, columns=columns))

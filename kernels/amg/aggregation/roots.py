@@ -1,7 +1,7 @@
 """Roots of aggregates among a chunk's nodes: the passes over neighbors that their choice is made of.
 
-Nodes are numbered in a window as rows are in `dsolver.kernels.amg.couplings`. A node that takes part has a word until it
-is decided: then it is `OUT` or `ROOT`.
+Nodes are numbered in a window as rows are in `dsolver.kernels.amg.couplings`. A node that takes part has a word until
+it is decided: then it is `OUT` or `ROOT`.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def joined(graph: Csr, below: int, states: Any, numbers: Any, open_: Any, before
 
 
 def strayed(graph: Csr, below: int, found: Any, team: Team) -> npt.NDArray[np.int64]:
-    """The leader of each own node, int64 (nodes,): nodes without a root take that of the neighbor they are coupled to most.
+    """The root that leads each own node, int64 (nodes,): without one, that of the neighbor that it is coupled to most.
 
     Args:
         graph: of `nodes.strong_nodes`.

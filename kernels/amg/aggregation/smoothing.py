@@ -15,9 +15,7 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
 
-def prolongation_smoother(
-    a: Csr, below: int, keep: Any, near: Any, damping: Any, diagonal: Any, team: Team
-) -> Csr:
+def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Any, diagonal: Any, team: Team) -> Csr:
     """I - ω D⁻¹ A_F for own rows.
 
     A_F is A without weak entries, which are added to the diagonal as they act on the near-null space: A_F n = A n.

@@ -15,7 +15,8 @@ from dsolver.kernels.formats.csr import Csr
 def scaled_product(a: Csr, diagonal: Any, x: Any, team: Team) -> npt.NDArray[np.float64]:
     """D⁻¹ A x, float64 (rows,); diagonal: D, float64 (rows,).
 
-    Every eighth term of a row is added up in the order of the row, and the eight sums by halves, as eight lanes of a GPU do.
+    Every eighth term of a row is added up in the order of the row, and the eight sums by halves, as eight lanes of a
+    GPU do.
     """
     out = np.empty(a.size)
     team.run(_multiply, 0, a.size, a, diagonal, x, out)

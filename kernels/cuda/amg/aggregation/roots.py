@@ -1,4 +1,4 @@
-"""Roots of aggregates on a GPU: the passes of `dsolver.kernels.amg.aggregation.roots`, a launch each, and the same bits."""
+"""Roots of aggregates on a GPU: the passes of `dsolver.kernels.amg.aggregation.roots`, a launch each: the same bits."""
 
 from __future__ import annotations
 
