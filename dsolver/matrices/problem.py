@@ -163,7 +163,7 @@ class MatrixProblem(Problem):
             rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
         near = self.near if self.near is None or (rows.chunks == 1 and self.numbers is None) else to_host(self.near)
         near = near if near is None or self.numbers is None else near[self.numbers]
-        blocks = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        blocks: tuple[int, ...] = BLOCKS if cuda or self.formats in BLOCKED else (1,)
         if self.block > 1 and self.formats is None:
             blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
         cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)

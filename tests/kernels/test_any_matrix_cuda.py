@@ -256,9 +256,11 @@ def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> 
     matrix.data = rng.standard_normal(matrix.nnz)
     there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
     x, r = (cupy.asarray(rng.standard_normal(n)) for n in matrix.shape[::-1])
-    ends, found = [slice(0, n) for n in matrix.shape], []
+    written, read = (slice(0, n) for n in matrix.shape)
+    found = []
     for blocks in ((1, 1), shape):
-        one, y, z = transfer(matrix.shape, there, *ends, vectors("float64"), blocks), r.copy(), r.copy()
+        one: Any = transfer(matrix.shape, there, written, read, vectors("float64"), blocks)
+        y, z = r.copy(), r.copy()
         assert (one.product.blocks is None) == (blocks == (1, 1))
         one.restrict_full(x, y)
         one.prolong_sum(x, r, z)
@@ -273,17 +275,17 @@ def _all_products(one: Any, x: Any, r: Any, w: Any) -> list[Any]:
 
     y, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
     found = []
-    for call in (
-        lambda: one.spmv(x, y),
-        lambda: one.spmv_dot(x, y, dots[:1]),
-        lambda: one.add(x, r, y),
-        lambda: one.residual(r, x, y),
-        lambda: one.jacobi_sweep(w, r, x, y),
-        lambda: one.jacobi_sweep_dot(w, r, x, y, dots[1:]),
-        lambda: one.jacobi_first(w, r, kept, y),
+    for name, arguments in (
+        ("spmv", (x, y)),
+        ("spmv_dot", (x, y, dots[:1])),
+        ("add", (x, r, y)),
+        ("residual", (r, x, y)),
+        ("jacobi_sweep", (w, r, x, y)),
+        ("jacobi_sweep_dot", (w, r, x, y, dots[1:])),
+        ("jacobi_first", (w, r, kept, y)),
     ):
         y[:] = kept[:] = 0.0
-        call()
+        getattr(one, name)(*arguments)
         found += [y.get(), kept.get()]
     return [*found, dots.get()]
 
