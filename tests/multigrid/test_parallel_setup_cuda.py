@@ -14,13 +14,16 @@ import dsolver
 from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.errors import InputError
+from dsolver.matrices.checked import matrix_of
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.level_rows import LevelRows
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arrays import container_of
-from tests.multigrid.test_aggregation import elastic
+from tests.multigrid.test_aggregation import elastic, sheet
 
 pytestmark = pytest.mark.gpu
 KAPPA = 10.0 ** np.random.default_rng(0).uniform(-3.0, 3.0, (9, 8, 7))
@@ -179,6 +182,27 @@ def test_a_solve_takes_the_hosts_iterations(name: str) -> None:
     ]
     assert all(solution.converged for solution in found)
     assert abs(found[0].iterations - found[1].iterations) <= 1
+
+
+def test_near_null_spaces_stay_on_the_gpu_where_the_matrix_is() -> None:
+    import cupy
+
+    a, points = sheet(16)
+    entries = a.tocoo()
+    there = matrix_of(*map(cupy.asarray, (entries.row, entries.col, entries.data)), a.shape[0])
+    modes = dsolver.rigid_body_modes(cupy.asarray(points))
+    assert np.allclose(modes.get(), dsolver.rigid_body_modes(points), atol=1e-12)
+    b, found = np.random.default_rng(1).standard_normal(a.shape[0]), []
+    for matrix, near, device in ((a, modes.get(), "cpu"), (there, modes, "cuda"), (a, modes, "cuda")):
+        problem = dsolver.matrix(matrix, near_nullspace=near, block_size=2, chunks=1)
+        assert isinstance(problem, MatrixProblem)
+        assert isinstance(problem.near, cupy.ndarray if matrix is there else np.ndarray)
+        solution = dsolver.solve(problem, b, M="amg", rtol=1e-8, engine="reference", device=device)
+        assert solution.converged
+        found.append(solution.iterations)
+    assert max(found) - min(found) <= 1
+    with pytest.raises(InputError, match="vector 3 of near_nullspace"):
+        dsolver.matrix(there, near_nullspace=cupy.concatenate([modes, modes[:, :1]], axis=1), block_size=2)
 
 
 def test_matrices_without_symmetry_and_aggregates_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
