@@ -96,6 +96,10 @@ def test_nodes_and_roots_have_the_hosts_bits(size: int, full: bool, theta: float
     assert not open_.all()
     both("joined", graph, below, states, numbers, open_, all_found[below : below + nodes])
     both("strayed", graph, below, all_found)
+    led = np.where(rng.random(nodes) < 0.3, np.arange(nodes) + below, rng.integers(-1, window, nodes))
+    _, listed, outside = both("own_roots", led, below)
+    assert 0 < len(listed) < nodes
+    assert bool(outside) == (((led < below) | (led >= below + nodes)).any())
     if not below:
         own = both("settled", graph, both("first_words", graph, origin, 1), np.ones(nodes, dtype=np.bool_))
         assert set(np.unique(own)) == {OUT, ROOT}
@@ -115,14 +119,37 @@ def test_blocks_have_the_hosts_bits(size: int, vectors: int, largest: int) -> No
     both("blocks_of_nodes", start[:1], order[:0], near[:0], vectors)
 
 
+def multiplied(a: Csr, below: int, d: Any, x: Any, size: int) -> tuple[Any, Any]:
+    """Results of `scaled_product` and `terms`, the same on both sides."""
+    import cupy
+
+    from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
+
+    device, expected = CudaAggregation(Team()), (HOST.scaled_product(a, d, x), HOST.terms(a, below, d, x))
+    sought, on_device = device.sought(there(a), len(x), size), (there(d), there(x))
+    assert (sought.blocks is not None) == (size == 3)
+    made, (terms, largest) = device.scaled_product(sought, *on_device), device.terms(sought, below, *on_device)
+    assert np.array_equal(cupy.asnumpy(made), expected[0])
+    assert np.array_equal(cupy.asnumpy(terms), expected[1][0])
+    assert largest == expected[1][1]
+    return expected
+
+
+@pytest.mark.parametrize("below", [0, 6])
+def test_products_of_full_blocks_have_the_hosts_bits(below: int) -> None:
+    rng, nodes = np.random.default_rng(4), 60
+    window = nodes + (below and below + 9)
+    a = matrix(nodes, 3, full=True, window=window, below=below, long=True)
+    multiplied(a, 3 * below, rng.random(3 * nodes) + 1.0, rng.standard_normal(3 * window), 3)
+
+
 @pytest.mark.parametrize(("full", "below", "long"), [(True, 0, False), (False, 6, True)])
 def test_smoothers_and_eigenvalues_have_the_hosts_bits(full: bool, below: int, long: bool) -> None:
     nodes, rng = 120, np.random.default_rng(3)
     window = nodes + (below and below + 9)
     a = matrix(nodes, 1, full=full, window=window, below=below, long=long)
     d, x, damping = rng.random(nodes) + 1.0, rng.standard_normal(window), rng.random(nodes)
-    both("scaled_product", a, d, x)
-    made, largest = both("terms", a, below, d, x)
+    _, (made, largest) = multiplied(a, below, d, x, 1)
     assert largest == (made[0].max(), made[1].max())
     first, second = (40 - int(np.frexp(one)[1]) for one in largest)
     assert all(abs(one) > 2.0**30 for one in both("scaled_sums", made, (first, second)))

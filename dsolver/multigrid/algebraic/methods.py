@@ -158,14 +158,16 @@ class Aggregation(Method):
 
     def smoothing(self, here: Here) -> Smoothing:
         """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ."""
-        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, here.depth, here.bounds[-1])
+        depth, total = here.depth, here.bounds[-1]
+        size = self._size(depth)
+        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, depth, total, size)
         return Smoothing(scale=largest / OVER, bound=SAFETY * OVER, largest=largest)
 
     def below(self, here: Here, smoothing: Smoothing) -> Below | None:
         """Aggregates."""
         assert smoothing.largest is not None
         engine, rows, exchange = here.engine, here.rows, here.exchange
-        size = self.vectors if here.depth else self.size
+        size = self._size(here.depth)
         theta = self.theta * 0.5**here.depth
         graph = node_graph(engine, rows, here.measures.at("diagonal"), exchange, size, theta)
         led = leaders(engine, graph, here.senders, here.depth)
@@ -187,6 +189,10 @@ class Aggregation(Method):
                 self.omega / smoothing.largest,
             )
         return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"))
+
+    def _size(self, depth: int) -> int:
+        """Unknowns of a node."""
+        return self.vectors if depth else self.size
 
 
 def _worth(bounds: Bounds, finer: Bounds) -> bool:

@@ -74,7 +74,7 @@ class Members:
     """Own nodes that belong to aggregates.
 
     Attributes:
-        count: own roots.
+        roots: int64, the own roots, by their places among own nodes, ascending.
         before: int64 (nodes + 1,), the number of own roots before each own node, and of all.
         own: the nodes whose roots are own ones.
         at: for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
@@ -82,7 +82,7 @@ class Members:
         named: those chunks, ascending.
     """
 
-    count: float
+    roots: I64
     before: I64
     own: Part
     at: Mapping[int, I64]
@@ -111,7 +111,7 @@ class Blocks:
 
 
 def largest_eigenvalue(
-    engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, level: int, total: int
+    engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, level: int, total: int, size: int
 ) -> float:
     """The largest eigenvalue of D⁻¹A, from below: `STEPS` steps of the power method in the norm of D.
 
@@ -124,12 +124,14 @@ def largest_eigenvalue(
         exchange: of the rows' ghosts.
         level: the level's number.
         total: rows of all chunks.
+        size: unknowns of a node.
     """
+    sought = engine.per_chunk(partial(_sought, size=size), rows)
     diagonal = engine.per_chunk(_diagonal, measures)
     made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
     for _ in range(STEPS):
-        made = engine.per_chunk(_step, rows, diagonal, made, exchange(made))
-    last = engine.per_chunk(_terms, rows, diagonal, made, exchange(made))
+        made = engine.per_chunk(_step, rows, sought, diagonal, made, exchange(made))
+    last = engine.per_chunk(_terms, rows, sought, diagonal, made, exchange(made))
     largest = [max(values_of(engine, last.at(which))) for which in range(2)]
     if not all(0.0 < one < np.inf for one in largest):
         return 1.0
@@ -157,7 +159,7 @@ def tentative(
     """
     nodes = tuple(bound // size for bound in bounds)
     members = engine.per_chunk(partial(_members, bounds=nodes), rows, led)
-    aggregates = (0, *np.cumsum(numbers_of(engine, members.at("count"))).tolist())
+    aggregates = (0, *np.cumsum(numbers_of(engine, engine.per_chunk(_count, members))).tolist())
     if not aggregates[-1]:
         return None
     read = senders_of(engine, members.at("named"))
@@ -201,6 +203,10 @@ def smoothed(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
+def _sought(backend: Backend, _: int, rows: LevelRows, *, size: int) -> Any:
+    return setup_of(backend, rows).aggregation.sought(rows.matrix, rows.window.size, size)
+
+
 def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
     """D, float64 (rows,)."""
     return measures.share * measures.diagonal
@@ -214,17 +220,19 @@ def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: i
     return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
 
 
-def _step(backend: Backend, _: int, rows: LevelRows, diagonal: F64, x: Any, ghosts: Any) -> Any:
+def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any) -> Any:
     """D⁻¹ A x, for an exchange."""
     scaled_product = setup_of(backend, rows).aggregation.scaled_product
-    y = scaled_product(rows.matrix, diagonal, in_window(backend, rows, x, ghosts))
+    y = scaled_product(sought, diagonal, in_window(backend, rows, x, ghosts))
     return for_exchange(backend, rows.window, y)
 
 
-def _terms(backend: Backend, _: int, rows: LevelRows, diagonal: F64, x: Any, ghosts: Any) -> tuple[float, float, F64]:
+def _terms(
+    backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any
+) -> tuple[float, float, F64]:
     """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms."""
     terms = setup_of(backend, rows).aggregation.terms
-    made, largest = terms(rows.matrix, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
+    made, largest = terms(sought, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
     return *largest, made
 
 
@@ -233,27 +241,32 @@ def _scaled_sums(backend: Backend, _: int, terms: F64, *, shifts: tuple[int, int
     return backend.amg.of(terms).aggregation.scaled_sums(terms, shifts)
 
 
-def _members(_: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
+def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)
     near = rows.near.reshape(last - first, -1)
-    before = starts(led == np.arange(first, last, like=led))
-    own = np.flatnonzero((led >= first) & (led < last))
-    all_own = len(own) == len(led)
-    part = Part(at=None if all_own else own, led=led if all_own else led[own], near=near if all_own else near[own])
-    at: dict[int, I64] = {}
-    if len(bounds) > 2:
-        member = np.flatnonzero((led >= 0) & ((led < first) | (led >= last)))
-        owners = owners_of(bounds, led[member])
-        at = {other: member[owners == other] for other in others(bounds, number, owners)}
+    before, roots, outside = setup_of(backend, rows).aggregation.own_roots(led, first)
+    part, at = Part(at=None, led=led, near=near), {}
+    if outside:
+        own = (led >= first) & (led < last)
+        members = np.flatnonzero(own)
+        part = Part(at=members, led=led[members], near=near[members])
+        strangers = np.flatnonzero((led >= 0) & ~own)
+        owners = owners_of(bounds, led[strangers])
+        at = {other: strangers[owners == other] for other in others(bounds, number, owners)}
     return Members(
-        count=float(before[-1]),
+        roots=roots,
         before=before,
         own=part,
         at=at,
         lists={to: message(led[m], near[m].ravel()) for to, m in at.items()},
         named=tuple(sorted(at)),
     )
+
+
+def _count(_: Backend, __: int, members: Members) -> float:
+    """Own roots."""
+    return float(len(members.roots))
 
 
 def _blocks(
@@ -292,13 +305,12 @@ def _blocks(
             mine = found
         else:
             answers[sender] = message(found[0], found[1].ravel())
-    roots = np.flatnonzero(members.before[1:] - members.before[:-1])
     return Blocks(
         aggregates=mine[0],
         q=mine[1],
         answers=answers,
         near=r,
-        origin=np.repeat(rows.origin[size * roots], vectors),
+        origin=np.repeat(rows.origin[size * members.roots], vectors),
     )
 
 

@@ -144,6 +144,23 @@ def strayed(graph: Csr, below: int, found: Any, team: Team) -> npt.NDArray[np.in
     return out
 
 
+def own_roots(led: Any, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Roots among own nodes.
+
+    Args:
+        led: int64 (nodes,), the root that leads each own node; -1 for none.
+        first: the number of the first own node.
+
+    Returns:
+        int64 (nodes + 1,), roots before each own node, and all; int64, their places among own nodes, ascending; the
+        number of nodes that no own root leads.
+    """
+    own = np.flatnonzero(led == np.arange(first, first + len(led)))
+    before = np.zeros(len(led) + 1, dtype=np.int64)
+    before[own + 1] = 1
+    return np.cumsum(before), own, int(np.count_nonzero((led < first) | (led >= first + len(led))))
+
+
 def largest_around(graph: Csr, below: int, values: Any, open_: Any, team: Team) -> F64:
     """The largest value among each own node and its neighbors, float64 (nodes,); 0 for nodes that are not open.
 

@@ -57,6 +57,10 @@ class AggregationSetup:
         """See `roots.strayed`."""
         return roots.strayed(graph, below, found, self.team)
 
+    def own_roots(self, led: Any, first: int) -> tuple[Any, Any, int]:
+        """See `roots.own_roots`."""
+        return roots.own_roots(led, first)
+
     # -- prolongation --------------------------------------------------------------------------------------------------
 
     def blocks_of_nodes(self, start: Any, order: Any, near: Any, vectors: int) -> tuple[Any, Any]:
@@ -73,11 +77,15 @@ class AggregationSetup:
 
     # -- the largest eigenvalue ----------------------------------------------------------------------------------------
 
-    def scaled_product(self, a: Csr, diagonal: Any, x: Any) -> Any:
+    def sought(self, a: Csr, columns: int, size: int) -> Any:
+        """Rows for `scaled_product` and `terms`, with so many columns; size: unknowns of a node."""
+        return a
+
+    def scaled_product(self, a: Any, diagonal: Any, x: Any) -> Any:
         """See `spectrum.scaled_product`."""
         return spectrum.scaled_product(a, diagonal, x, self.team)
 
-    def terms(self, a: Csr, below: int, diagonal: Any, x: Any) -> tuple[Any, tuple[float, float]]:
+    def terms(self, a: Any, below: int, diagonal: Any, x: Any) -> tuple[Any, tuple[float, float]]:
         """See `spectrum.terms`."""
         return spectrum.terms(a, below, diagonal, x, self.team)
 

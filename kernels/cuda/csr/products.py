@@ -21,11 +21,11 @@ from dsolver.kernels.formats.layout import SLICE, Array
 
 THREADS: Final = 256
 ROWS, PADDED, CHUNKS, BATCHED = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu", "csr/batched.cu"
-BLOCK_ROWS: Final = "csr/block_rows.cu"
+BLOCK_ROWS, FIND = "csr/block_rows.cu", "csr/find_blocks.cu"
 OF_BLOCKS: Final = (8, 16, 32)
 """Threads of a row that there are kernels for where entries come in full blocks."""
 LANES_OF_SEARCH: Final = 8
-"""Lanes of a row of blocks that is looked at, as in block_rows.cu."""
+"""Lanes of a row of blocks that is looked at, as in find_blocks.cu."""
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
 FEWEST: Final = 4
@@ -251,7 +251,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     start, of_blocks = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(entries // (tall * wide), dtype=np.int32)
     arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
     grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
-    kernel(BLOCK_ROWS, "find_blocks", type_of(matrix.values))(grid, (THREADS,), arguments)
+    kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
     return None if int(told(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 

@@ -169,6 +169,25 @@ __device__ __forceinline__ void stray(
     if (node.there && node.group.lane == 0) out[node.i] = static_cast<long long>(own < 0.0 ? leader : own);
 }
 
+// Which nodes are roots, as states of which `starts.cu` counts ones; and how many nodes no own root leads.
+extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
+    const long long* __restrict__ led, long long first, int nodes, signed char* __restrict__ root, u64* outside
+) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    const bool there = i < nodes;
+    if (there) root[i] = led[i] == first + i;
+    const unsigned all = __ballot_sync(ALL, there && (led[i] < first || led[i] >= first + nodes));
+    if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
+}
+
+// Places of roots, by how many are before each node.
+extern "C" __global__ void __launch_bounds__(THREADS) list_roots(
+    const signed char* __restrict__ root, const long long* __restrict__ before, int nodes, long long* __restrict__ out
+) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < nodes && root[i]) out[before[i]] = i;
+}
+
 #define GRAPH const long long *__restrict__ start, const int *__restrict__ columns
 
 #define KERNELS(G)                                                                                                      \

@@ -9,6 +9,7 @@ import numpy as np
 
 from dsolver.kernels.amg.aggregation.roots import salt_of
 from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
@@ -81,6 +82,21 @@ def strayed(graph: Csr, below: int, found: Array) -> Array:
     out = cupy.empty(graph.size, dtype=np.int64)
     _launch("stray", graph, (np.int32(below), found, out), weighed=True)
     return out
+
+
+def own_roots(led: Array, first: int) -> tuple[Array, Array, int]:
+    """See `dsolver.kernels.amg.aggregation.roots.own_roots`. It waits."""
+    nodes, known = len(led), counters(2)
+    if not nodes:
+        return cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int64), 0
+    root, grid = cupy.empty(nodes, dtype=np.int8), (-(-nodes // THREADS),)
+    arguments = (led, np.int64(first), np.int32(nodes), root, known[1:])
+    kernel(FILE, "mark_roots", DTYPE)(grid, (THREADS,), arguments)
+    before = starts_of(root, known)
+    count, outside = map(int, told(known))
+    out = cupy.empty(count, dtype=np.int64)
+    kernel(FILE, "list_roots", DTYPE)(grid, (THREADS,), (root, before, np.int32(nodes), out))
+    return before, out, outside
 
 
 def _words(origin: Array, start: Any, level: int) -> Array:

@@ -42,6 +42,9 @@ class CudaAggregation(AggregationSetup):
     def strayed(self, graph: Csr, below: int, found: Any) -> Any:
         return roots.strayed(graph, below, found)
 
+    def own_roots(self, led: Any, first: int) -> tuple[Any, Any, int]:
+        return roots.own_roots(led, first)
+
     # -- prolongation --------------------------------------------------------------------------------------------------
 
     def blocks_of_nodes(self, start: Any, order: Any, near: Any, vectors: int) -> tuple[Any, Any]:
@@ -55,10 +58,13 @@ class CudaAggregation(AggregationSetup):
 
     # -- the largest eigenvalue ----------------------------------------------------------------------------------------
 
-    def scaled_product(self, a: Csr, diagonal: Any, x: Any) -> Any:
+    def sought(self, a: Csr, columns: int, size: int) -> Any:
+        return spectrum.sought(a, columns, size)
+
+    def scaled_product(self, a: Any, diagonal: Any, x: Any) -> Any:
         return spectrum.scaled_product(a, diagonal, x)
 
-    def terms(self, a: Csr, below: int, diagonal: Any, x: Any) -> tuple[Any, tuple[float, float]]:
+    def terms(self, a: Any, below: int, diagonal: Any, x: Any) -> tuple[Any, tuple[float, float]]:
         return spectrum.terms(a, below, diagonal, x)
 
     def scaled_sums(self, made: Any, shifts: tuple[int, int]) -> tuple[float, float]:

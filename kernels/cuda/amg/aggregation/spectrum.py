@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.told import counters, told
@@ -21,14 +22,40 @@ BLOCKS: Final = 4
 """Blocks of a sum for each multiprocessor."""
 
 
-def scaled_product(a: Csr, diagonal: Array, x: Array) -> Array:
+SIZE: Final = 3
+"""Rows and columns of the blocks that there is a kernel for, likewise."""
+
+
+class SoughtRows(NamedTuple):
+    """Rows that are multiplied many times.
+
+    Attributes:
+        a: the rows.
+        blocks: in which they come; None where they do not.
+    """
+
+    a: Csr
+    blocks: BlockPlaces | None
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.a.size
+
+
+def sought(a: Csr, columns: int, size: int) -> SoughtRows:
+    """See `dsolver.kernels.amg.aggregation.setup.AggregationSetup.sought`. It may wait."""
+    return SoughtRows(a, blocks_of_rows(a, columns, (SIZE, SIZE)) if size % SIZE == 0 else None)
+
+
+def scaled_product(a: SoughtRows, diagonal: Array, x: Array) -> Array:
     """See `dsolver.kernels.amg.aggregation.spectrum.scaled_product`."""
     out = cupy.empty(a.size)
     _multiply(a, 0, diagonal, x, (out, NOTHING, NOTHING))
     return out
 
 
-def terms(a: Csr, below: int, diagonal: Array, x: Array) -> tuple[Array, tuple[float, float]]:
+def terms(a: SoughtRows, below: int, diagonal: Array, x: Array) -> tuple[Array, tuple[float, float]]:
     """See `dsolver.kernels.amg.aggregation.spectrum.terms`. It waits."""
     made, largest = cupy.empty((2, a.size)), counters(2)
     _multiply(a, below, diagonal, x, (NOTHING, made, largest))
@@ -47,7 +74,11 @@ def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
     return first, second
 
 
-def _multiply(a: Csr, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
+def _multiply(a: SoughtRows, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
     if a.size:
-        arguments = (*a, np.int32(a.size), np.int32(below), diagonal, x, *results)
-        kernel(FILE, "multiply", DTYPE)((-(-a.size * LANES // THREADS),), (THREADS,), arguments)
+        arguments = (np.int32(a.size), np.int32(below), diagonal, x, *results)
+        if a.blocks is None:
+            kernel(FILE, "multiply", DTYPE)((-(-a.size * LANES // THREADS),), (THREADS,), (*a.a, *arguments))
+            return
+        grid, rows = (-(-a.size // SIZE * LANES // THREADS),), (a.blocks.start, a.blocks.columns, a.a.values)
+        kernel(FILE, "multiply_blocks", DTYPE)(grid, (THREADS,), (*rows, *arguments))
