@@ -189,11 +189,13 @@ def test_near_null_spaces_stay_on_the_gpu_where_the_matrix_is() -> None:
 
     a, points = sheet(16)
     entries = a.tocoo()
-    there = matrix_of(*map(cupy.asarray, (entries.row, entries.col, entries.data)), a.shape[0])
+    row, column, values = map(cupy.asarray, (entries.row, entries.col, entries.data))
+    there = matrix_of(row, column, values, a.shape[0])
     modes = dsolver.rigid_body_modes(cupy.asarray(points))
     assert np.allclose(modes.get(), dsolver.rigid_body_modes(points), atol=1e-12)
     b, found = np.random.default_rng(1).standard_normal(a.shape[0]), []
-    for matrix, near, device in ((a, modes.get(), "cpu"), (there, modes, "cuda"), (a, modes, "cuda")):
+    cases: tuple[tuple[Any, Any, Any], ...] = ((a, modes.get(), "cpu"), (there, modes, "cuda"), (a, modes, "cuda"))
+    for matrix, near, device in cases:
         problem = dsolver.matrix(matrix, near_nullspace=near, block_size=2, chunks=1)
         assert isinstance(problem, MatrixProblem)
         assert isinstance(problem.near, cupy.ndarray if matrix is there else np.ndarray)
