@@ -78,7 +78,7 @@ class CutMatrix(ChunkRows):
         if self._near is None:
             return block
         first, last = self._partition.bounds[number : number + 2]
-        return replace(block, near=np.ascontiguousarray(self._near[first:last]))
+        return replace(block, near=self._near if len(self._near) == last - first else self._near[first:last].copy())
 
     def _whole(self) -> RowBlock:
         """The only chunk, which has all columns: its rows are the matrix's, and share its memory."""

@@ -9,9 +9,9 @@ from operator import index
 from typing import Any, get_args
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.checked import EntriesOnGpu, checked, on_host
+from dsolver.matrices.checked import EntriesOnGpu, RowsOnGpu, backend_of, checked, on_host
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
-from dsolver.matrices.null_vectors import near_null, orthonormal
+from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
 from dsolver.problems.problem import no_matrix
@@ -58,7 +58,7 @@ def matrix(
             is made orthogonal to them, and the solution is. Constants are found by themselves.
         near_nullspace: (n,) or (n, k), independent vectors that A makes small, for multigrid by smoothed aggregation
             (``M="amg"``, which takes it then): `dsolver.rigid_body_modes` for an elastic body. By default
-            `nullspace`, or constants of each unknown of a node.
+            `nullspace`, or constants of each unknown of a node. Arrays of CuPy stay on their GPU where A does.
         block_size: unknowns of a node, such as three displacements: so many rows, one after the other, belong to one
             node and to one chunk. By default the rows of A's blocks if it is in BSR format, else 1.
         name: for reports.
@@ -119,7 +119,8 @@ def _with_vectors(whole: MatrixProblem, nullspace: Any, near_nullspace: Any) -> 
         constants = False
     if near_nullspace is None and nullspace is None:
         return whole
-    near = near_null(whole.grid[0], near_nullspace, whole.nullspace, constants=constants)
+    asarray = backend_of(whole.matrix.data).asarray if isinstance(whole.matrix, RowsOnGpu) else to_host
+    near = near_null(whole.grid[0], near_nullspace, whole.nullspace, constants=constants, asarray=asarray)
     return replace(whole, near=near, near_vectors=near.shape[1])
 
 

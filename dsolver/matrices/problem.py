@@ -14,9 +14,11 @@ from dsolver.grid.graph_partition import graph_parts, grouped_rows
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import blocks_of
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
+from dsolver.matrices.null_vectors import to_host
 from dsolver.matrices.row_block import ROWS, ChunkCounts
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
@@ -47,7 +49,8 @@ class MatrixProblem(Problem):
         partition: how rows go to chunks that are not chosen yet.
         numbers: int64 (rows,), the user's number of each row of `matrix`; None where that is its own.
         nullspace: float64 (rows, null_vectors), orthonormal vectors in the user's order; None where there are none.
-        near: float64 (rows, near_vectors), the near-null space in the user's order; None where none was given.
+        near: float64 (rows, near_vectors), the near-null space in the user's order, where the matrix lies; None where
+            none was given.
         near_vectors: how many vectors that has.
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         negative: rows of which it is known that their diagonal is not positive.
@@ -61,7 +64,7 @@ class MatrixProblem(Problem):
     partition: PartitionName = "rows"
     numbers: npt.NDArray[np.int64] | None = field(repr=False, compare=False, default=None)
     nullspace: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
-    near: npt.NDArray[np.float64] | None = field(repr=False, compare=False, default=None)
+    near: Any = field(repr=False, compare=False, default=None)
     near_vectors: int = 0
     mirrored: bool = field(repr=False, default=True)
     negative: int = field(repr=False, default=0)
@@ -158,8 +161,11 @@ class MatrixProblem(Problem):
         else:
             along = Partition(self.grid, self.chunks).sizes[0]
             rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
-        near = self.near if self.near is None or self.numbers is None else self.near[self.numbers]
-        blocks = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        near = self.near if self.near is None or (rows.chunks == 1 and self.numbers is None) else to_host(self.near)
+        near = near if near is None or self.numbers is None else near[self.numbers]
+        blocks: tuple[int, ...] = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        if self.block > 1 and self.formats is None:
+            blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
         cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
         _check_formats(self.formats, cut.counts)
         return replace(

@@ -17,6 +17,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.rows import split, whole
 from dsolver.matrices.checked import backend_of
+from dsolver.matrices.null_vectors import to_host
 
 ROWS: Final = "rows"
 """Name under which a matrix is brought to the owners of its chunks."""
@@ -44,7 +45,7 @@ class RowBlock:
     plan: HaloPlan
     order: npt.NDArray[np.int32] | None = None
     formats: str | None = None
-    near: npt.NDArray[np.float64] | None = None
+    near: Any = None
     known: Statistics | None = None
 
     def copy(self) -> Self:
@@ -61,7 +62,8 @@ class RowBlock:
         """The rows in memory of the host."""
         if isinstance(self.start, np.ndarray):
             return self
-        return replace(self, start=self.start.get(), columns=self.columns.get(), values=self.values.get())
+        near = self.near if self.near is None else to_host(self.near)
+        return replace(self, start=self.start.get(), columns=self.columns.get(), values=self.values.get(), near=near)
 
 
 @final

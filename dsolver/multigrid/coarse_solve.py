@@ -17,6 +17,8 @@ from dsolver.multigrid.level import AtLevel, Level, at_level
 
 NULL: Final = 1e-12
 """Eigenvalue of a matrix with ones on the diagonal below which its vector counts as one of the null space."""
+TRUSTED: Final = 1e-4
+"""Part of 1 / `NULL` up to which a sum of reciprocal eigenvalues is believed."""
 
 
 @final
@@ -90,6 +92,21 @@ def regularized(matrix: Any) -> Any:
         diagonal = diagonal * coupled
     root = diagonal / diagonal.sum() ** 0.5
     return matrix + root[:, None] * root
+
+
+def surely_definite(matrix: Any, inverse: Any) -> bool:
+    """Whether D^-½ A D^-½ certainly has no eigenvalue below `NULL`, D being the diagonal of A.
+
+    Each is more than one over the sum of their reciprocals, which is the trace of D^½ A⁻¹ D^½. To find them would take
+    longer. The sum is believed as long as rounding cannot be much of it.
+
+    Args:
+        matrix: float64 (n, n), symmetric, of NumPy or CuPy.
+        inverse: (n, n) of `dsolver.kernels.formats.dense.DenseInverse`, where the matrix lies. Zero in rows of which
+            that made nothing.
+    """
+    parts = matrix.diagonal() * inverse.diagonal()
+    return bool((parts > 0.0).all() & (parts.sum() < TRUSTED / NULL))
 
 
 def without_null_vectors(matrix: Any) -> Any:

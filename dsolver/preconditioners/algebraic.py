@@ -86,8 +86,8 @@ class Algebraic(Preconditioner):
     methods such as GMRES are expected; that serves diffusion with convection.
 
     Set-up is shared by all chunks, and the levels are the same to the bit however many chunks and workers there are,
-    on GPUs too. Of "pmis" it runs on these, where A is symmetric, else on the hosts of the owners. Coarse matrices are
-    PᵀAP (docs/theory.md).
+    on GPUs too. It runs on these where A is symmetric, else on the hosts of the owners. Coarse matrices are PᵀAP
+    (docs/theory.md).
 
     Attributes:
         coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and
@@ -197,7 +197,7 @@ class Algebraic(Preconditioner):
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
-        on_device = method.on_device and not builder.problem.asymmetry
+        on_device = not builder.problem.asymmetry
         if builder.problem.lattice:
             rows = take()
             if self.aggressive_levels is None and isinstance(method, CoarsePoints):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spgemm
+from dsolver.kernels.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -42,10 +43,14 @@ class AlgebraicSetup:
 
     Attributes:
         asarray: makes an array of this set-up of one that may lie elsewhere; no copy where it does not.
+        aggregation: what smoothed aggregation needs beside this.
     """
+
+    aggregation: AggregationSetup
 
     def __init__(self, team: Team, asarray: Callable[[Any], Any] = np.asarray) -> None:
         self.team, self.asarray = team, asarray
+        self.aggregation = AggregationSetup(team)
 
     @property
     def host(self) -> AlgebraicSetup:

@@ -26,6 +26,8 @@ CLOSE: Final = 0.25
 banded order) sorted slices took 0.95, chunks 1.06; without any (random orders) 1.06 and 1.08, chunks 1.07 and 1.02."""
 LONG_ROWS: Final = 40.0
 """Mean entries of rows from which threads of a warp share each: 0.76 to 0.99, where chunks took 0.85 to 1.09."""
+ROW_BLOCK: Final = 3
+"""Rows of full blocks of which a column is read once for each, where rows are long."""
 FEW_ROWS: Final = 4096
 """Rows up to which a device has more warps than rows: their latency counts, and no byte."""
 LONG_FOR_FEW: Final = 16.0
@@ -75,6 +77,11 @@ class Choice:
         return f"{name} ({self.why})"
 
 
+def blocks_of(size: int) -> tuple[int, ...]:
+    """Sizes of blocks that may be chosen for rows that are so many unknowns of each node."""
+    return (1, *[b for b in range(LARGEST_BLOCK, 1, -1) if size % b == 0][:1])
+
+
 def few_rows(rows: int, entries: int) -> Choice | None:
     """The format for a GPU of rows of which nothing else need be known; None of others."""
     if rows <= FEW_ROWS and entries >= LONG_FOR_FEW * max(1, rows):
@@ -104,7 +111,9 @@ def gpu_choice(statistics: Statistics) -> Choice:
         return Choice(name="slices", why="rows that follow each other are equally long")
     if mean >= LONG_ROWS and deviation <= 0.5 * mean:
         threads = 8 if mean < 64 else 16 if mean < 128 else 32
-        return Choice(name="rows", threads=threads, why=f"long rows, {threads} threads each")
+        of_blocks = statistics.stored.get(ROW_BLOCK)
+        block = ROW_BLOCK if of_blocks is not None and of_blocks.fill == 1.0 else 1
+        return Choice(name="rows", block=block, threads=threads, why=f"long rows, {threads} threads each")
     if one.near >= CLOSE and deviation <= SIMILAR * mean:
         return Choice(name="slices", window=STRETCH, why="rows of similar lengths, their columns close together")
     return Choice(name="chunks", why="rows of different lengths")

@@ -103,7 +103,9 @@ class GeneralSetup(ABC):
         """
 
     @abstractmethod
-    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> Any:
+    def between(
+        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+    ) -> Any:
         """Rows between two levels in their form, with its kernels.
 
         Args:
@@ -111,6 +113,7 @@ class GeneralSetup(ABC):
             rows: on the device, in the order of the vector that is written; columns in that of the vector that is read.
             written: where the rows lie in a vector, which has guards around them.
             read: where the columns lie, likewise.
+            blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
         """
 
     def reordered(self, rows: Csr, order: Array) -> Csr:
@@ -186,7 +189,9 @@ class GeneralSetup(ABC):
         """
         return None
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
+    def transfer(
+        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+    ) -> Any:
         """Rows between two levels.
 
         Args:
@@ -194,6 +199,7 @@ class GeneralSetup(ABC):
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
             read: that of the vectors that are multiplied, likewise.
             wait: as of `matrix`.
+            blocks: as of `between`.
         """
         guard = self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -206,6 +212,7 @@ class GeneralSetup(ABC):
             rows._replace(values=narrowed(rows.values, self._vectors.dtype)),
             slice(guard, guard + written.rows),
             slice(guard, guard + read.rows),
+            blocks,
         )
         if wait:
             self.wait()

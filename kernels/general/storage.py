@@ -32,7 +32,8 @@ def storage(choice: Choice, known: Statistics) -> Storage:
     one = known.stored.get(1)
     near = 0.0 if one is None else one.near
     if choice.name == "rows":
-        return Storage(entries=entries, column=4.0, beside=8 * (rows + 1))
+        of_blocks = 4.0 / choice.block**2 if choice.block > 1 else 0.0  # beside those of all entries
+        return Storage(entries=entries, column=4.0 + of_blocks, beside=8 * (rows + 1))
     if choice.name == "chunks":
         count, carried = -(-(rows + entries) // STEP), known.longest > LONGEST
         column = 2.0 * (near > 0.0) + 4.0 * (near < 1.0)  # both where chunks differ

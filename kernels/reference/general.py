@@ -45,7 +45,9 @@ class TextbookGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> TextbookTransfer:
+    def between(
+        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+    ) -> TextbookTransfer:
         return TextbookTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
 
     def wait(self) -> None:

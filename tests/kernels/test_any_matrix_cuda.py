@@ -223,6 +223,79 @@ class OnHost:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize(("threads", "dtype"), [(8, "float64"), (32, "float32")])
+def test_rows_of_full_blocks_have_the_bits_of_rows(threads: int, dtype: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr import products
+
+    rng, block = np.random.default_rng(6), 3
+    pattern = sparse.random_array((70, 70), density=0.2, rng=rng) + sparse.eye_array(70)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.csr_array(pattern), np.ones((block, block))))
+    matrix.data = rng.standard_normal(matrix.nnz).astype(dtype)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    places = products.blocks_of_rows(there, matrix.shape[1], (block, block))
+    assert places is not None
+    plain = products.CudaRows(shape=matrix.shape, entries=there, threads=threads)
+    x, r, w = (cupy.asarray(rng.standard_normal(matrix.shape[0]).astype(dtype)) for _ in range(3))
+    found = [_all_products(one, x, r, w) for one in (plain, replace(plain, blocks=places))]
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    other = matrix.tolil()
+    other[0, : block - 1] = 0.0
+    sparser = sparse.csr_matrix(other)
+    sparser.eliminate_zeros()
+    parts = (sparser.indptr.astype(np.int64), sparser.indices.astype(np.int32), sparser.data)
+    assert products.blocks_of_rows(Csr(*map(cupy.asarray, parts)), matrix.shape[1], (block, block)) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(3, 6), (6, 3)])
+def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr.transfer import transfer
+    from dsolver.kernels.cuda.vectors import vectors
+
+    rng = np.random.default_rng(7)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.random_array((50, 40), density=0.2, rng=rng), np.ones(shape)))
+    matrix.data = rng.standard_normal(matrix.nnz)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    x, r = (cupy.asarray(rng.standard_normal(n)) for n in matrix.shape[::-1])
+    written, read = (slice(0, n) for n in matrix.shape)
+    found = []
+    for blocks in ((1, 1), shape):
+        one: Any = transfer(matrix.shape, there, written, read, vectors("float64"), blocks)
+        y, z = r.copy(), r.copy()
+        assert (one.product.blocks is None) == (blocks == (1, 1))
+        one.restrict_full(x, y)
+        one.prolong_sum(x, r, z)
+        found.append((y.get(), z.get()))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+    assert np.allclose(found[0][0], matrix @ x.get())
+
+
+def _all_products(one: Any, x: Any, r: Any, w: Any) -> list[Any]:
+    """Results of all kernels, with dot products."""
+    import cupy
+
+    y, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
+    found = []
+    for name, arguments in (
+        ("spmv", (x, y)),
+        ("spmv_dot", (x, y, dots[:1])),
+        ("add", (x, r, y)),
+        ("residual", (r, x, y)),
+        ("jacobi_sweep", (w, r, x, y)),
+        ("jacobi_sweep_dot", (w, r, x, y, dots[1:])),
+        ("jacobi_first", (w, r, kept, y)),
+    ):
+        y[:] = kept[:] = 0.0
+        getattr(one, name)(*arguments)
+        found += [y.get(), kept.get()]
+    return [*found, dots.get()]
+
+
+@pytest.mark.gpu
 def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
     import cupy
 

@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 import dsolver
 from dsolver.errors import InputError
 from dsolver.kernels.amg import spgemm
-from dsolver.kernels.amg.aggregates import words
+from dsolver.kernels.amg.aggregation.roots import words
+from dsolver.kernels.amg.aggregation.tentative import orthonormal_blocks
 from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
-from dsolver.kernels.amg.tentative import orthonormal_blocks
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.preconditioners import Algebraic
 from dsolver.program.spec import SolveSpec

@@ -14,12 +14,16 @@ import dsolver
 from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
+from dsolver.errors import InputError
+from dsolver.matrices.checked import matrix_of
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.level_rows import LevelRows
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
 from dsolver.session.arrays import container_of
+from tests.multigrid.test_aggregation import elastic, sheet
 
 pytestmark = pytest.mark.gpu
 KAPPA = 10.0 ** np.random.default_rng(0).uniform(-3.0, 3.0, (9, 8, 7))
@@ -41,6 +45,18 @@ def matrix(chunks: int) -> Any:
     return dsolver.matrix(line(), chunks=chunks).planned(chunks)
 
 
+def slanted(chunks: int) -> Any:
+    """Rows without symmetry, whose set-up is on the host."""
+    a = sp.csr_array(line() + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
+    return dsolver.matrix(a, chunks=chunks).planned(chunks)
+
+
+def nodes(chunks: int) -> Any:
+    """Nodes of two unknowns, with three near-null vectors."""
+    a, told = elastic(12)
+    return dsolver.matrix(a, chunks=chunks, **told).planned(chunks)
+
+
 def grid(chunks: int, **more: Any) -> Any:
     return dsolver.problems.diffusion(KAPPA.shape, KAPPA, chunks=(1, 1, chunks), **more)
 
@@ -57,8 +73,19 @@ def earlier_grid(chunks: int) -> Any:
     return dsolver.problems.diffusion(KAPPA.shape, 1.0 + KAPPA, chunks=(1, 1, chunks))
 
 
-PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic}
-EARLIER = {"matrix": earlier_matrix, "grid": earlier_grid}
+def earlier_slanted(chunks: int) -> Any:
+    a = sp.csr_array(line() + sp.diags_array(np.full(599, 0.3), offsets=1, shape=(600, 600)))
+    return dsolver.matrix(a, chunks=chunks).planned(chunks)
+
+
+def earlier_nodes(chunks: int) -> Any:
+    a, told = elastic(12)
+    a.data *= 1.5
+    return dsolver.matrix(a, chunks=chunks, **told).planned(chunks)
+
+
+PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic, "slanted": slanted, "nodes": nodes}
+EARLIER = {"matrix": earlier_matrix, "grid": earlier_grid, "slanted": earlier_slanted, "nodes": earlier_nodes}
 
 
 def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | None) -> Builder:
@@ -91,7 +118,7 @@ def hierarchy(
     found = []
     while True:
         rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
-        there = engine.backend.xp.ndarray if coarsening == "pmis" else np.ndarray
+        there = engine.backend.xp.ndarray if name != "slanted" else np.ndarray
         assert {type(part.matrix.values) for part in rows} == {there}
         digest = hashlib.sha256()
         for part in rows:
@@ -104,7 +131,7 @@ def hierarchy(
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
-@pytest.mark.parametrize("name", list(PROBLEMS))
+@pytest.mark.parametrize("name", ["matrix", "grid", "periodic"])
 def test_levels_have_the_hosts_bits(name: str, chunks: int) -> None:
     expected = hierarchy("cpu", name, chunks)
     assert len(expected) >= 3
@@ -123,13 +150,27 @@ def test_levels_with_the_interpolation_of_an_earlier_matrix_have_the_hosts_bits(
         assert hierarchy("cuda", name, chunks, again=True) == expected
 
 
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+@pytest.mark.parametrize("name", ["matrix", "nodes"])
+def test_levels_of_aggregates_have_the_hosts_bits(name: str, chunks: int) -> None:
+    expected = hierarchy("cpu", name, chunks, coarsening="aggregation")
+    assert len(expected) >= 3
+    assert hierarchy("cuda", name, chunks, coarsening="aggregation") == expected
+
+
+def test_levels_with_the_aggregates_of_an_earlier_matrix_have_the_hosts_bits() -> None:
+    for chunks in (1, 2):
+        expected = hierarchy("cpu", "nodes", chunks, again=True, coarsening="aggregation")
+        assert hierarchy("cuda", "nodes", chunks, again=True, coarsening="aggregation") == expected
+
+
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_large_products_of_levels_on_the_host_are_made_by_the_gpu(chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.kernels.cuda.amg.setup.LARGE", 1)
     for again in (False, True):
-        expected = hierarchy("cpu", "matrix", chunks, again=again, coarsening="aggregation")
+        expected = hierarchy("cpu", "slanted", chunks, again=again, coarsening="aggregation")
         assert len(expected) >= 2
-        assert hierarchy("cuda", "matrix", chunks, again=again, coarsening="aggregation") == expected
+        assert hierarchy("cuda", "slanted", chunks, again=again, coarsening="aggregation") == expected
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])
@@ -143,10 +184,33 @@ def test_a_solve_takes_the_hosts_iterations(name: str) -> None:
     assert abs(found[0].iterations - found[1].iterations) <= 1
 
 
-def test_what_has_no_kernels_is_set_up_on_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_null_spaces_stay_on_the_gpu_where_the_matrix_is() -> None:
+    import cupy
+
+    a, points = sheet(16)
+    entries = a.tocoo()
+    row, column, values = map(cupy.asarray, (entries.row, entries.col, entries.data))
+    there = matrix_of(row, column, values, a.shape[0])
+    modes = dsolver.rigid_body_modes(cupy.asarray(points))
+    assert np.allclose(modes.get(), dsolver.rigid_body_modes(points), atol=1e-12)
+    b, found = np.random.default_rng(1).standard_normal(a.shape[0]), []
+    cases: tuple[tuple[Any, Any, Any], ...] = ((a, modes.get(), "cpu"), (there, modes, "cuda"), (a, modes, "cuda"))
+    for matrix, near, device in cases:
+        problem = dsolver.matrix(matrix, near_nullspace=near, block_size=2, chunks=1)
+        assert isinstance(problem, MatrixProblem)
+        assert isinstance(problem.near, cupy.ndarray if matrix is there else np.ndarray)
+        solution = dsolver.solve(problem, b, M="amg", rtol=1e-8, engine="reference", device=device)
+        assert solution.converged
+        found.append(solution.iterations)
+    assert max(found) - min(found) <= 1
+    with pytest.raises(InputError, match="vector 3 of near_nullspace"):
+        dsolver.matrix(there, near_nullspace=cupy.concatenate([modes, modes[:, :1]], axis=1), block_size=2)
+
+
+def test_matrices_without_symmetry_and_aggregates_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.kernels.cuda.backend.PINNED", 1)  # arrays count as large
     symmetric, b = line(), np.ones(600)
-    slanted = sp.csr_array(symmetric + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
+    without = sp.csr_array(symmetric + sp.diags_array(np.full(599, 0.2), offsets=1, shape=(600, 600)))
     aggregation, points = (
         Algebraic(coarsening="aggregation", coarse_rows=20),
         Algebraic(coarsening="pmis", coarse_rows=20),
@@ -154,7 +218,7 @@ def test_what_has_no_kernels_is_set_up_on_the_hosts(monkeypatch: pytest.MonkeyPa
     for a, m, method, chunks in (
         (symmetric, aggregation, "cg", 1),
         (symmetric, aggregation, "cg", 2),
-        (slanted, points, "bicgstab", 2),
+        (without, points, "bicgstab", 2),
     ):
         problem = dsolver.matrix(a, chunks=chunks)
         found = [

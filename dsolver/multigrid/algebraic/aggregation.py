@@ -14,21 +14,15 @@ from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.aggregates import OUT, ROOT, largest_around, strong_nodes, strongest, words
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window
-from dsolver.multigrid.algebraic.parallel_coarsening import for_exchange, in_window, own_of
+from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, setup_of
+from dsolver.multigrid.algebraic.parallel_coarsening import for_exchange, in_window
 
-NEIGHBORS: Final = 2
-"""Neighbors without an aggregate that a root of the second set has, at least."""
-PART: Final = 0.5
-"""Part of all its neighbors that they are, at least."""
 SALT: Final = 1 << 20
 """Added to a level's number for the words of the second set."""
 
@@ -62,14 +56,14 @@ class Roots:
     """A set of roots under way.
 
     Attributes:
-        own: float64, a word, `OUT` or `ROOT`, for an exchange.
+        own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg.aggregation.roots`), for an exchange.
         open: bool (nodes,), who takes part.
-        left: float64 (1,), own nodes that are undecided.
+        left: float64 (1,), own nodes that are undecided; not read before the first round.
     """
 
     own: Any
-    open: npt.NDArray[np.bool_]
-    left: Any
+    open: Any
+    left: Any = None
 
 
 def node_graph(
@@ -101,19 +95,21 @@ def leaders(engine: Engine, graph: PerChunk, senders: Senders, level: int) -> Pe
     exchange = GhostExchange(engine, graph.at("plan"), graph, senders)
     first = _roots(engine, graph, exchange, engine.per_chunk(partial(_coupled, level=level), graph))
     found = engine.per_chunk(_joined, graph, first, exchange(first.at("own")))
-    lonely = engine.per_chunk(_lonely, graph, found)
-    second = engine.per_chunk(partial(_left, level=SALT + level), graph, lonely, exchange(lonely))
+    second = engine.per_chunk(partial(_left, level=SALT + level), graph, found, exchange(found))
     second = _roots(engine, graph, exchange, second)
     found = engine.per_chunk(_joined, graph, second, exchange(second.at("own")), found)
     return engine.per_chunk(_strayed, graph, found, exchange(found))
 
 
 def _roots(engine: Engine, graph: PerChunk, exchange: GhostExchange, roots: PerChunk) -> PerChunk:
-    """All nodes that take part decided: a node is a root once no word around its neighbors is larger than its own."""
-    while engine.global_sums(roots.at("left"))[0]:
+    """All nodes that take part decided: by a round after the other of all chunks, or at once where there is one."""
+    if not engine.coupled:
+        return engine.per_chunk(_settled, graph, roots)
+    while True:
         near = engine.per_chunk(_around, graph, roots, exchange(roots.at("own")))
         roots = engine.per_chunk(_decided, graph, roots, near, exchange(near))
-    return roots
+        if not engine.global_sums(roots.at("left"))[0]:
+            return roots
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -127,9 +123,9 @@ def _node_graph(
     backend: Backend, _: int, rows: LevelRows, scales: Any, ghosts: Any, *, size: int, theta: float
 ) -> NodeGraph:
     window = rows.window
-    ghosts_of = np.unique(window.ghosts // size)
+    ghosts_of = window.ghosts if window.whole else np.unique(window.ghosts // size)
     nodes = Window(first=window.first // size, rows=window.rows // size, ghosts=ghosts_of, whole=window.whole)
-    graph = strong_nodes(
+    graph = setup_of(backend, rows).aggregation.strong_nodes(
         rows.matrix,
         window.below,
         in_window(backend, rows, scales, ghosts),
@@ -137,7 +133,6 @@ def _node_graph(
         nodes.places(window.numbers // size),
         nodes.size,
         theta,
-        backend.amg.team,
     )
     sends = tuple((to, np.unique(wanted // size)) for to, wanted in rows.plan.sends)
     counts, place = [], 0
@@ -145,74 +140,63 @@ def _node_graph(
         counts.append((sender, len(np.unique(window.ghosts[place : place + count] // size))))
         place += count
     plan = HaloPlan(sends=sends, receives=tuple(counts))
-    return NodeGraph(window=nodes, graph=graph, origin=rows.origin[::size], plan=plan)
+    return NodeGraph(window=nodes, graph=graph, origin=rows.origin[::size].copy(), plan=plan)
 
 
 def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots:
     """The nodes with strong couplings, undecided."""
-    own = np.where(np.diff(graph.graph.start) > 0, words(graph.origin, level), OUT)
-    return _undecided(backend, graph, own, np.ones(graph.rows, dtype=np.bool_))
+    own = setup_of(backend, graph).aggregation.first_words(graph.graph, graph.origin, level)
+    all_ = np.ones_like(graph.origin, dtype=np.bool_)
+    return Roots(own=for_exchange(backend, graph.window, own), open=all_)
 
 
-def _left(backend: Backend, _: int, graph: NodeGraph, lonely: Any, ghosts: Any, *, level: int) -> Roots:
+def _left(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any, *, level: int) -> Roots:
     """The nodes with enough neighbors among those that have no aggregate, undecided."""
-    alone = in_window(backend, graph, lonely, ghosts)
-    rows = np.repeat(np.arange(graph.rows), np.diff(graph.graph.start))
-    near = np.bincount(rows, alone[graph.graph.columns], graph.rows)
-    open_ = own_of(graph.window, alone) > 0
-    enough = open_ & (near >= np.maximum(PART * np.diff(graph.graph.start), NEIGHBORS))
-    return _undecided(backend, graph, np.where(enough, words(graph.origin, level), OUT), open_)
+    window, whole = graph.window, in_window(backend, graph, found, ghosts)
+    second_words = setup_of(backend, graph).aggregation.second_words
+    own, open_ = second_words(graph.graph, window.below, whole, graph.origin, level)
+    return Roots(own=for_exchange(backend, window, own), open=open_)
+
+
+def _settled(backend: Backend, _: int, graph: NodeGraph, roots: Roots) -> Roots:
+    """The only chunk's nodes, decided."""
+    own = setup_of(backend, graph).aggregation.settled(graph.graph, roots.own, roots.open)
+    return Roots(own=own, open=roots.open)
 
 
 def _around(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any) -> Any:
     """The largest word among each node and its neighbors, for an exchange."""
-    values = in_window(backend, graph, roots.own, ghosts)
-    return for_exchange(backend, graph.window, _largest(backend, graph, values, roots.open))
+    values, window = in_window(backend, graph, roots.own, ghosts), graph.window
+    most = setup_of(backend, graph).aggregation.largest_around(graph.graph, window.below, values, roots.open)
+    return for_exchange(backend, window, most)
 
 
 def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, near: Any, ghosts: Any) -> Roots:
-    own = _own(backend, graph, roots.own)
-    most = _largest(backend, graph, in_window(backend, graph, near, ghosts), roots.open)
-    undecided = (own > OUT) & (own < ROOT)
-    own = np.where(undecided & (most == own), ROOT, np.where(undecided & (most == ROOT), OUT, own))
-    return _undecided(backend, graph, own, roots.open)
+    window, whole = graph.window, in_window(backend, graph, near, ghosts)
+    decided = setup_of(backend, graph).aggregation.decided
+    own, left = decided(graph.graph, window.below, _own(backend, graph, roots.own), whole, roots.open)
+    return Roots(own=for_exchange(backend, window, own), open=roots.open, left=backend.asarray(left))
 
 
 def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any, before: Any = None) -> Any:
     """The root that each own node is, or has for a neighbor, for an exchange; -1 for none. Nodes keep those before."""
-    is_root = in_window(backend, graph, roots.own, ghosts) == ROOT
-    marked = np.where(is_root, graph.window.numbers + 1.0, 0.0)
-    found = _largest(backend, graph, marked, roots.open) - 1.0
-    found = np.where(own_of(graph.window, is_root), own_of(graph.window, marked) - 1.0, found)
-    if before is not None:
-        earlier = _own(backend, graph, before)
-        found = np.where(earlier >= 0, earlier, found)
-    return for_exchange(backend, graph.window, found)
-
-
-def _lonely(backend: Backend, _: int, graph: NodeGraph, found: Any) -> Any:
-    """1 for own nodes without an aggregate, 0 for others, for an exchange."""
-    return for_exchange(backend, graph.window, (_own(backend, graph, found) < 0).astype(np.float64))
+    window, states = graph.window, in_window(backend, graph, roots.own, ghosts)
+    numbers, earlier = (
+        None if window.whole else window.numbers,
+        None if before is None else _own(backend, graph, before),
+    )
+    joined = setup_of(backend, graph).aggregation.joined
+    found = joined(graph.graph, window.below, states, numbers, roots.open, earlier)
+    return for_exchange(backend, window, found)
 
 
 def _strayed(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any) -> I64:
     """The leaders of all own nodes: those that have none take that of the neighbor that they are coupled to most."""
-    own = _own(backend, graph, found).astype(np.int64)
-    near = strongest(graph.graph, in_window(backend, graph, own, ghosts).astype(np.int64), backend.amg.team)
-    joined: I64 = np.where(own >= 0, own, near)
-    return joined
-
-
-def _largest(backend: Backend, graph: NodeGraph, values: F64, open_: npt.NDArray[np.bool_]) -> F64:
-    return largest_around(graph.graph, graph.window.below, values, open_, backend.amg.team)
-
-
-def _undecided(backend: Backend, graph: NodeGraph, own: F64, open_: npt.NDArray[np.bool_]) -> Roots:
-    left = np.count_nonzero((own > OUT) & (own < ROOT))
-    own = for_exchange(backend, graph.window, own)
-    return Roots(own=own, open=open_, left=backend.asarray(np.full(1, float(left))))
+    whole = in_window(backend, graph, found, ghosts)
+    leaders_of: I64 = setup_of(backend, graph).aggregation.strayed(graph.graph, graph.window.below, whole)
+    return leaders_of
 
 
 def _own(backend: Backend, graph: NodeGraph, values: Any) -> Any:
-    """Values of own nodes on the host, of an array that was made for an exchange."""
-    return backend.to_host(values)[: graph.rows]
+    """Values of own nodes, where the graph's arrays lie, of an array that was made for an exchange."""
+    return setup_of(backend, graph).asarray(values)[: graph.rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, final
+from typing import Final, final
 
 from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
@@ -92,13 +92,7 @@ class Smoothing:
 
 
 class Method(ABC):
-    """Way to a coarser level.
-
-    Attributes:
-        on_device: whether it works on arrays of the chunks' devices; else these are of their hosts.
-    """
-
-    on_device: ClassVar[bool]
+    """Way to a coarser level."""
 
     @abstractmethod
     def smoothing(self, here: Here) -> Smoothing:
@@ -120,7 +114,6 @@ class CoarsePoints(Method):
         aggressive_levels: levels that are coarsened twice at once.
     """
 
-    on_device: ClassVar[bool] = True
     theta: float = STRONG
     max_elements: int = MOST
     aggressive_levels: int = 0
@@ -161,7 +154,6 @@ class Aggregation(Method):
         vectors: of the near-null space, and so unknowns of a node on the others.
     """
 
-    on_device: ClassVar[bool] = False
     theta: float
     omega: float
     size: int
@@ -169,14 +161,16 @@ class Aggregation(Method):
 
     def smoothing(self, here: Here) -> Smoothing:
         """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ."""
-        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, here.depth, here.bounds[-1])
+        depth, total = here.depth, here.bounds[-1]
+        size = self._size(depth)
+        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, depth, total, size)
         return Smoothing(scale=largest / OVER, bound=SAFETY * OVER, largest=largest)
 
     def below(self, here: Here, smoothing: Smoothing) -> Below | None:
         """Aggregates."""
         assert smoothing.largest is not None
         engine, rows, exchange = here.engine, here.rows, here.exchange
-        size = self.vectors if here.depth else self.size
+        size = self._size(here.depth)
         theta = self.theta * 0.5**here.depth
         graph = node_graph(engine, rows, here.measures.at("diagonal"), exchange, size, theta)
         led = leaders(engine, graph, here.senders, here.depth)
@@ -190,7 +184,7 @@ class Aggregation(Method):
             p = smoothed(
                 engine,
                 rows,
-                here.measures.at("share"),
+                here.measures,
                 p,
                 filtered,
                 exchange,
@@ -200,6 +194,10 @@ class Aggregation(Method):
                 sizes,
             )
         return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"), blocks=sizes)
+
+    def _size(self, depth: int) -> int:
+        """Unknowns of a node."""
+        return self.vectors if depth else self.size
 
 
 def _worth(bounds: Bounds, finer: Bounds) -> bool:

@@ -484,9 +484,10 @@ def _finest_rows(
 def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
     """Rows with a near-null space: what was given, or constants of each unknown of a node."""
     if rows.near.shape[1]:
-        return replace(rows, near=np.require(rows.near, requirements="W"))
-    numbers = np.arange(rows.window.first, rows.window.first + rows.rows)
-    return replace(rows, near=(numbers[:, None] % size == np.arange(size)).astype(np.float64))
+        host = isinstance(rows.near, np.ndarray)
+        return replace(rows, near=np.require(rows.near, requirements="W")) if host else rows
+    numbers = np.arange(rows.window.first, rows.window.first + rows.rows, like=rows.origin)
+    return replace(rows, near=(numbers[:, None] % size == np.arange(size, like=numbers)).astype(np.float64))
 
 
 def _entries(_: Backend, __: int, rows: LevelRows) -> int:

@@ -20,17 +20,15 @@ from dsolver.distributed.messages import (
     Senders,
     delivered,
     numbers_of,
-    on_host,
     receivers_of,
     senders_of,
     values_of,
 )
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.aggregates import WORD, words
+from dsolver.kernels.amg.aggregation.roots import WORD
 from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.amg.spectrum import scaled_product
-from dsolver.kernels.amg.tentative import kept_entries, orthonormal_blocks, prolongation_smoother
+from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.aggregation import NodeGraph
 from dsolver.multigrid.algebraic.level_rows import (
     F64,
@@ -38,6 +36,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     Bounds,
     LevelRows,
     Rows,
+    message,
     others,
     own_bounds,
     owners_of,
@@ -45,7 +44,7 @@ from dsolver.multigrid.algebraic.level_rows import (
     starts,
     window_of,
 )
-from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window, own_of
+from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
 from dsolver.multigrid.algebraic.parallel_transfer import SentRows, sent, stacked
 
 STEPS: Final = 15
@@ -56,22 +55,38 @@ OVER: Final = 4.0 / 3.0
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some nodes of a chunk that belong to aggregates of one chunk.
+
+    Attributes:
+        at: int64, their numbers within their chunk, ascending; None for all.
+        led: int64, the roots of their aggregates.
+        near: float64 (nodes, size k), their rows of the near-null space.
+    """
+
+    at: I64 | None
+    led: I64
+    near: F64
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Members:
     """Own nodes that belong to aggregates.
 
     Attributes:
-        count: own roots.
-        roots: int64, the own roots, ascending.
-        at: for each chunk that owns roots of own nodes, which of these they are, int64, ascending; this one among them.
-        own: float64, the roots and the numbers of the nodes of this one, and their rows of the near-null space.
-        lists: likewise, for each other one of these chunks.
+        roots: int64, the own roots, by their places among own nodes, ascending.
+        before: int64 (nodes + 1,), the number of own roots before each own node, and of all.
+        own: the nodes whose roots are own ones.
+        at: for each other chunk that owns roots of own nodes, which of these they are, int64, ascending.
+        lists: likewise, the roots and the nodes' rows of the near-null space.
         named: those chunks, ascending.
     """
 
-    count: float
     roots: I64
+    before: I64
+    own: Part
     at: Mapping[int, I64]
-    own: F64
     lists: Mapping[int, F64]
     named: tuple[int, ...]
 
@@ -83,19 +98,21 @@ class Blocks:
 
     Attributes:
         answers: for each other chunk that owns nodes of them, the numbers of their aggregates, and their rows of Q.
-        own: likewise of the chunk's own nodes.
+        aggregates: int64, the numbers of the aggregates of the own nodes among them.
+        q: float64 (nodes, size k), these nodes' rows of Q.
         near: float64 (k roots, k), the near-null space of the coarser level.
         origin: int64 (k roots,), the finest row that each of its rows stems from.
     """
 
     answers: Mapping[int, F64]
-    own: F64
+    aggregates: I64
+    q: F64
     near: F64
     origin: I64
 
 
 def largest_eigenvalue(
-    engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, level: int, total: int
+    engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, level: int, total: int, size: int
 ) -> float:
     """The largest eigenvalue of D⁻¹A, from below: `STEPS` steps of the power method in the norm of D.
 
@@ -108,21 +125,20 @@ def largest_eigenvalue(
         exchange: of the rows' ghosts.
         level: the level's number.
         total: rows of all chunks.
+        size: unknowns of a node.
     """
-    made = engine.per_chunk(partial(_rough, level=level), rows, measures)
+    sought = engine.per_chunk(partial(_sought, size=size), rows)
+    diagonal = engine.per_chunk(_diagonal, measures)
+    made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
     for _ in range(STEPS):
-        made = engine.per_chunk(_step, rows, measures, made, exchange(made))
-    last = engine.per_chunk(_terms, rows, measures, made, exchange(made))
-    found = []
-    for which in range(2):
-        terms = last.at(which)
-        largest = max(values_of(engine, engine.per_chunk(_largest, terms)))
-        if not 0.0 < largest < np.inf:
-            return 1.0
-        shift = WORD - total.bit_length() - int(np.frexp(largest)[1])
-        (scaled,) = engine.sums(engine.per_chunk(partial(_scaled_sum, shift=shift), terms), 1)
-        found.append(np.ldexp(scaled, -shift))
-    return float(np.sqrt(found[1] / found[0]))
+        made = engine.per_chunk(_step, rows, sought, diagonal, made, exchange(made))
+    last = engine.per_chunk(_terms, rows, sought, diagonal, made, exchange(made))
+    largest = [max(values_of(engine, last.at(which))) for which in range(2)]
+    if not all(0.0 < one < np.inf for one in largest):
+        return 1.0
+    first, second = (WORD - total.bit_length() - int(np.frexp(one)[1]) for one in largest)
+    sums = engine.sums(engine.per_chunk(partial(_scaled_sums, shifts=(first, second)), last.at(2)), 2)
+    return float(np.sqrt(np.ldexp(sums[1], -second) / np.ldexp(sums[0], -first)))
 
 
 def tentative(
@@ -144,7 +160,7 @@ def tentative(
     """
     nodes = tuple(bound // size for bound in bounds)
     members = engine.per_chunk(partial(_members, bounds=nodes), rows, led)
-    aggregates = (0, *np.cumsum(numbers_of(engine, members.at("count"))).tolist())
+    aggregates = (0, *np.cumsum(numbers_of(engine, engine.per_chunk(_count, members))).tolist())
     if not aggregates[-1]:
         return None
     read = senders_of(engine, members.at("named"))
@@ -158,7 +174,7 @@ def tentative(
 def smoothed(
     engine: Engine,
     rows: PerChunk,
-    shares: PerChunk,
+    measures: PerChunk,
     p: PerChunk,
     graph: PerChunk | None,
     exchange: GhostExchange,
@@ -172,7 +188,7 @@ def smoothed(
     Args:
         engine: of the level.
         rows: the `LevelRows` of every chunk.
-        shares: D, as parts of A's diagonal, of every chunk.
+        measures: their `Measures`.
         p: of `tentative`.
         graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
         exchange: of the rows' ghosts.
@@ -184,65 +200,77 @@ def smoothed(
     around = delivered(engine, senders, p.at("lists"))
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, near, exchange(near))
-    return engine.per_chunk(
-        partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks), rows, shares, p, around, *more
-    )
+    make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)
+    return engine.per_chunk(make, rows, measures, p, around, *more)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _rough(backend: Backend, _: int, rows: LevelRows, measures: Measures, *, level: int) -> Any:
+def _sought(backend: Backend, _: int, rows: LevelRows, *, size: int) -> Any:
+    return setup_of(backend, rows).aggregation.sought(rows.matrix, rows.window.size, size)
+
+
+def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
+    """D, float64 (rows,)."""
+    return measures.share * measures.diagonal
+
+
+def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: int) -> Any:
     """A rough vector, everywhere the same in the norm of D, for an exchange."""
     window = rows.window
-    found = words(np.arange(window.first, window.first + window.rows), level)
-    rough = (found / (1 << WORD - 1) - 1.0) / np.sqrt(measures.share * measures.diagonal)
-    return for_exchange(backend, window, rough)
+    numbers = np.arange(window.first, window.first + window.rows, like=rows.origin)
+    found = setup_of(backend, rows).aggregation.words(numbers, level)
+    return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
 
 
-def _step(backend: Backend, _: int, rows: LevelRows, measures: Measures, x: Any, ghosts: Any) -> Any:
+def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any) -> Any:
     """D⁻¹ A x, for an exchange."""
-    diagonal = measures.share * measures.diagonal
-    y = scaled_product(rows.matrix, diagonal, in_window(backend, rows, x, ghosts), backend.amg.team)
+    scaled_product = setup_of(backend, rows).aggregation.scaled_product
+    y = scaled_product(sought, diagonal, in_window(backend, rows, x, ghosts))
     return for_exchange(backend, rows.window, y)
 
 
-def _terms(backend: Backend, _: int, rows: LevelRows, measures: Measures, x: Any, ghosts: Any) -> tuple[F64, F64]:
-    """The terms of xᵀDx and of yᵀDy with y = D⁻¹ A x."""
-    whole, diagonal = in_window(backend, rows, x, ghosts), measures.share * measures.diagonal
-    y = scaled_product(rows.matrix, diagonal, whole, backend.amg.team)
-    return diagonal * own_of(rows.window, whole) ** 2, diagonal * y**2
+def _terms(
+    backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any
+) -> tuple[float, float, F64]:
+    """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms."""
+    terms = setup_of(backend, rows).aggregation.terms
+    made, largest = terms(sought, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
+    return *largest, made
 
 
-def _largest(_: Backend, __: int, terms: F64) -> float:
-    return float(terms.max(initial=0.0))
+def _scaled_sums(backend: Backend, _: int, terms: F64, *, shifts: tuple[int, int]) -> tuple[float, float]:
+    """Sums of the integers next to terms 2^shift: less than 2⁵², so that all sums of chunks are exact."""
+    return backend.amg.of(terms).aggregation.scaled_sums(terms, shifts)
 
 
-def _scaled_sum(_: Backend, __: int, terms: F64, *, shift: int) -> tuple[float]:
-    """The sum of integers next to terms 2^shift: less than 2⁵², so that all sums of chunks are exact."""
-    return (float(np.rint(np.ldexp(terms, shift)).sum()),)
-
-
-def _members(_: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
+def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)
-    own = (led >= first) & (led < last)
     near = rows.near.reshape(last - first, -1)
-    at: dict[int, I64] = {number: np.flatnonzero(own)}
-    member = np.flatnonzero((led >= 0) & ~own)
-    owners = owners_of(bounds, led[member])
-    named = others(bounds, number, owners)
-    at |= {other: member[owners == other] for other in named}
-    messages = {to: np.concatenate([led[m], m + first, near[m].ravel()]).astype(np.float64) for to, m in at.items()}
-    roots = np.flatnonzero(led == np.arange(first, last)) + first
+    before, roots, outside = setup_of(backend, rows).aggregation.own_roots(led, first)
+    part, at = Part(at=None, led=led, near=near), {}
+    if outside:
+        own = (led >= first) & (led < last)
+        members = np.flatnonzero(own)
+        part = Part(at=members, led=led[members], near=near[members])
+        strangers = np.flatnonzero((led >= 0) & ~own)
+        owners = owners_of(bounds, led[strangers])
+        at = {other: strangers[owners == other] for other in others(bounds, number, owners)}
     return Members(
-        count=float(len(roots)),
         roots=roots,
+        before=before,
+        own=part,
         at=at,
-        own=messages.pop(number),
-        lists=messages,
-        named=named,
+        lists={to: message(led[m], near[m].ravel()) for to, m in at.items()},
+        named=tuple(sorted(at)),
     )
+
+
+def _count(_: Backend, __: int, members: Members) -> float:
+    """Own roots."""
+    return float(len(members.roots))
 
 
 def _blocks(
@@ -256,30 +284,43 @@ def _blocks(
     size: int,
 ) -> Blocks:
     """Q and R of own aggregates; bounds: of the aggregates."""
-    vectors = rows.near.shape[1]
-    width = size * vectors
-    parts = {**on_host(backend, around), number: members.own}
-    counts = {sender: len(message) // (2 + width) for sender, message in parts.items()}
+    amg, vectors, own = setup_of(backend, rows), rows.near.shape[1], members.own
+    width, (first, last) = size * vectors, own_bounds(bounds, number)
+    parts = {number: (own.led, own.near)}
+    for sender, packed in around.items():
+        arrived = amg.asarray(packed)
+        count = len(arrived) // (1 + width)
+        parts[sender] = arrived[:count].astype(np.int64), arrived[count:].reshape(-1, width)
     senders = sorted(parts)
-    led = np.concatenate([parts[c][: counts[c]] for c in senders]).astype(np.int64)
-    nodes = np.concatenate([parts[c][counts[c] : 2 * counts[c]] for c in senders])
-    near = np.concatenate([parts[c][2 * counts[c] :].reshape(-1, width) for c in senders])
-    order = np.lexsort((nodes, led))
-    place = np.searchsorted(members.roots, led)  # aggregates are numbered as their roots are
-    start = size * np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(members.roots)))])
-    q, r = orthonormal_blocks(start, near[order].reshape(-1, vectors), backend.amg.team)
-    back = np.empty_like(near)
-    back[order] = q.reshape(-1, width)
-    found = np.column_stack([place + float(own_bounds(bounds, number)[0]), back])
-    ends = np.cumsum([counts[c] for c in senders])
-    answers = dict(zip(senders, (part.ravel() for part in np.split(found, ends[:-1])), strict=True))
-    root_rows = size * (members.roots - rows.window.first // size)
-    return Blocks(own=answers.pop(number), answers=answers, near=r, origin=np.repeat(rows.origin[root_rows], vectors))
+    led, near = parts[number]
+    if around:  # nodes ascend, as those of each sender do
+        led, near = (np.concatenate([parts[sender][which] for sender in senders]) for which in range(2))
+    # aggregates are numbered as their roots are
+    place = members.before[led - rows.window.first // size]
+    nodes = Csr(np.arange(len(led) + 1, like=led), place.astype(np.int32), np.zeros_like(place, dtype=np.float64))
+    of_aggregates = amg.transposed(nodes, last - first)
+    q, r = amg.aggregation.blocks_of_nodes(of_aggregates.start, of_aggregates.columns, near, vectors)
+    place, at, answers = place + first, 0, {}
+    for sender in senders:
+        count = len(parts[sender][0])
+        found = place[at : at + count], q[at : at + count]
+        at += count
+        if sender == number:
+            mine = found
+        else:
+            answers[sender] = message(found[0], found[1].ravel())
+    return Blocks(
+        aggregates=mine[0],
+        q=mine[1],
+        answers=answers,
+        near=r,
+        origin=np.repeat(rows.origin[size * members.roots], vectors),
+    )
 
 
 def _tentative(
     backend: Backend,
-    number: int,
+    _: int,
     rows: LevelRows,
     members: Members,
     blocks: Blocks,
@@ -287,28 +328,35 @@ def _tentative(
     *,
     size: int,
 ) -> SentRows:
-    nodes, vectors = rows.rows // size, rows.near.shape[1]
-    aggregate, q = np.full(nodes, -1), np.empty((nodes, size, vectors))
-    for owner, message in {**on_host(backend, answers), number: blocks.own}.items():
-        found, at = message.reshape(-1, 1 + size * vectors), members.at[owner]
-        aggregate[at] = found[:, 0].astype(np.int64)
-        q[at] = found[:, 1:].reshape(-1, size, vectors)
+    nodes, vectors, amg = rows.rows // size, rows.near.shape[1], setup_of(backend, rows)
+    width, number_type = size * vectors, np.int32 if rows.window.whole else np.int64
+    aggregate, q = blocks.aggregates, blocks.q
+    if members.own.at is not None:
+        aggregate, q = np.full_like(aggregate, -1, shape=nodes), np.empty_like(q, shape=(nodes, width))
+        aggregate[members.own.at], q[members.own.at] = blocks.aggregates, blocks.q
+        for owner, packed in answers.items():
+            arrived, at = amg.asarray(packed), members.at[owner]
+            aggregate[at], q[at] = arrived[: len(at)].astype(np.int64), arrived[len(at) :].reshape(-1, width)
+    first = (vectors * aggregate).astype(number_type)[:, None, None]
+    columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
+    if members.own.at is None:
+        start = np.arange(0, rows.rows * vectors + 1, vectors, like=rows.origin)
+        return sent(rows, Rows(start=start, columns=columns.ravel(), values=q.ravel()))
     there = np.repeat(aggregate >= 0, size)
-    columns = vectors * np.repeat(aggregate, size)[there, None] + np.arange(vectors)
-    values = q.reshape(rows.rows, vectors)[there]
+    columns, values = columns.reshape(rows.rows, vectors)[there], q.reshape(rows.rows, vectors)[there]
     return sent(rows, Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel()))
 
 
 def _first_near(backend: Backend, _: int, rows: LevelRows) -> Any:
     """The first near-null vector, for an exchange."""
-    return for_exchange(backend, rows.window, rows.near[:, 0])
+    return for_exchange(backend, rows.window, rows.near[:, 0].copy())
 
 
 def _smoothed(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    share: F64,
+    measures: Measures,
     p: SentRows,
     around: Mapping[int, F64],
     graph: NodeGraph | None = None,
@@ -319,15 +367,16 @@ def _smoothed(
     omega: float,
     blocks: BlockSizes,
 ) -> SentRows:
-    team, below = backend.amg.team, rows.window.below
-    keep, vector, damping = None, None, omega / share
+    amg, below, a = setup_of(backend, rows), rows.window.below, rows.matrix
+    keep, vector, damping = None, None, omega / measures.share
     if graph is not None:
         lonely = p.rows.lengths == 0
-        keep = kept_entries(rows.matrix, below, graph.graph, team) | np.repeat(lonely, np.diff(rows.matrix.start))
+        keep = amg.aggregation.kept_entries(a, below, graph.graph)
+        keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
         damping = np.where(lonely, 1.0, damping)
         vector = in_window(backend, rows, near, ghosts)
-    smoother = prolongation_smoother(rows.matrix, below, keep, vector, damping, team)
+    smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
     whole = stacked(backend, rows, p.rows, around)
     window = window_of(bounds, number, whole.columns)
-    made = setup_of(backend, rows).product(smoother, whole.within(window), window.size, blocks=blocks)
+    made = amg.product(smoother, whole.within(window), window.size, blocks=blocks)
     return sent(rows, Rows.at(made, window))

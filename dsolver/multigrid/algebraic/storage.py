@@ -14,17 +14,18 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.rows import stored_matrix
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rows import split
 from dsolver.multigrid.algebraic.level_rows import F64, Bounds, LevelRows, own_bounds, window_of
 from dsolver.multigrid.algebraic.parallel_transfer import Coarsened
-from dsolver.multigrid.coarse_solve import regularized, without_null_vectors
+from dsolver.multigrid.coarse_solve import regularized, surely_definite, without_null_vectors
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 
+UNKNOWNS: Final = 3
+"""Rows of P that have the same columns, where nodes have so many unknowns, or twice as many."""
 DAMPING: Final = 0.85
 """Damping of Jacobi's method, where rows allow it: 40³ cells with aggressive coarsening took 14, 14, 12, 16, 15 and 16
 iterations (constant, channels, chip, pores, blocks, fractal), with 0.8 15, 15, 10, 17, 15 and 17, with 0.9 14, 15, 15,
@@ -54,7 +55,7 @@ def stored_rows(
 
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
     """
-    blocks = BLOCKS if rows.near.shape[1] > 1 else (1,)
+    blocks = blocks_of(max(1, rows.near.shape[1]))
     columns = rows.window.slots(rows.matrix.columns)
     matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
     if not rows.window.whole:
@@ -124,7 +125,10 @@ def stored_transfer(
     several = len(bounds) > 2
     distributed = several and not replicated
     plan = made.restriction_plan
-    local, ghost = _product(backend, made.restriction, coarse, fine, plan if several else None, in_order=True)
+    of_nodes = (UNKNOWNS, made.near.shape[1])
+    local, ghost = _product(
+        backend, made.restriction, coarse, fine, plan if several else None, in_order=True, blocks=of_nodes[::-1]
+    )
     halo = plan_layout(backend, fine, plan) if several else None
     restriction = ChunkMatrix(layout=coarse, local=local, ghost=ghost, halo=halo)
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
@@ -132,7 +136,7 @@ def stored_transfer(
     p, plan = made.prolongation.within(window), made.prolongation_plan
     p = p._replace(columns=window.slots(p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
-    local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False)
+    local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes)
     halo = plan_layout(backend, coarse, plan) if distributed else None
     prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
     return at_level(depth, ChunkTransfer(restriction=restriction, prolongation=prolongation, columns=columns))
@@ -142,6 +146,10 @@ def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, 
     """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
     dense = backend.dense.of_rows(rows.a)
     if rows.near.shape[1]:
+        if rows.full is None:  # it is symmetric
+            inverse = backend.dense.inverse(layout, dense)
+            if surely_definite(dense, inverse.values):
+                return at_level(depth, inverse)
         dense = without_null_vectors(backend.to_host(dense))
     elif singular:
         dense = regularized(dense)
@@ -150,11 +158,18 @@ def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, 
 
 
 def _product(
-    backend: Backend, rows: Csr, written: Layout, read: Layout, plan: HaloPlan | None, *, in_order: bool
+    backend: Backend,
+    rows: Csr,
+    written: Layout,
+    read: Layout,
+    plan: HaloPlan | None,
+    *,
+    in_order: bool,
+    blocks: tuple[int, int],
 ) -> tuple[Any, Any]:
     """The local and the ghost part of rows between two levels; plan: of the exchange, None where all columns are own.
 
-    in_order: as of `FormatBuilder.product`.
+    in_order: as of `FormatBuilder.product`; blocks: as of `GeneralSetup.transfer`.
     """
     general, several = backend.general, plan is not None
     colored = written.colors > 1 or read.colors > 1  # as on the finest level of a grid
@@ -165,7 +180,7 @@ def _product(
         return local, sell.halo_product(written, read, table) if several else None
     rows = Csr(*(backend.asarray(part) for part in rows))
     if plan is None:
-        return general.transfer(rows, written, read, wait=False), None
+        return general.transfer(rows, written, read, wait=False, blocks=blocks), None
     parts = split(backend.xp, rows, read.rows)
-    local = general.transfer(parts.local, written, read, wait=False)
+    local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
     return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)

@@ -51,7 +51,9 @@ class CpuGeneral(GeneralSetup):
             return block_slices.made(rows, columns, self._vectors, block=choice.block, window=choice.window)
         return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
+    def transfer(
+        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+    ) -> Any:
         """See `GeneralSetup.transfer`; short rows become equally long."""
         short = 0 < rows.width <= products.SHORT
         rows = products.equally_long(rows, self._vectors) if short else rows
@@ -65,7 +67,9 @@ class CpuGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> products.CpuTransfer:
+    def between(
+        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+    ) -> products.CpuTransfer:
         return products.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
 
     def wait(self) -> None:

@@ -22,6 +22,7 @@ from dsolver.kernels.cuda.amg import (
     points,
     products,
 )
+from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -48,6 +49,7 @@ class CudaAlgebra(AlgebraicSetup):
 
     def __init__(self, team: Team) -> None:
         super().__init__(team, cupy.asarray)
+        self.aggregation = CudaAggregation(team)
         self._host = HostAlgebra(team, self)
 
     @property

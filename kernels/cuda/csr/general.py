@@ -79,7 +79,9 @@ class CudaGeneral(GeneralSetup):
             return products.chunks(rows, columns, longest)
         if choice.name == "slices":
             return slices.made(rows, columns, block=choice.block, window=choice.window)
-        return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads)
+        size = choice.block
+        blocks = products.blocks_of_rows(rows, columns, (size, size)) if size > 1 else None
+        return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
         """See `GeneralSetup.narrowed`."""
@@ -116,13 +118,17 @@ class CudaGeneral(GeneralSetup):
             self.wait()  # kernels read the rows' places before they wait for earlier launches
         return made
 
-    def between(self, shape: tuple[int, int], rows: Csr, written: slice, read: slice) -> CudaTransfer:
-        return transfer(shape, rows, written, read, self._vectors)
+    def between(
+        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+    ) -> CudaTransfer:
+        return transfer(shape, rows, written, read, self._vectors, blocks)
 
-    def transfer(self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True) -> Any:
+    def transfer(
+        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+    ) -> Any:
         """See `GeneralSetup.transfer`; what is padding between colors is rows without entries, or is not read."""
         if written.colors == 1 and read.colors == 1:
-            return super().transfer(rows, written, read, wait=wait)
+            return super().transfer(rows, written, read, wait=wait, blocks=blocks)
         of = slice(self._guard, written.size - self._guard)
         if not written.in_order:
             rows = self.reordered(rows, written.row[of])

@@ -13,6 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
 from dsolver.kernels.formats.csr import Csr
@@ -20,6 +21,11 @@ from dsolver.kernels.formats.layout import SLICE, Array
 
 THREADS: Final = 256
 ROWS, PADDED, CHUNKS, BATCHED = "csr/rows.cu", "csr/ell.cu", "csr/chunks.cu", "csr/batched.cu"
+BLOCK_ROWS, FIND = "csr/block_rows.cu", "csr/find_blocks.cu"
+OF_BLOCKS: Final = (8, 16, 32)
+"""Threads of a row that there are kernels for where entries come in full blocks."""
+LANES_OF_SEARCH: Final = 8
+"""Lanes of a row of blocks that is looked at, as in find_blocks.cu."""
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
 FEWEST: Final = 4
@@ -29,20 +35,38 @@ mostly stored in slices."""
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class BlockPlaces:
+    """Places of the full blocks in which the entries of some rows come; their values stay where they are.
+
+    Attributes:
+        shape: rows and columns of a block, as there are kernels for in block_rows.cu.
+        start: int64, blocks before each row of blocks, and of all.
+        columns: int32, of blocks.
+    """
+
+    shape: tuple[int, int]
+    start: Array
+    columns: Array
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class CudaRows(Finished, CompressedRows):
     """Compressed rows with their kernels.
 
     Attributes:
         threads: that multiply a row, one of `LANES`.
+        blocks: in which all entries come; None where they do not. It changes no bit.
     """
 
     threads: int
+    blocks: BlockPlaces | None = None
 
     def batched(self, width: int) -> Columns:
         return TogetherColumns(self, width, self._together) if self.threads >= FEWEST else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
-        follow(self._kernel("spmv"), self._grid, (THREADS,), (*self.entries, x, y, self._rows))
+        self._finish("spmv", (x, y))
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         arguments = (*self.entries, x, y, self._partials, self._rows)
@@ -59,7 +83,13 @@ class CudaRows(Finished, CompressedRows):
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+        if self.blocks is None:
+            follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+            return
+        of, nodes = self.blocks, self.shape[0] // self.blocks.shape[0]
+        function = kernel(BLOCK_ROWS, f"{name}_{self.threads}_{of.shape[0]}_{of.shape[1]}", self._dtype)
+        arguments = (of.start, of.columns, self.entries.values, *vectors, np.int32(nodes))
+        follow(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
 
     def diagonal(self, first: int = 0, items: int | None = None) -> Array:
         """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
@@ -73,6 +103,11 @@ class CudaRows(Finished, CompressedRows):
         out, sizes = cupy.empty(items, dtype=dtype), (self._rows, np.int32(first), np.int32(items))
         kernel(ROWS, "diagonal_in_range", dtype)((_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
+
+    @property
+    def nbytes(self) -> int:
+        beside = 0 if self.blocks is None else int(self.blocks.start.nbytes + self.blocks.columns.nbytes)
+        return super().nbytes + beside
 
     def _kernel(self, name: str) -> Any:
         return kernel(ROWS, f"{name}_{self.threads}", self._dtype)
@@ -199,6 +234,25 @@ class CudaPadded(PaddedRows):
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(max(1, -(-self.shape[0] // SLICE)))
+
+
+def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPlaces | None:
+    """The blocks of so many rows and columns in which all entries come; None where some do not. It waits.
+
+    Args:
+        matrix: on the device; its columns ascend in each row.
+        columns: of the matrix.
+        shape: of the blocks.
+    """
+    (tall, wide), entries = shape, len(matrix.columns)
+    if not entries or matrix.size % tall or columns % wide or entries % (tall * wide):
+        return None
+    nodes, known = matrix.size // tall, counters(1)
+    start, of_blocks = cupy.empty(nodes + 1, dtype=np.int64), cupy.empty(entries // (tall * wide), dtype=np.int32)
+    arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
+    grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
+    kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
+    return None if int(told(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:

@@ -8,12 +8,14 @@ from typing import Any, Final, final
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
-from dsolver.kernels.cuda.csr.products import LANES, CudaRows
+from dsolver.kernels.cuda.csr.products import LANES, OF_BLOCKS, CudaRows, blocks_of_rows
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
 
+BETWEEN: Final = ((3, 3), (3, 6), (6, 3))
+"""Blocks that there are kernels for."""
 SHORT: Final = 8.0
 """Mean entries of rows up to which each has one thread."""
 
@@ -75,7 +77,9 @@ class _TransferColumns(Columns):
         return self.one.product.batched(self.width)
 
 
-def transfer(shape: tuple[int, int], rows: Csr, written: slice, read: slice, vectors: Any) -> CudaTransfer:
+def transfer(
+    shape: tuple[int, int], rows: Csr, written: slice, read: slice, vectors: Any, blocks: tuple[int, int] = (1, 1)
+) -> CudaTransfer:
     """Rows between two levels: in slices where they are short, as those of P are.
 
     Args:
@@ -84,11 +88,15 @@ def transfer(shape: tuple[int, int], rows: Csr, written: slice, read: slice, vec
         written: see `CudaTransfer`.
         read: see `CudaTransfer`.
         vectors: the vector kernels.
+        blocks: rows and columns of the blocks in which entries come as a rule.
     """
     product: CudaRows | CudaBlockSlices
     mean = len(rows.columns) / max(1, shape[0])
     if mean > SHORT:
-        product = CudaRows(shape=shape, entries=rows, threads=threads_of(shape[0], mean))
+        threads = threads_of(shape[0], mean)
+        fitting = threads in OF_BLOCKS and blocks in BETWEEN
+        found = blocks_of_rows(rows, shape[1], blocks) if fitting else None
+        product = CudaRows(shape=shape, entries=rows, threads=threads, blocks=found)
     else:
         product = slices.made(rows, shape[1])
     return CudaTransfer(product=product, written=written, read=read, vectors=vectors)

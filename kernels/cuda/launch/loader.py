@@ -17,13 +17,6 @@ OPTIONS = ("--std=c++17",)
 
 AHEAD = {
     "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
-    "amg/blocks/rows.cu": (
-        "amg/blocks/products.cu",
-        "amg/blocks/mirrors.cu",
-        "amg/products.cu",
-        "amg/mirrors.cu",
-        "csr/starts.cu",
-    ),
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
         "amg/alone.cu",
@@ -31,6 +24,20 @@ AHEAD = {
         "amg/products.cu",
         "amg/paths.cu",
         "amg/pmis.cu",
+        "amg/mirrors.cu",
+        "amg/dense.cu",
+        "vectors.cu",
+    ),
+    "amg/aggregation/spectrum.cu": (
+        "amg/aggregation/nodes.cu",
+        "amg/aggregation/roots.cu",
+        "amg/aggregation/tentative.cu",
+        "amg/aggregation/smoothing.cu",
+        "amg/blocks/rows.cu",
+        "amg/blocks/products.cu",
+        "amg/blocks/mirrors.cu",
+        "amg/alone.cu",
+        "amg/products.cu",
         "amg/mirrors.cu",
         "amg/dense.cu",
         "vectors.cu",

@@ -1,0 +1,1 @@
+"""Set-up of smoothed aggregation on a GPU."""

@@ -1,0 +1,208 @@
+// Couplings of nodes (dsolver/kernels/cuda/amg/aggregation/nodes.py), some lanes a node.
+//
+// Columns ascend in each row, so entries of one node lie together there. The lane that has the first of them in the first of
+// its own node's rows that has some adds up those of all rows, in the order of the host's loop (kernels/amg/aggregation/nodes.py):
+// no table is needed, and rows may be of any length. In full blocks each row has them at the same place, which is tried first.
+
+#include "amg/table.cuh"
+
+constexpr int THREADS = 256;
+
+using u64 = unsigned long long;
+
+struct Rows {
+    const long long* start;
+    const int* columns;
+    const double* values;
+    const int* node;   // of every row of the window
+
+    __device__ __forceinline__ int at(long long k) const { return node[columns[k]]; }
+
+    // Whether an entry is the first one of its node j in a row that begins at `first`.
+    __device__ __forceinline__ bool leads(long long k, long long first, int j) const {
+        return k == first || at(k - 1) != j;
+    }
+
+    // The first entry of a row in columns of node j or behind them, which may be at a place that is tried first.
+    __device__ __forceinline__ long long find(int row, int j, long long offset) const {
+        const long long first = start[row], end = start[row + 1];
+        if (first + offset < end && at(first + offset) == j && leads(first + offset, first, j)) return first + offset;
+        long long low = first, high = end;
+        while (low < high) {
+            const long long middle = (low + high) / 2;
+            if (at(middle) < j) low = middle + 1;
+            else high = middle;
+        }
+        return low;
+    }
+
+    __device__ __forceinline__ bool has(int row, int j, long long offset) const {
+        const long long k = find(row, j, offset);
+        return k < start[row + 1] && at(k) == j;
+    }
+};
+
+// Strong couplings of each node: how many (FILL false), or their columns and values. flags[0] becomes 1 where some stand behind
+// larger ones. 12 bytes an entry, 4 and 8 of its column, in each of both passes.
+template <int G, bool FILL>
+__device__ __forceinline__ void strong(
+    const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
+    const long long* out_start, int* out_columns, double* out_values
+) {
+    const Group<G> group;
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
+    const bool there = i < nodes;
+    const int own = there ? rows.node[below + i * size] : NONE;
+    long long n = FILL && there ? out_start[i] : 0;
+    bool late = false;
+    for (int r = 0; r < size; ++r) {
+        const int row = i * size + r;
+        const long long first = there ? rows.start[row] : 0, end = there ? rows.start[row + 1] : 0;
+        const int turns = group.most(static_cast<int>((end - first + G - 1) / G));
+        long long k = first + group.lane;
+        for (int turn = 0; turn < turns; ++turn, k += G) {
+            const int j = k < end ? rows.at(k) : NONE;
+            bool kept = j != NONE && j != own && rows.leads(k, first, j);
+            for (int q = 0; q < r && kept; ++q) kept = !rows.has(i * size + q, j, k - first);
+            double sum = 0.0;
+            if (kept) {
+                for (int q = r; q < size; ++q) {
+                    const int other = i * size + q;
+                    const double mine = scale[below + other];
+                    const long long last = rows.start[other + 1];
+                    for (long long m = q == r ? k : rows.find(other, j, k - first); m < last; ++m) {
+                        const int column = rows.columns[m];
+                        if (rows.node[column] != j) break;
+                        const double value = __dmul_rn(rows.values[m], __dmul_rn(mine, scale[column]));
+                        sum = __dadd_rn(sum, __dmul_rn(value, value));
+                    }
+                }
+                kept = sum > least;
+                late |= kept && r > 0;
+            }
+            const unsigned all = group.ballot(kept);
+            if (FILL && kept) {
+                const long long at = n + __popc(all & group.before());
+                out_columns[at] = j;
+                out_values[at] = sum;
+            }
+            n += __popc(all);
+        }
+    }
+    if (FILL) return;
+    if (there && group.lane == 0) lengths[i] = n;
+    if (late) atomicOr(flags, 1ull);
+}
+
+// -- full blocks -------------------------------------------------------------------------------------------------------
+
+constexpr int OF_LANE = 9;   // squares of a lane in shared memory
+
+// Strong couplings of nodes whose rows all have the same columns, whole nodes each: one pass, for where couplings of each node
+// may stand follows from the entries before it. A group makes squares of some nodes' entries together, and a lane adds up those
+// of a node in the order of the host's loop. flags[0] becomes 1 where rows are not so; then nothing of all this is right.
+// 12 bytes an entry, 12 more of its column, and 12 a coupling.
+template <int G>
+__device__ __forceinline__ void strong_full(
+    const Rows& rows, int nodes, int below, int size, const double* scale, double least, long long* lengths, u64* flags,
+    int* room_columns, double* room_values
+) {
+    __shared__ double squares[THREADS / G][OF_LANE * G];
+    const Group<G> group;
+    double* const square = squares[threadIdx.x / G];
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
+    const int at_once = min(G, OF_LANE * G / (size * size));
+    const bool there = i < nodes;
+    const int row = there ? i * size : 0, own = there ? rows.node[below + row] : NONE;
+    const long long first = there ? rows.start[row] : 0;
+    int length = there ? static_cast<int>(rows.start[row + 1] - first) : 0;
+    bool full = length % size == 0;
+    for (int r = 1; r < size && there; ++r) full &= rows.start[row + r + 1] - rows.start[row + r] == length;
+    if (!full) length = 0;
+    const int others = length / size, turns = group.most((others + at_once - 1) / at_once);
+    const long long room = first / (size * size);
+    int n = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+        const int begin = turn * at_once, here = max(0, min(at_once, others - begin)), width = here * size;
+        for (int e = group.lane; e < size * width; e += G) {
+            const int r = e / width, offset = begin * size + e % width, of_node = offset % size;
+            const long long k = first + offset;
+            const int column = rows.columns[k + static_cast<long long>(r) * length];
+            if (r > 0) full &= column == rows.columns[k];
+            else if (of_node > 0) full &= rows.node[column] == rows.at(k - of_node);
+            else full &= offset == 0 || rows.node[column] != rows.at(k - 1);
+            const double value = rows.values[k + static_cast<long long>(r) * length];
+            const double scaled = __dmul_rn(value, __dmul_rn(scale[below + row + r], scale[column]));
+            square[e] = __dmul_rn(scaled, scaled);
+        }
+        group.sync();
+        double sum = 0.0;
+        int j = NONE;
+        if (group.lane < here) {
+            j = rows.at(first + static_cast<long long>(begin + group.lane) * size);
+            for (int r = 0; r < size; ++r)
+                for (int m = 0; m < size; ++m) sum = __dadd_rn(sum, square[r * width + group.lane * size + m]);
+        }
+        const bool kept = j != NONE && j != own && sum > least;
+        const unsigned all = group.ballot(kept);
+        if (kept) {
+            const long long at = room + n + __popc(all & group.before());
+            room_columns[at] = j;
+            room_values[at] = sum;
+        }
+        n += __popc(all);
+        group.sync();
+    }
+    if (there && group.lane == 0) lengths[i] = n;
+    if (!full) atomicOr(flags, 1ull);
+}
+
+// Couplings from their rooms to their places.
+extern "C" __global__ void __launch_bounds__(THREADS) move_strong(
+    const long long* __restrict__ start, int nodes, int size, const int* __restrict__ room_columns,
+    const double* __restrict__ room_values, const long long* __restrict__ out_start, int* __restrict__ out_columns,
+    double* __restrict__ out_values
+) {
+    constexpr int G = 8;
+    const long long i = (static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G;
+    if (i >= nodes) return;
+    const long long from = start[i * size] / (size * size) - out_start[i];
+    for (long long k = out_start[i] + threadIdx.x % G; k < out_start[i + 1]; k += G) {
+        out_columns[k] = room_columns[from + k];
+        out_values[k] = room_values[from + k];
+    }
+}
+
+#define NODES                                                                                                           \
+    const long long *__restrict__ start, const int *__restrict__ columns, const double *__restrict__ values,           \
+        const int *__restrict__ node, int nodes, int below, int size, const double *__restrict__ scale, double least
+
+#define KERNELS(G)                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS) count_strong_##G(                                             \
+        NODES, long long* __restrict__ lengths, u64* flags                                                              \
+    ) {                                                                                                                 \
+        strong<G, false>(                                                                                               \
+            Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, nullptr, nullptr,     \
+            nullptr                                                                                                     \
+        );                                                                                                              \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) full_strong_##G(                                              \
+        NODES, long long* __restrict__ lengths, u64* flags, int* __restrict__ room_columns,                             \
+        double* __restrict__ room_values                                                                                \
+    ) {                                                                                                                 \
+        strong_full<G>(                                                                                                 \
+            Rows{start, columns, values, node}, nodes, below, size, scale, least, lengths, flags, room_columns,         \
+            room_values                                                                                                 \
+        );                                                                                                              \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) fill_strong_##G(                                              \
+        NODES, const long long* __restrict__ out_start, int* __restrict__ out_columns, double* __restrict__ out_values  \
+    ) {                                                                                                                 \
+        strong<G, true>(                                                                                                \
+            Rows{start, columns, values, node}, nodes, below, size, scale, least, nullptr, nullptr, out_start,          \
+            out_columns, out_values                                                                                     \
+        );                                                                                                              \
+    }
+
+KERNELS(8)
+KERNELS(32)

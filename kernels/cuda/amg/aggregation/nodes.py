@@ -1,0 +1,69 @@
+"""Couplings of nodes on a GPU: the bits of `dsolver.kernels.amg.aggregation.nodes`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.amg.mirrors import ascending
+from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/aggregation/nodes.cu", "float64"
+THREADS: Final = 256
+MANY: Final = 64
+"""Entries of a node, on average, from which it has 32 lanes in place of 8."""
+OF_LANE: Final = 9
+"""Squares of a lane in shared memory, as in nodes.cu."""
+LANES_OF_MOVE: Final = 8
+"""Lanes of a node whose couplings are moved, likewise."""
+
+
+def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes: int, theta: float) -> Csr:
+    """See `dsolver.kernels.amg.aggregation.nodes.strong_nodes`. It waits for the number of couplings.
+
+    Rows of full blocks take one pass. Whether they are, that pass finds out; where they are not, there are two more.
+    """
+    own = a.size // size
+    if not own:
+        return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
+    lanes = 32 if len(a.columns) >= MANY * own else 8
+    numbers = np.int32(own), np.int32(below), np.int32(size)
+    rows = (*a, node, *numbers, scale, np.float64(theta * theta * size))
+    if size * size <= OF_LANE * lanes and (found := _of_full_blocks(a, own, size, lanes, rows)):
+        return found
+    start, known = cupy.empty(own + 1, dtype=np.int64), counters(2)
+    _launch(f"count_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:]))
+    add_up(start, known)
+    entries, late = map(int, told(known))
+    out = _room(start, entries)
+    _launch(f"fill_strong_{lanes}", own * lanes, (*rows, *out))
+    return ascending(out, nodes) if late else out
+
+
+def _of_full_blocks(a: Csr, own: int, size: int, lanes: int, rows: tuple[Any, ...]) -> Csr | None:
+    """The couplings where blocks are full, else None."""
+    room, known = len(a.columns) // (size * size), counters(2)
+    start, columns, values = cupy.empty(own + 1, dtype=np.int64), cupy.empty(room, dtype=np.int32), cupy.empty(room)
+    _launch(f"full_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:], columns, values))
+    add_up(start, known)
+    entries, otherwise = map(int, told(known))
+    if otherwise:
+        return None
+    out = _room(start, entries)
+    arguments = (a.start, np.int32(own), np.int32(size), columns, values, *out)
+    _launch("move_strong", own * LANES_OF_MOVE, arguments)
+    return out
+
+
+def _room(start: Array, entries: int) -> Csr:
+    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+
+
+def _launch(name: str, threads: int, arguments: tuple[Any, ...]) -> None:
+    kernel(FILE, name, DTYPE)((-(-threads // THREADS),), (THREADS,), arguments)

@@ -1,0 +1,227 @@
+// Roots of aggregates among nodes (dsolver/kernels/cuda/amg/aggregation/roots.py), some lanes a node.
+// dsolver.kernels.amg.aggregation.roots is the text.
+
+#include "amg/table.cuh"
+
+constexpr int THREADS = 256;
+constexpr int BITS = 52;                               // of a word
+constexpr double OUT = 0.0, ROOT = 9007199254740992.0; // of a node that is decided, 2^53
+constexpr double PART = 0.5, NEIGHBORS = 2.0;
+constexpr unsigned ALL = 0xffffffffu;
+
+using u64 = unsigned long long;
+
+// A permutation of the numbers below 2^52, from 1 on.
+__device__ __forceinline__ double word(long long origin, u64 salt) {
+    constexpr u64 low = (1ull << BITS) - 1, factors[3] = {0x9E3779B97F4A7ull, 0xBF58476D1CE4Full, 0x4D049BB133113ull};
+    u64 z = (static_cast<u64>(origin) ^ salt) & low;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+        z = z * factors[k] & low;
+        z ^= z >> (BITS / 2);
+    }
+    return static_cast<double>(z) + 1.0;
+}
+
+// Words of numbers; where `start` is given, of nodes with entries alone.
+extern "C" __global__ void __launch_bounds__(THREADS) words(
+    const long long* __restrict__ origin, const long long* __restrict__ start, u64 salt, int nodes, double* __restrict__ out
+) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < nodes) out[i] = start != nullptr && start[i] == start[i + 1] ? OUT : word(origin[i], salt);
+}
+
+// A node of a group of G lanes, in step with the others of its warp; it has no entries behind the last node.
+template <int G>
+struct Node {
+    Group<G> group;
+    int i;
+    bool there;
+    long long first, end;
+
+    __device__ __forceinline__ Node(const long long* start, int nodes) {
+        i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
+        there = i < nodes;
+        first = there ? start[i] : 0;
+        end = there ? start[i + 1] : 0;
+    }
+
+    __device__ __forceinline__ double most(double value) const {
+        for (int step = G / 2; step > 0; step /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, step, G));
+        return value;
+    }
+
+    // The largest value around the node, 0 if it is not open: 4 bytes an entry, and 8 of its column.
+    __device__ __forceinline__ double largest(
+        const int* columns, const double* values, int below, const unsigned char* open
+    ) const {
+        const bool mine = there && open[i];
+        double found = mine && group.lane == 0 ? values[below + i] : 0.0;
+        if (mine)
+            for (long long k = first + group.lane; k < end; k += G) found = fmax(found, values[columns[k]]);
+        return most(found);
+    }
+};
+
+// Words of nodes without an aggregate that have enough such neighbors, and which nodes have none.
+template <int G>
+__device__ __forceinline__ void second(
+    const long long* start, const int* columns, int nodes, int below, const double* found, const long long* origin, u64 salt,
+    double* own, unsigned char* open
+) {
+    const Node<G> node(start, nodes);
+    const bool alone = node.there && found[below + node.i] < 0.0;
+    int n = 0;
+    if (alone)
+        for (long long k = node.first + node.group.lane; k < node.end; k += G) n += found[columns[k]] < 0.0;
+    n = node.group.sum(n);
+    if (!node.there || node.group.lane != 0) return;
+    const double least = fmax(PART * static_cast<double>(node.end - node.first), NEIGHBORS);
+    open[node.i] = alone;
+    own[node.i] = alone && n >= least ? word(origin[node.i], salt) : OUT;
+}
+
+// A round is over where the one before it left no node undecided.
+__device__ __forceinline__ bool over(const u64* left, int round) { return round > 0 && left[round - 1] == 0; }
+
+template <int G>
+__device__ __forceinline__ void around(
+    const long long* start, const int* columns, int nodes, int below, const double* values, const unsigned char* open,
+    const u64* left, int round, double* out
+) {
+    if (over(left, round)) return;
+    const Node<G> node(start, nodes);
+    const double found = node.largest(columns, values, below, open);
+    if (node.there && node.group.lane == 0) out[node.i] = found;
+}
+
+// The states of nodes after a round, which may be written in place, and how many are undecided.
+template <int G>
+__device__ __forceinline__ void decide(
+    const long long* start, const int* columns, int nodes, int below, const double* near, const unsigned char* open,
+    u64* left, int round, const double* own, double* out
+) {
+    if (over(left, round)) return;
+    const Node<G> node(start, nodes);
+    const double state = node.there ? own[node.i] : OUT;
+    bool undecided = state > OUT && state < ROOT;
+    double made = state;
+    if (__any_sync(ALL, undecided)) {
+        const double found = node.largest(columns, near, below, open);
+        if (undecided) made = found == state ? ROOT : found == ROOT ? OUT : state;
+    }
+    undecided = node.there && node.group.lane == 0 && made > OUT && made < ROOT;
+    const unsigned all = __ballot_sync(ALL, undecided);
+    if (threadIdx.x % WARP == 0 && all) atomicAdd(left + round, static_cast<u64>(__popc(all)));
+    if (node.there && node.group.lane == 0) out[node.i] = made;
+}
+
+// The root that each node is, or has for a neighbor, or had before.
+template <int G>
+__device__ __forceinline__ void join(
+    const long long* start, const int* columns, int nodes, int below, const double* states, const long long* numbers,
+    const unsigned char* open, const double* before, double* out
+) {
+    const Node<G> node(start, nodes);
+    const double earlier = node.there && before != nullptr ? before[node.i] : -1.0;
+    const int me = below + node.i;
+    const bool root = node.there && states[me] == ROOT, search = node.there && !root && earlier < 0.0 && open[node.i];
+    double found = root ? static_cast<double>(numbers == nullptr ? me : numbers[me]) : -1.0;
+    if (search) {
+        for (long long k = node.first + node.group.lane; k < node.end; k += G) {
+            const int j = columns[k];
+            if (states[j] == ROOT) found = fmax(found, static_cast<double>(numbers == nullptr ? j : numbers[j]));
+        }
+    }
+    found = node.most(found);
+    if (node.there && node.group.lane == 0) out[node.i] = earlier >= 0.0 ? earlier : found;
+}
+
+// The leader of each node: its own, or that of the neighbor that it is coupled to most, the first one of several.
+template <int G>
+__device__ __forceinline__ void stray(
+    const long long* start, const int* columns, const double* values, int nodes, int below, const double* found,
+    long long* out
+) {
+    const Node<G> node(start, nodes);
+    const double own = node.there ? found[below + node.i] : 0.0;
+    double leader = -1.0, most = 0.0;
+    long long at = node.end;
+    if (own < 0.0) {
+        for (long long k = node.first + node.group.lane; k < node.end; k += G) {
+            const double near = found[columns[k]], value = values[k];
+            if (near >= 0.0 && value > most) {
+                leader = near;
+                most = value;
+                at = k;
+            }
+        }
+    }
+    for (int step = G / 2; step > 0; step /= 2) {
+        const double value = __shfl_xor_sync(ALL, most, step, G), other = __shfl_xor_sync(ALL, leader, step, G);
+        const long long place = __shfl_xor_sync(ALL, at, step, G);
+        if (value > most || (value == most && place < at)) {
+            most = value;
+            leader = other;
+            at = place;
+        }
+    }
+    if (node.there && node.group.lane == 0) out[node.i] = static_cast<long long>(own < 0.0 ? leader : own);
+}
+
+// Which nodes are roots, as states of which `starts.cu` counts ones; and how many nodes no own root leads.
+extern "C" __global__ void __launch_bounds__(THREADS) mark_roots(
+    const long long* __restrict__ led, long long first, int nodes, signed char* __restrict__ root, u64* outside
+) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    const bool there = i < nodes;
+    if (there) root[i] = led[i] == first + i;
+    const unsigned all = __ballot_sync(ALL, there && (led[i] < first || led[i] >= first + nodes));
+    if (threadIdx.x % WARP == 0 && all) atomicAdd(outside, static_cast<u64>(__popc(all)));
+}
+
+// Places of roots, by how many are before each node.
+extern "C" __global__ void __launch_bounds__(THREADS) list_roots(
+    const signed char* __restrict__ root, const long long* __restrict__ before, int nodes, long long* __restrict__ out
+) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < nodes && root[i]) out[before[i]] = i;
+}
+
+#define GRAPH const long long *__restrict__ start, const int *__restrict__ columns
+
+#define KERNELS(G)                                                                                                      \
+    extern "C" __global__ void __launch_bounds__(THREADS) second_##G(                                                   \
+        GRAPH, int nodes, int below, const double* __restrict__ found, const long long* __restrict__ origin, u64 salt,  \
+        double* __restrict__ own, unsigned char* __restrict__ open                                                      \
+    ) {                                                                                                                 \
+        second<G>(start, columns, nodes, below, found, origin, salt, own, open);                                        \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) around_##G(                                                   \
+        GRAPH, int nodes, int below, const double* __restrict__ values, const unsigned char* __restrict__ open,         \
+        const u64* __restrict__ left, int round, double* __restrict__ out                                               \
+    ) {                                                                                                                 \
+        around<G>(start, columns, nodes, below, values, open, left, round, out);                                        \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) decide_##G(                                                   \
+        GRAPH, int nodes, int below, const double* __restrict__ near, const unsigned char* __restrict__ open,           \
+        u64* left, int round, const double* own, double* out                                                            \
+    ) {                                                                                                                 \
+        decide<G>(start, columns, nodes, below, near, open, left, round, own, out);                                     \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) join_##G(                                                     \
+        GRAPH, int nodes, int below, const double* __restrict__ states, const long long* __restrict__ numbers,          \
+        const unsigned char* __restrict__ open, const double* __restrict__ before, double* __restrict__ out             \
+    ) {                                                                                                                 \
+        join<G>(start, columns, nodes, below, states, numbers, open, before, out);                                      \
+    }                                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) stray_##G(                                                    \
+        GRAPH, const double* __restrict__ values, int nodes, int below, const double* __restrict__ found,               \
+        long long* __restrict__ out                                                                                     \
+    ) {                                                                                                                 \
+        stray<G>(start, columns, values, nodes, below, found, out);                                                     \
+    }
+
+KERNELS(1)
+KERNELS(4)
+KERNELS(16)

@@ -1,0 +1,116 @@
+"""Roots of aggregates on a GPU: the passes of `dsolver.kernels.amg.aggregation.roots`, a launch each: the same bits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.amg.aggregation.roots import salt_of
+from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/aggregation/roots.cu", "float64"
+THREADS: Final = 256
+LANES: Final = (1, 4, 16)
+"""Lanes of a node that there are kernels for."""
+OF_LANE: Final = 8
+"""Entries of a lane at most, on average, where there are kernels for so many lanes."""
+ROUNDS: Final = 4
+"""Rounds between two looks at how many nodes are left."""
+
+
+def words(origin: Array, level: int) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.words`."""
+    return _words(origin, NOTHING, level)
+
+
+def first_words(graph: Csr, origin: Array, level: int) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.first_words`."""
+    return _words(origin, graph.start, level)
+
+
+def second_words(graph: Csr, below: int, found: Array, origin: Array, level: int) -> tuple[Array, Array]:
+    """See `dsolver.kernels.amg.aggregation.roots.second_words`."""
+    own, open_ = cupy.empty(graph.size), cupy.empty(graph.size, dtype=np.bool_)
+    _launch("second", graph, (np.int32(below), found, origin, np.uint64(salt_of(level)), own, open_))
+    return own, open_
+
+
+def largest_around(graph: Csr, below: int, values: Array, open_: Array) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.largest_around`."""
+    out = cupy.empty(graph.size)
+    _launch("around", graph, (np.int32(below), values, open_, NOTHING, np.int32(0), out))
+    return out
+
+
+def decided(graph: Csr, below: int, own: Array, near: Array, open_: Array) -> tuple[Array, Array]:
+    """See `dsolver.kernels.amg.aggregation.roots.decided`."""
+    out, left = cupy.empty(graph.size), counters(1)
+    _launch("decide", graph, (np.int32(below), near, open_, left, np.int32(0), own, out))
+    return out, left.astype(np.float64)
+
+
+def settled(graph: Csr, own: Array, open_: Array) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.settled`. It waits after every few rounds."""
+    own, near = own.copy(), cupy.empty(graph.size)
+    while graph.size:
+        left = counters(ROUNDS)
+        for number in map(np.int32, range(ROUNDS)):
+            _launch("around", graph, (np.int32(0), own, open_, left, number, near))
+            _launch("decide", graph, (np.int32(0), near, open_, left, number, own, own))
+        if not int(told(left)[-1]):
+            break
+    return own
+
+
+def joined(graph: Csr, below: int, states: Array, numbers: Any, open_: Array, before: Any) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.joined`."""
+    out = cupy.empty(graph.size)
+    numbers, before = (NOTHING if one is None else one for one in (numbers, before))
+    _launch("join", graph, (np.int32(below), states, numbers, open_, before, out))
+    return out
+
+
+def strayed(graph: Csr, below: int, found: Array) -> Array:
+    """See `dsolver.kernels.amg.aggregation.roots.strayed`."""
+    out = cupy.empty(graph.size, dtype=np.int64)
+    _launch("stray", graph, (np.int32(below), found, out), weighed=True)
+    return out
+
+
+def own_roots(led: Array, first: int) -> tuple[Array, Array, int]:
+    """See `dsolver.kernels.amg.aggregation.roots.own_roots`. It waits."""
+    nodes, known = len(led), counters(2)
+    if not nodes:
+        return cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int64), 0
+    root, grid = cupy.empty(nodes, dtype=np.int8), (-(-nodes // THREADS),)
+    arguments = (led, np.int64(first), np.int32(nodes), root, known[1:])
+    kernel(FILE, "mark_roots", DTYPE)(grid, (THREADS,), arguments)
+    before = starts_of(root, known)
+    count, outside = map(int, told(known))
+    out = cupy.empty(count, dtype=np.int64)
+    kernel(FILE, "list_roots", DTYPE)(grid, (THREADS,), (root, before, np.int32(nodes), out))
+    return before, out, outside
+
+
+def _words(origin: Array, start: Any, level: int) -> Array:
+    out = cupy.empty(len(origin))
+    if len(origin):
+        arguments = (origin, start, np.uint64(salt_of(level)), np.int32(len(origin)), out)
+        kernel(FILE, "words", DTYPE)((-(-len(origin) // THREADS),), (THREADS,), arguments)
+    return out
+
+
+def _launch(name: str, graph: Csr, arguments: tuple[Any, ...], *, weighed: bool = False) -> None:
+    if graph.size:
+        mean = len(graph.columns) / graph.size
+        lanes = next((lanes for lanes in LANES if OF_LANE * lanes >= mean), LANES[-1])
+        rows = graph if weighed else graph[:2]
+        grid = (-(-graph.size * lanes // THREADS),)
+        kernel(FILE, f"{name}_{lanes}", DTYPE)(grid, (THREADS,), (*rows, np.int32(graph.size), *arguments))

@@ -1,0 +1,78 @@
+// Smoother of a tentative prolongation (dsolver/kernels/cuda/amg/aggregation/smoothing.py).
+
+constexpr int THREADS = 256;
+
+#define CSR const long long *__restrict__ start, const int *__restrict__ columns, const double *__restrict__ values
+#define FOR_ROW const int i = blockIdx.x * THREADS + threadIdx.x; if (i >= rows) return
+
+// An entry of I - w D^-1 A_F; weak: what is added to the diagonal's part, over it.
+__device__ __forceinline__ double entry(bool own, double value, double center, double damping, double weak) {
+    if (own) return __dadd_rn(1.0, -__dmul_rn(damping, __dadd_rn(1.0, weak)));
+    return __dmul_rn(-damping, __ddiv_rn(value, center));
+}
+
+// Values of I - w D^-1 A, G lanes a row: 20 bytes an entry.
+template <int G>
+__device__ __forceinline__ void smooth_all(
+    CSR, int rows, int below, const double* __restrict__ damping, const double* __restrict__ diagonal, double* __restrict__ out
+) {
+    const int i = static_cast<int>((static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x) / G);
+    if (i >= rows) return;
+    const double factor = damping[i], center = diagonal[i];
+    for (long long k = start[i] + threadIdx.x % G; k < start[i + 1]; k += G)
+        out[k] = entry(columns[k] == below + i, values[k], center, factor, 0.0);
+}
+
+#define SMOOTH_ALL(G)                                                                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) smooth_all_##G(                                               \
+        CSR, int rows, int below, const double* __restrict__ damping, const double* __restrict__ diagonal,              \
+        double* __restrict__ out                                                                                        \
+    ) {                                                                                                                 \
+        smooth_all<G>(start, columns, values, rows, below, damping, diagonal, out);                                     \
+    }
+
+SMOOTH_ALL(2)
+SMOOTH_ALL(16)
+
+// Which entries are of the diagonal or of a graph: a thread a row, whose columns ascend in both.
+extern "C" __global__ void __launch_bounds__(THREADS) keep_entries(
+    const long long* __restrict__ start, const int* __restrict__ columns, int rows, int below,
+    const long long* __restrict__ graph_start, const int* __restrict__ graph_columns, unsigned char* __restrict__ keep
+) {
+    FOR_ROW;
+    long long m = graph_start[i];
+    const long long end = graph_start[i + 1];
+    for (long long k = start[i]; k < start[i + 1]; ++k) {
+        const int column = columns[k];
+        while (m < end && graph_columns[m] < column) ++m;
+        keep[k] = column == below + i || (m < end && graph_columns[m] == column);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) count_kept(
+    const long long* __restrict__ start, const unsigned char* __restrict__ keep, int rows, long long* __restrict__ lengths
+) {
+    FOR_ROW;
+    long long n = 0;
+    for (long long k = start[i]; k < start[i + 1]; ++k) n += keep[k];
+    lengths[i] = n;
+}
+
+// Rows of I - w D^-1 A_F, a thread each: the sums have the order of the rows.
+extern "C" __global__ void __launch_bounds__(THREADS) smooth_kept(
+    CSR, int rows, int below, const unsigned char* __restrict__ keep, const double* __restrict__ near,
+    const double* __restrict__ damping, const double* __restrict__ diagonal, const long long* __restrict__ out_start,
+    int* __restrict__ out_columns, double* __restrict__ out_values
+) {
+    FOR_ROW;
+    const double own = near[below + i], center = diagonal[i];
+    double weak = 0.0;
+    for (long long k = start[i]; own != 0.0 && k < start[i + 1]; ++k)
+        if (!keep[k]) weak = __dadd_rn(weak, __dmul_rn(values[k], __ddiv_rn(near[columns[k]], own)));
+    long long n = out_start[i];
+    for (long long k = start[i]; k < start[i + 1]; ++k) {
+        if (!keep[k]) continue;
+        out_columns[n] = columns[k];
+        out_values[n++] = entry(columns[k] == below + i, values[k], center, damping[i], __ddiv_rn(weak, center));
+    }
+}

@@ -1,0 +1,84 @@
+"""Steps of the power method on a GPU: the bits of `dsolver.kernels.amg.aggregation.spectrum`."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.csr.finish import NOTHING
+from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Array
+
+FILE, DTYPE = "amg/aggregation/spectrum.cu", "float64"
+THREADS, LANES = 256, 8
+"""Threads of a block, and lanes of a row, as in spectrum.cu."""
+BLOCKS: Final = 4
+"""Blocks of a sum for each multiprocessor."""
+
+
+SIZE: Final = 3
+"""Rows and columns of the blocks that there is a kernel for, likewise."""
+
+
+class SoughtRows(NamedTuple):
+    """Rows that are multiplied many times.
+
+    Attributes:
+        a: the rows.
+        blocks: in which they come; None where they do not.
+    """
+
+    a: Csr
+    blocks: BlockPlaces | None
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.a.size
+
+
+def sought(a: Csr, columns: int, size: int) -> SoughtRows:
+    """See `dsolver.kernels.amg.aggregation.setup.AggregationSetup.sought`. It may wait."""
+    return SoughtRows(a, blocks_of_rows(a, columns, (SIZE, SIZE)) if size % SIZE == 0 else None)
+
+
+def scaled_product(a: SoughtRows, diagonal: Array, x: Array) -> Array:
+    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_product`."""
+    out = cupy.empty(a.size)
+    _multiply(a, 0, diagonal, x, (out, NOTHING, NOTHING))
+    return out
+
+
+def terms(a: SoughtRows, below: int, diagonal: Array, x: Array) -> tuple[Array, tuple[float, float]]:
+    """See `dsolver.kernels.amg.aggregation.spectrum.terms`. It waits."""
+    made, largest = cupy.empty((2, a.size)), counters(2)
+    _multiply(a, below, diagonal, x, (NOTHING, made, largest))
+    first, second = told(largest).view(np.float64).tolist()
+    return made, (first, second)
+
+
+def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
+    """See `dsolver.kernels.amg.aggregation.spectrum.scaled_sums`. It waits."""
+    sums, rows = counters(2), made.shape[1]
+    if rows:
+        blocks = min(-(-rows // THREADS), BLOCKS * device_property("multiProcessorCount"))
+        arguments = (made, np.int64(rows), *map(np.int32, shifts), sums)
+        kernel(FILE, "sum_scaled", DTYPE)((blocks, 2), (THREADS,), arguments)
+    first, second = map(float, told(sums))
+    return first, second
+
+
+def _multiply(a: SoughtRows, below: int, diagonal: Array, x: Array, results: tuple[Any, Any, Any]) -> None:
+    if a.size:
+        arguments = (np.int32(a.size), np.int32(below), diagonal, x, *results)
+        if a.blocks is None:
+            kernel(FILE, "multiply", DTYPE)((-(-a.size * LANES // THREADS),), (THREADS,), (*a.a, *arguments))
+            return
+        grid, rows = (-(-a.size // SIZE * LANES // THREADS),), (a.blocks.start, a.blocks.columns, a.a.values)
+        kernel(FILE, "multiply_blocks", DTYPE)(grid, (THREADS,), (*rows, *arguments))
