@@ -53,6 +53,7 @@ class StencilRows:
         offsets: the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
         weights: float64 (K,) for one value per offset, or (K, rows) for one per row.
         halo: whether there may be halo slots in the numbering.
+        wraps: along which axes the box's last points are next to its first ones; None where only the numbering tells.
     """
 
     shape: tuple[int, int, int]
@@ -60,6 +61,7 @@ class StencilRows:
     offsets: tuple[tuple[int, int, int], ...]
     weights: Array
     halo: bool = True
+    wraps: tuple[bool, bool, bool] | None = None
 
     @property
     def rows(self) -> int:

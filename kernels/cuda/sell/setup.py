@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from dsolver.kernels.cuda.faces.matrix import CudaFaces
+from dsolver.kernels.cuda.faces.setup import faces, narrowed
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.vectors import CudaVectors
@@ -14,7 +16,7 @@ from dsolver.kernels.formats.rows import CandidateRows
 
 @final
 class CudaSell(FormatBuilder):
-    """Set-up of sliced ELL.
+    """Set-up of sliced ELL, and of faces in its place where rows can be stored as such.
 
     Args:
         vectors: the vector kernels.
@@ -23,10 +25,13 @@ class CudaSell(FormatBuilder):
     def __init__(self, vectors: CudaVectors) -> None:
         self._dtype = vectors.dtype
 
-    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix:
-        return assembly.matrix(layout, rows, self._dtype, swept=swept)
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix | CudaFaces:
+        found = faces(layout, rows, self._dtype)
+        return found if found is not None else assembly.matrix(layout, rows, self._dtype, swept=swept)
 
-    def narrowed(self, matrix: CudaMatrix, *, swept: bool = True) -> CudaMatrix:
+    def narrowed(self, matrix: CudaMatrix | CudaFaces, *, swept: bool = True) -> CudaMatrix | CudaFaces:
+        if isinstance(matrix, CudaFaces):
+            return narrowed(matrix, self._dtype)
         return assembly.narrowed(matrix, self._dtype, swept=swept)
 
     def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
