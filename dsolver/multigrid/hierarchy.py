@@ -124,21 +124,25 @@ def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
     return made
 
 
-def build(engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64") -> list[Level]:
+def build(
+    engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64", sweeps: int | None = None
+) -> list[Level]:
     """All levels, finest first.
 
     Args:
         engine: of the finest level's chunks, in float64.
         take: gives the rows of that level; once more where set-up has foreseen what is not so.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
+        sweeps: of the finest level before and after the coarse correction; None for 1 where it is not rough, else for 1
+            or 2.
     """
-    return foreseen(lambda: _levels(engine, take, dtype))
+    return foreseen(lambda: _levels(engine, take, dtype, sweeps))
 
 
-def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[Level]:
+def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: int | None) -> list[Level]:
     rows = take()
-    with rows.foreseeing(engine, "levels", dtype) as foresight:
-        coarsening = _Coarsening(engine, rows, dtype, foresight)
+    with rows.foreseeing(engine, "levels", dtype, sweeps) as foresight:
+        coarsening = _Coarsening(engine, rows, dtype, sweeps, foresight)
         del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
         while not coarsening.ended():
             coarsening.descend()
@@ -162,7 +166,9 @@ class _Coarsening:
         levels: finest first. All but the last one have their transfer.
     """
 
-    def __init__(self, engine: Engine, rows: FinestRows, dtype: str, foresight: Foresight) -> None:
+    def __init__(
+        self, engine: Engine, rows: FinestRows, dtype: str, sweeps: int | None, foresight: Foresight
+    ) -> None:
         self.levels: list[Level] = []
         self._foresight = foresight
         self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
@@ -181,6 +187,7 @@ class _Coarsening:
         varies = not rows.constant and self._star is None
         if varies and is_rough(engine, rows.offsets, self._weights, rows.jumping):
             self.levels[0] = replace(self.levels[0], rough=True)
+        self._swept_once = sweeps == 1 or (sweeps is None and not self.levels[0].rough)
 
     @property
     def _depth(self) -> int:
@@ -280,7 +287,8 @@ class _Coarsening:
         if not self._constant:
             around = ghosted_rows(self._engine, self._partition, around, len(self._offsets))
         del self._weights
-        make = partial(chunk_transfer, below=below, **self._where(self._depth))
+        half = self._swept_once and not self._engine.coupled
+        make = partial(chunk_transfer, below=below, half=half, **self._where(self._depth))
         return self._view.per_chunk(make, self._layout, around).at(self._depth)
 
     def _replicate(self, below: CoarseGrid, chunks: PerChunk) -> Replication:

@@ -80,7 +80,7 @@ class Multigrid(Preconditioner):
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         """All levels from rows that are taken from somebody, who must not keep them; they may be asked for again."""
-        levels = hierarchy.build(builder.engine, take, builder.dtype)  # rows that nobody else holds
+        levels = hierarchy.build(builder.engine, take, builder.dtype, self.sweeps)  # rows that nobody else holds
         return levels[0].exact, levels
 
     def on(self, site: Site) -> MultigridCycle:

@@ -15,6 +15,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSweeps, SweepColumns
+from dsolver.kernels.formats.corners import Corners
 from dsolver.kernels.formats.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.precision import lossless
@@ -213,7 +214,7 @@ class FacesColumns(SweepColumns):
         follow(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
 
 
-def board_of(a: Faces) -> tuple[Any, ...]:
+def board_of(a: Faces | Corners) -> tuple[Any, ...]:
     """The arguments called BOARD in faces.cuh."""
     nx, ny, nz = a.layout.shape
     red, black = (SLICE * int(first) for first in a.layout.color_slices[:2])
