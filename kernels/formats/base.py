@@ -95,6 +95,18 @@ class SweepColumns(Columns):
         self.vectors.dot(r, z, dot)
 
 
+class SeparateBackward:
+    """A backward sweep in two steps, for formats that have nothing faster."""
+
+    lower_residual: Callable[..., None]
+    backward: Callable[..., None]
+
+    def sweep_backward(self, r: Any, x: Any, w: Any) -> None:
+        """See `dsolver.kernels.contract.SWEEP_BACKWARD`."""
+        self.lower_residual(r, x, w)
+        self.backward(w, x)
+
+
 class SeparateSum:
     """A prolongation into another vector: a copy, and an addition to it."""
 

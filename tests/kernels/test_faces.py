@@ -71,6 +71,7 @@ PASSES: dict[str, str] = {
     "lower_residual": "rx",
     "forward": "r",
     "backward": "r",
+    "sweep_backward": "rx",
 }
 """The vectors that each kernel reads."""
 
@@ -78,6 +79,9 @@ PASSES: dict[str, str] = {
 def made_by(a: Any, backend: Backend, name: str) -> tuple[Any, float]:
     """What a kernel makes of vectors that are the same everywhere, and its dot product."""
     r, x, out = vectors(backend, a.layout, 3)
+    if name == "sweep_backward":
+        a.sweep_backward(r, x, out)
+        return backend.to_host(backend.vectors.unload(a.layout, x)), 0.0
     given = [{"r": r, "x": x}[letter] for letter in PASSES[name]]
     if name.startswith("jacobi"):
         given.insert(0, a.scaled(backend.asarray(np.full(a.layout.shape, 1.5))))
@@ -133,6 +137,11 @@ def test_several_vectors_have_the_bits_of_one(dtype: str) -> None:
             for n in range(3):
                 getattr(faces, name)(*(one[n] for one in given), want[n])
             assert (out == want).all(), name
+        out[:], want[:] = x, x
+        faces.batched(3).sweep_backward(r, out, out)
+        for n in range(3):
+            faces.sweep_backward(r[n], want[n], want[n])
+        assert (out == want).all()
         faces.batched(3).spmv_dot(x, out, dots)
         for n in range(3):
             faces.spmv_dot(x[n], want[n], alone[n])

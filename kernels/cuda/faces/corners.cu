@@ -14,10 +14,10 @@ __device__ __forceinline__ int corner(int i, int bit, int n, bool wraps) {
 }
 
 // x += P xc at points of the first color: 6.5 bytes of floats + half of x twice (4) and xc (0.5) a row.
-extern "C" __global__ void __launch_bounds__(THREADS) prolong_add(
-    BOARD, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
+template <bool MANY>
+__device__ __forceinline__ void prolong(
+    const Board& b, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
 ) {
-    const Board b = BOARD_OF_ARGUMENTS;
     next_may_start();
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;
     const bool there = q < b.half && j < b.ny;
@@ -39,13 +39,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) prolong_add(
     }
     wait_for_last_launch();
     if (!there) return;
-    for (int n = 0; n < width; ++n, xc += coarse_size, x += size) {
+    for (int n = 0; n < (MANY ? width : 1); ++n, xc += coarse_size, x += size) {
         const real old = x[own];
         real sum = 0;
 #pragma unroll
         for (int c = 0; c < 4; ++c) sum = fma(w[c], xc[at[c]], sum);
         x[own] = old + sum;
     }
+}
+
+#define PASS extern "C" __global__ void __launch_bounds__(THREADS)
+#define GIVEN BOARD_OF_ARGUMENTS, cx, cy, cz, weights, count
+
+PASS prolong_add(BOARD, COARSE, CORNERS_OF, const real* xc, real* x) { prolong<false>(GIVEN, xc, x, 0, 0, 1); }
+
+PASS columns_prolong_add(
+    BOARD, COARSE, CORNERS_OF, const real* xc, real* x, long long coarse_size, long long size, int width
+) {
+    prolong<true>(GIVEN, xc, x, coarse_size, size, width);
 }
 
 // The place of the fine point a step from coarse point I, or -1 beyond the grid's end.
@@ -56,11 +67,11 @@ __device__ __forceinline__ int stepped(int I, int step, int n, bool wraps) {
 
 // rc = R y for a y that is zero on the second color, from the 13 points of the first one within a step of a coarse point: the
 // same weights, each of them once; half of y, rc and its place.
-extern "C" __global__ void __launch_bounds__(THREADS) restricted(
-    BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc, long long size,
-    long long coarse_size, int width
+template <bool MANY>
+__device__ __forceinline__ void restrict_to(
+    const Board& b, COARSE, CORNERS_OF, const int* position, const real* y, real* rc, long long size, long long coarse_size,
+    int width
 ) {
-    const Board b = BOARD_OF_ARGUMENTS;
     next_may_start();
     const int I = blockIdx.x * SLICE + lane_number(), J = blockIdx.y * LINES + threadIdx.x / SLICE, K = blockIdx.z;
     const bool there = I < cx && J < cy;
@@ -85,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) restricted(
     const int to = there ? __ldg(position + I + cx * (J + cy * K)) : 0;
     wait_for_last_launch();
     if (!there) return;
-    for (int n = 0; n < width; ++n, y += size, rc += coarse_size) {
+    for (int n = 0; n < (MANY ? width : 1); ++n, y += size, rc += coarse_size) {
         real values[AROUND], sum = 0;
 #pragma unroll
         for (int c = 0; c < AROUND; ++c) values[c] = y[at[c]];
@@ -95,8 +106,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) restricted(
     }
 }
 
+PASS restrict_full(BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc) {
+    restrict_to<false>(GIVEN, position, y, rc, 0, 0, 1);
+}
+
+PASS columns_restrict_full(
+    BOARD, COARSE, CORNERS_OF, const int* __restrict__ position, const real* y, real* rc, long long size,
+    long long coarse_size, int width
+) {
+    restrict_to<true>(GIVEN, position, y, rc, size, coarse_size, width);
+}
+
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-extern "C" __global__ void __launch_bounds__(THREADS) pick(BOARD, const double* __restrict__ p, real* __restrict__ weights, long long count) {
+PASS pick(BOARD, const double* __restrict__ p, real* __restrict__ weights, long long count) {
     constexpr int GHOST = 2;
     const Board b = BOARD_OF_ARGUMENTS;
     const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;

@@ -50,18 +50,20 @@ class CudaCorners(SeparateSum, Corners):
 
     def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
         """`restrict_full` of so many columns."""
-        sizes = np.int64(self.layout.size), np.int64(self.coarse.size), np.int32(width)
-        grid = _blocks(*self.coarse.shape)
-        follow(self._function("restricted"), grid, (THREADS,), (*self.arguments, self.coarse.position, y, rc, *sizes))
+        sizes = np.int64(self.layout.size), np.int64(self.coarse.size)
+        self._launch("restrict_full", _blocks(*self.coarse.shape), width, sizes, self.coarse.position, y, rc)
 
     def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
         """`prolong_add` of so many columns."""
         nx, ny, nz = self.layout.shape
-        sizes = np.int64(xc.shape[-1]), np.int64(self.layout.size), np.int32(width)
-        follow(self._function("prolong_add"), _blocks(nx // 2, ny, nz), (THREADS,), (*self.arguments, xc, x, *sizes))
+        sizes = np.int64(xc.shape[-1]), np.int64(self.layout.size)
+        self._launch("prolong_add", _blocks(nx // 2, ny, nz), width, sizes, xc, x)
 
-    def _function(self, name: str) -> Any:
-        return kernel(FILE, name, self.values.dtype.name)
+    def _launch(self, name: str, grid: tuple[int, int, int], width: int, sizes: tuple[Any, ...], *given: Array) -> None:
+        arguments = (*self.arguments, *given)
+        if width > 1:
+            name, arguments = "columns_" + name, (*arguments, *sizes, np.int32(width))
+        follow(kernel(FILE, name, self.values.dtype.name), grid, (THREADS,), arguments)
 
 
 @final

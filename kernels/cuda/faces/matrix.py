@@ -104,13 +104,16 @@ class CudaFaces(SeparateSweeps, Faces):
         self.forward_columns(r, x, 1)
 
     def upper_residual(self, x: Array, y: Array) -> None:
-        self.half("upper_residual", x, y, np.int32(1))
+        self.half("upper_residual", 1, x, y)
 
     def lower_residual(self, r: Array, x: Array, w: Array) -> None:
-        self.half("lower_residual", r, x, w, np.int32(1))
+        self.half("lower_residual", 1, r, x, w)
 
     def backward(self, w: Array, x: Array) -> None:
         self.backward_columns(w, x, 1)
+
+    def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
+        self.sweep_columns(r, x, 1)
 
     def jacobi(self, r: Array, scale: float, z: Array) -> None:
         self.vectors.jacobi(self.diagonal, r, scale, z)
@@ -145,18 +148,26 @@ class CudaFaces(SeparateSweeps, Faces):
     def forward_columns(self, r: Array, x: Array, width: int) -> None:
         """`forward` of so many columns."""
         self._divide(0, r, x, width)
-        self.half("solve", self.diagonal, r, x, np.int32(1), np.int32(width))
+        self.half("solve", width, self.diagonal, r, x, np.int32(1))
 
     def backward_columns(self, w: Array, x: Array, width: int) -> None:
         """`backward` of so many columns."""
         self._divide(1, w, x, width)
-        self.half("solve", self.diagonal, w, x, np.int32(0), np.int32(width))
+        self.half("solve", width, self.diagonal, w, x, np.int32(0))
 
-    def half(self, name: str, *arguments: Any) -> None:
-        """A pass over the rows of one color, or over its faces."""
+    def sweep_columns(self, r: Array, x: Array, width: int) -> None:
+        """`sweep_backward` of so many columns: black rows read red x alone, and nothing of the black x before."""
+        for color in (1, 0):
+            self.half("solve", width, self.diagonal, r, x, np.int32(color))
+
+    def half(self, name: str, width: int, *arguments: Any) -> None:
+        """A pass over the rows of one color, for so many columns."""
         across, lines, planes = self.blocks
-        grid = across, lines, -(-planes // PLANES)
-        follow(self.function(name), grid, (THREADS,), (*self.board, *self.stored_faces, *arguments))
+        grid, head = (across, lines, -(-planes // PLANES)), (*self.board, *self.stored_faces)
+        if width == 1:
+            follow(self.function(name), grid, (THREADS,), (*head, *arguments))
+        else:
+            follow(self.function("columns_" + name), grid, (THREADS,), (*head, *arguments, np.int32(width)))
 
     def _divide(self, color: int, r: Array, x: Array, width: int) -> None:
         count = self.layout.rows // 2
@@ -191,13 +202,16 @@ class FacesColumns(SweepColumns):
         self.one.forward_columns(r, x, self.width)
 
     def upper_residual(self, x: Array, y: Array) -> None:
-        self.one.half("upper_residual", x, y, np.int32(self.width))
+        self.one.half("upper_residual", self.width, x, y)
 
     def lower_residual(self, r: Array, x: Array, w: Array) -> None:
-        self.one.half("lower_residual", r, x, w, np.int32(self.width))
+        self.one.half("lower_residual", self.width, r, x, w)
 
     def backward(self, w: Array, x: Array) -> None:
         self.one.backward_columns(w, x, self.width)
+
+    def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
+        self.one.sweep_columns(r, x, self.width)
 
     def residual(self, r: Array, x: Array, y: Array) -> None:
         self.one_by_one(self.one.residual)(r, x, y)

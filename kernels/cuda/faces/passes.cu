@@ -252,7 +252,8 @@ extern "C" __global__ void divide(
 // The rows of a color that a thread has: PLANES of them, one behind the other along z.
 constexpr int PLANES = 2;
 
-template <typename Ahead, typename Finish>
+// The rows, and their x, for one vector; or column after column.
+template <bool MANY, typename Ahead, typename Finish>
 __device__ __forceinline__ void half_rows(
     const Board& b, const real* faces, long long size, const real* x, int color, int width, const Ahead& ahead,
     const Finish& finish
@@ -271,7 +272,7 @@ __device__ __forceinline__ void half_rows(
     for (int i = 0; i < PLANES; ++i) known[i] = ahead(rows[i]);
     wait_for_last_launch();
     if (!there) return;
-    for (int n = 0; n < width; ++n) {
+    for (int n = 0; n < (MANY ? width : 1); ++n) {
         const long long column = n * size;
         real values[PLANES][ENTRIES];
 #pragma unroll
@@ -289,8 +290,11 @@ constexpr int HALF_BLOCKS = STAGING ? 4 : 3;   // that share a multiprocessor
 #define FINISH [&](const Row<real>* rows, const real* known, const real (*values)[ENTRIES], long long column, bool both)
 
 // x = (r - A x) / d of one color, of which A has no entries: 24 bytes + r, d, x and the other color's x (32), of half the rows.
-HALF solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
-    half_rows(HALF_GIVEN, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
+template <bool MANY>
+__device__ __forceinline__ void solve_rows(
+    const Board& b, const real* faces, long long size, const real* diagonal, const real* r, real* x, int color, int width
+) {
+    half_rows<MANY>(b, faces, size, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
         real right[PLANES];
 #pragma unroll
         for (int i = 0; i < PLANES; ++i) right[i] = __ldcs(r + column + rows[i].own);
@@ -298,9 +302,18 @@ HALF solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, i
     });
 }
 
+HALF solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color) {
+    solve_rows<false>(HALF_GIVEN, diagonal, r, x, color, 1);
+}
+
+COLUMNS columns_solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
+    solve_rows<true>(HALF_GIVEN, diagonal, r, x, color, width);
+}
+
 // y = -(U x), which only red rows have: 24 bytes of half the rows + black x, y of all.
-HALF upper_residual(HALF_OF, const real* x, real* y, int width) {
-    half_rows(HALF_GIVEN, x, 0, width, NOTHING_AHEAD, FINISH {
+template <bool MANY>
+__device__ __forceinline__ void upper(const Board& b, const real* faces, long long size, const real* x, real* y, int width) {
+    half_rows<MANY>(b, faces, size, x, 0, width, NOTHING_AHEAD, FINISH {
         EACH_ROW(i) {
             __stcs(y + column + rows[i].own, -rows[i].add(0, values[i]));
             __stcs(y + column + rows[i].other, real(0));
@@ -308,9 +321,16 @@ HALF upper_residual(HALF_OF, const real* x, real* y, int width) {
     });
 }
 
+HALF upper_residual(HALF_OF, const real* x, real* y) { upper<false>(HALF_GIVEN, x, y, 1); }
+
+COLUMNS columns_upper_residual(HALF_OF, const real* x, real* y, int width) { upper<true>(HALF_GIVEN, x, y, width); }
+
 // w = r - L x, which only black rows have: 24 bytes of half the rows + red x, r and w of all.
-HALF lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
-    half_rows(HALF_GIVEN, x, 1, width, NOTHING_AHEAD, FINISH {
+template <bool MANY>
+__device__ __forceinline__ void lower(
+    const Board& b, const real* faces, long long size, const real* r, const real* x, real* w, int width
+) {
+    half_rows<MANY>(b, faces, size, x, 1, width, NOTHING_AHEAD, FINISH {
         real right[PLANES], red[PLANES];
 #pragma unroll
         for (int i = 0; i < PLANES; ++i) {
@@ -322,4 +342,10 @@ HALF lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
             __stcs(w + column + rows[i].other, red[i]);
         }
     });
+}
+
+HALF lower_residual(HALF_OF, const real* r, const real* x, real* w) { lower<false>(HALF_GIVEN, r, x, w, 1); }
+
+COLUMNS columns_lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
+    lower<true>(HALF_GIVEN, r, x, w, width);
 }

@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.vectors import CudaVectors
-from dsolver.kernels.formats.base import SeparateDot, SeparateSum, SeparateSweeps
+from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import lossless
@@ -77,7 +77,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
+class CudaMatrix(WithKernels, SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
