@@ -19,14 +19,21 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    ("grid", "wraps"),
-    [((66, 9, 8), (False, False, False)), ((4, 3, 2), (False, False, False)), ((6, 4, 8), (True, True, True))],
+    ("grid", "wraps", "factors"),
+    [
+        ((66, 9, 7), (False, False, False), (2, 2, 2)),
+        ((4, 3, 2), (False, False, False), (2, 2, 2)),
+        ((6, 4, 8), (True, True, True), (2, 2, 2)),
+        ((6, 5, 7), (False, False, False), (1, 1, 2)),
+        ((6, 5, 4), (False, False, False), (2, 1, 2)),
+        ((6, 4, 8), (True, True, True), (1, 2, 1)),
+    ],
 )
-def test_corners_have_the_bits_of_slices(grid: Triple, wraps: Flags) -> None:
+def test_corners_have_the_bits_of_slices(grid: Triple, wraps: Flags, factors: Triple) -> None:
     backend, partition = kernels.load("cuda"), Partition(grid, periodic=wraps)
     layout = colored_layout(backend, partition, partition.domain, STAR_OFFSETS)
     ghosted = np.pad(symmetric(grid, wraps), [(0, 0), (2, 2), (2, 2), (2, 2)], mode="wrap" if wraps[0] else "constant")
-    given = {"depth": 0, "partition": partition, "offsets": STAR_OFFSETS, "below": CoarseGrid.of(partition, (2, 2, 2))}
+    given = {"depth": 0, "partition": partition, "offsets": STAR_OFFSETS, "below": CoarseGrid.of(partition, factors)}
     found, want = (
         chunk_transfer(backend, 0, layout, backend.asarray(ghosted), half=half, **given)[0] for half in (True, False)
     )

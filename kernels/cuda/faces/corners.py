@@ -16,11 +16,13 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
-from dsolver.kernels.formats.corners import CORNERS, Corners
+from dsolver.kernels.formats.corners import Corners
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.lattice.coarsening import Coarsening
+from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 
 FILE: Final = "faces/corners.cu"
+ROWS: Final = 2
+"""Rows of a thread of `prolong_add`: as in corners.cu."""
 
 
 @final
@@ -36,8 +38,8 @@ class CudaCorners(SeparateSum, Corners):
     @cached_property
     def arguments(self) -> tuple[Any, ...]:
         """The first arguments of both kernels."""
-        coarse = tuple(np.int32(n) for n in self.coarse.shape)
-        return (*board_of(self), *coarse, self.values, np.int64(self.values.shape[1]))
+        coarse = (np.int32(n) for n in self.coarse.shape)
+        return (*board_of(self), *coarse, _halved(self.factors), self.values, np.int64(self.values.shape[1]))
 
     def batched(self, width: int) -> Columns:
         return CornerColumns(self, width)
@@ -57,7 +59,7 @@ class CudaCorners(SeparateSum, Corners):
         """`prolong_add` of so many columns."""
         nx, ny, nz = self.layout.shape
         sizes = np.int64(xc.shape[-1]), np.int64(self.layout.size)
-        self._launch("prolong_add", _blocks(nx // 2, ny, nz), width, sizes, xc, x)
+        self._launch("prolong_add", _blocks(nx // 2, ny, -(-nz // ROWS)), width, sizes, xc, x)
 
     def _launch(self, name: str, grid: tuple[int, int, int], width: int, sizes: tuple[Any, ...], *given: Array) -> None:
         arguments = (*self.arguments, *given)
@@ -80,18 +82,23 @@ class CornerColumns(SeparateSum, Columns):
 def corners(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np.dtype[Any]) -> CudaCorners | None:
     """See `FormatBuilder.half_transfer`."""
     alone = made.lo == (0, 0, 0) and made.shape == made.grid
-    if not (alone and made.halved and rows.checkered == 1 and rows.shape[0] % 2 == 0 and min(made.coarse_shape)):
+    along = zip(made.grid, made.periodic, made.factors, strict=True)
+    second = all(factor == 1 or not (periodic and (n % 2 or n == 2)) for n, periodic, factor in along)
+    if not (alone and second and rows.checkered == 1 and rows.shape[0] % 2 == 0 and max(made.factors) == 2):
         return None
     nx, ny, nz = rows.shape
     count = rows.rows // 2
-    wraps = made.periodic
-    found = CudaCorners(
-        layout=rows, coarse=coarse, values=cupy.empty((CORNERS, count), dtype), wraps=wraps
-    )
-    arguments = (*board_of(found), cupy.ascontiguousarray(p), found.values, np.int64(count))
+    values = cupy.empty((4 if made.factors.count(2) > 1 else 2, count), dtype)
+    found = CudaCorners(layout=rows, coarse=coarse, values=values, factors=made.factors, wraps=made.periodic)
+    arguments = (*board_of(found), _halved(made.factors), cupy.ascontiguousarray(p), found.values, np.int64(count))
     kernel(FILE, "pick", dtype.name)(_blocks(nx // 2, ny, nz), (THREADS,), arguments)
     settle()  # passes read it before they wait for earlier launches
     return found
+
+
+def _halved(factors: Triple) -> np.int32:
+    """The axes that are coarsened, as bits."""
+    return np.int32(sum(1 << axis for axis, factor in enumerate(factors) if factor == 2))
 
 
 def _blocks(across: int, lines: int, planes: int) -> tuple[int, int, int]:

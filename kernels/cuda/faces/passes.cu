@@ -237,68 +237,72 @@ COLUMNS columns_spmv_dot_compact(COLUMNS_OF(float), double* partials, int width)
 // Half sweeps: one color at a time, of which a row reads only the other one. Half of the rows have a lower or an upper half,
 // which is the whole row, so every face is read once in a pass. Vectors may have several columns, `size` apart.
 
-// x = r / d of one color: 12 bytes a row of the box.
+// x = r / d of one color: 12 bytes a row of the box. A thread has ITEMS rows: with one, too few bytes were on their way.
+constexpr int ITEMS = 4;
+
 extern "C" __global__ void divide(
     const real* __restrict__ diagonal, long long size, const real* r, real* x, int first, int count, int width
 ) {
     next_may_start();
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    const real d = i < count ? __ldg(diagonal + first + i) : real(1);
+    const int begin = blockIdx.x * ITEMS * blockDim.x + threadIdx.x;
+    real d[ITEMS];
+#pragma unroll
+    for (int n = 0; n < ITEMS; ++n) {
+        const int i = begin + n * blockDim.x;
+        d[n] = i < count ? __ldg(diagonal + first + i) : real(1);
+    }
     wait_for_last_launch();
-    if (i >= count) return;
-    for (int n = 0; n < width; ++n) x[n * size + first + i] = quotient(__ldcs(r + n * size + first + i), d);
+    for (int column = 0; column < width; ++column, r += size, x += size) {
+        real right[ITEMS];
+#pragma unroll
+        for (int n = 0; n < ITEMS; ++n) {
+            const int i = begin + n * blockDim.x;
+            right[n] = i < count ? __ldcs(r + first + i) : real(0);
+        }
+#pragma unroll
+        for (int n = 0; n < ITEMS; ++n) {
+            const int i = begin + n * blockDim.x;
+            if (i < count) x[first + i] = quotient(right[n], d[n]);
+        }
+    }
 }
 
-// The rows of a color that a thread has: PLANES of them, one behind the other along z.
-constexpr int PLANES = 2;
-
-// The rows, and their x, for one vector; or column after column.
+// This thread's row of a color, and its x, for one vector; or column after column. `finish` gets the row's product as well as
+// how far its column's items are from those of the first.
 template <bool MANY, typename Ahead, typename Finish>
-__device__ __forceinline__ void half_rows(
+__device__ __forceinline__ void half_row(
     const Board& b, const real* faces, long long size, const real* x, int color, int width, const Ahead& ahead,
     const Finish& finish
 ) {
     next_may_start();
-    const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE;
-    const int k = blockIdx.z * PLANES;
+    const int q = blockIdx.x * SLICE + lane_number(), j = blockIdx.y * LINES + threadIdx.x / SLICE, k = blockIdx.z;
     const bool there = q < b.half && j < b.ny;
-    const int in_q = there ? q : 0, in_j = there ? j : 0;
-    static_assert(PLANES == 2, "rows are listed here");
-    const Row<real> rows[PLANES] = {
-        Row<real>(b, faces, size, color, in_q, in_j, k), Row<real>(b, faces, size, color, in_q, in_j, min(k + 1, b.nz - 1)),
-    };
-    real known[PLANES];
-#pragma unroll
-    for (int i = 0; i < PLANES; ++i) known[i] = ahead(rows[i]);
+    const Row<real> row(b, faces, size, color, there ? q : 0, there ? j : 0, k);
+    const real known = ahead(row);
     wait_for_last_launch();
     if (!there) return;
     for (int n = 0; n < (MANY ? width : 1); ++n) {
         const long long column = n * size;
-        real values[PLANES][ENTRIES];
-#pragma unroll
-        for (int i = 0; i < PLANES; ++i) rows[i].load(x + column, values[i]);
-        finish(rows, known, values, column, k + 1 < b.nz);
+        real values[ENTRIES];
+        row.load(x + column, values);
+        finish(row, known, values, column);
     }
 }
 
-constexpr int HALF_BLOCKS = STAGING ? 4 : 3;   // that share a multiprocessor
-#define HALF extern "C" __global__ void __launch_bounds__(THREADS, HALF_BLOCKS)
+#define HALF extern "C" __global__ void __launch_bounds__(THREADS)
 #define HALF_OF BOARD, const real* __restrict__ faces, long long size
 #define HALF_GIVEN BOARD_OF_ARGUMENTS, faces, size
 #define NOTHING_AHEAD [&](const Row<real>&) { return real(0); }
-#define EACH_ROW(i) _Pragma("unroll") for (int i = 0; i < PLANES; ++i) if (i == 0 || both)
-#define FINISH [&](const Row<real>* rows, const real* known, const real (*values)[ENTRIES], long long column, bool both)
+#define FINISH [&](const Row<real>& row, real known, const real (&values)[ENTRIES], long long column)
 
 // x = (r - A x) / d of one color, of which A has no entries: 24 bytes + r, d, x and the other color's x (32), of half the rows.
 template <bool MANY>
 __device__ __forceinline__ void solve_rows(
     const Board& b, const real* faces, long long size, const real* diagonal, const real* r, real* x, int color, int width
 ) {
-    half_rows<MANY>(b, faces, size, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
-        real right[PLANES];
-#pragma unroll
-        for (int i = 0; i < PLANES; ++i) right[i] = __ldcs(r + column + rows[i].own);
-        EACH_ROW(i) x[column + rows[i].own] = quotient(right[i] - rows[i].add(0, values[i]), known[i]);
+    half_row<MANY>(b, faces, size, x, color, width, [&](const Row<real>& row) { return __ldg(diagonal + row.own); }, FINISH {
+        const real right = __ldcs(r + column + row.own);
+        x[column + row.own] = quotient(right - row.add(0, values), known);
     });
 }
 
@@ -306,46 +310,37 @@ HALF solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, i
     solve_rows<false>(HALF_GIVEN, diagonal, r, x, color, 1);
 }
 
-COLUMNS columns_solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
+HALF columns_solve(HALF_OF, const real* __restrict__ diagonal, const real* r, real* x, int color, int width) {
     solve_rows<true>(HALF_GIVEN, diagonal, r, x, color, width);
 }
 
 // y = -(U x), which only red rows have: 24 bytes of half the rows + black x, y of all.
 template <bool MANY>
 __device__ __forceinline__ void upper(const Board& b, const real* faces, long long size, const real* x, real* y, int width) {
-    half_rows<MANY>(b, faces, size, x, 0, width, NOTHING_AHEAD, FINISH {
-        EACH_ROW(i) {
-            __stcs(y + column + rows[i].own, -rows[i].add(0, values[i]));
-            __stcs(y + column + rows[i].other, real(0));
-        }
+    half_row<MANY>(b, faces, size, x, 0, width, NOTHING_AHEAD, FINISH {
+        __stcs(y + column + row.own, -row.add(0, values));
+        __stcs(y + column + row.other, real(0));
     });
 }
 
 HALF upper_residual(HALF_OF, const real* x, real* y) { upper<false>(HALF_GIVEN, x, y, 1); }
 
-COLUMNS columns_upper_residual(HALF_OF, const real* x, real* y, int width) { upper<true>(HALF_GIVEN, x, y, width); }
+HALF columns_upper_residual(HALF_OF, const real* x, real* y, int width) { upper<true>(HALF_GIVEN, x, y, width); }
 
 // w = r - L x, which only black rows have: 24 bytes of half the rows + red x, r and w of all.
 template <bool MANY>
 __device__ __forceinline__ void lower(
     const Board& b, const real* faces, long long size, const real* r, const real* x, real* w, int width
 ) {
-    half_rows<MANY>(b, faces, size, x, 1, width, NOTHING_AHEAD, FINISH {
-        real right[PLANES], red[PLANES];
-#pragma unroll
-        for (int i = 0; i < PLANES; ++i) {
-            right[i] = __ldcs(r + column + rows[i].own);
-            red[i] = __ldcs(r + column + rows[i].other);
-        }
-        EACH_ROW(i) {
-            __stcs(w + column + rows[i].own, right[i] - rows[i].add(0, values[i]));
-            __stcs(w + column + rows[i].other, red[i]);
-        }
+    half_row<MANY>(b, faces, size, x, 1, width, NOTHING_AHEAD, FINISH {
+        const real right = __ldcs(r + column + row.own), red = __ldcs(r + column + row.other);
+        __stcs(w + column + row.own, right - row.add(0, values));
+        __stcs(w + column + row.other, red);
     });
 }
 
 HALF lower_residual(HALF_OF, const real* r, const real* x, real* w) { lower<false>(HALF_GIVEN, r, x, w, 1); }
 
-COLUMNS columns_lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
+HALF columns_lower_residual(HALF_OF, const real* r, const real* x, real* w, int width) {
     lower<true>(HALF_GIVEN, r, x, w, width);
 }
