@@ -21,6 +21,7 @@ from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.kernels.lattice.coarsening import offsets_below
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
 from dsolver.multigrid.algebraic.of_grid import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
@@ -262,7 +263,8 @@ class _Coarsening:
         kind: type[Transfer] = StoredTransfer if star is None else StarPasses
         transfer = kind(chunks=chunks, order=order, replication=replicated)
         self.levels[-1] = replace(self.levels[-1], transfer=transfer)
-        self._partition, self._offsets, self._constant, self._stencil = below.partition, BOX_OFFSETS, False, ()
+        self._partition, self._offsets = below.partition, offsets_below(below.factors, self._offsets)
+        self._constant, self._stencil = False, ()
         self._star = None
         self._add()
 
@@ -296,7 +298,8 @@ class _Coarsening:
         alone = self._engine.alone(below.partition.grid)
         narrow = alone if self._dtype == "float64" else alone.lowered(self._dtype)
         self._layout = alone.per_chunk(partial(chunk_layout, partition=below.partition, offsets=BOX_OFFSETS))
-        self._weights = replicated_rows(self._engine, alone, below, self._weights)
+        count = len(offsets_below(below.factors, self._offsets))
+        self._weights = replicated_rows(self._engine, alone, below, self._weights, count)
         made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)
         self._engine, self._view = alone, narrow
         return made
