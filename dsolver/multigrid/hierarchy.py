@@ -167,9 +167,7 @@ class _Coarsening:
         levels: finest first. All but the last one have their transfer.
     """
 
-    def __init__(
-        self, engine: Engine, rows: FinestRows, dtype: str, sweeps: int | None, foresight: Foresight
-    ) -> None:
+    def __init__(self, engine: Engine, rows: FinestRows, dtype: str, sweeps: int | None, foresight: Foresight) -> None:
         self.levels: list[Level] = []
         self._foresight = foresight
         self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant

@@ -1,10 +1,10 @@
 """Corners: the interpolation to the first color of a checkerboard of points from every second point along some axes.
 
-After a sweep from zero in two colors the residual is zero on the second one, and a sweep in the opposite order begins with
-the second one, whatever was there before. So restriction reads the first color alone, and prolongation need not correct
-the other one. Coarse points are at odd indices. So where all axes are coarsened, a point of the first color is a
-coarse one or lies in the middle of a square of four coarse ones, and has four weights at most, as it has where fewer axes
-are coarsened. Which points these are of follows from its indices.
+After a sweep from zero in two colors the residual is zero on the second one, and a sweep in the opposite order begins
+with the second one, whatever was there before. So restriction reads the first color alone, and prolongation need not
+correct the other one. Coarse points are at odd indices. So where all axes are coarsened, a point of the first color is
+a coarse one or lies in the middle of a square of four coarse ones, and has four weights at most, as it has where fewer
+axes are coarsened. Which points these are of follows from its indices.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import Array, Layout
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corners(Format):

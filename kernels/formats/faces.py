@@ -26,8 +26,8 @@ class Faces(Format):
     Attributes:
         layout: the storage order.
         diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
-        values: (3, layout.size), the entries in the next points along x, y and z, at the rows' storage positions; 0 where
-            that point is not an own one, and on padding and guards.
+        values: (3, layout.size), the entries in the next points along x, y and z, at the rows' storage positions; 0
+            where that point is not an own one, and on padding and guards.
         wraps: along which axes the box's last points are next to its first ones.
     """
 

@@ -165,9 +165,9 @@ def _axes(coarsening: Coarsening) -> tuple[Axis, Axis, Axis]:
 def offsets_below(factors: Triple, offsets: tuple[Triple, ...]) -> tuple[Triple, ...]:
     """The offsets of the rows of PᵀAP, in the order of `COARSE_OFFSETS`, for rows with these offsets.
 
-    An entry along an axis that is not coarsened stays what it is, and each along a coarsened one leads to the coarse point
-    itself and the next one in its direction. So PᵀAP of a star that is coarsened along z has 15 entries: none of a corner
-    in the plane of x and y. All others would be zero.
+    A step along an axis that is not coarsened stays what it is, and one along a coarsened axis leads to the coarse
+    point itself and the next one in its direction. So PᵀAP of a star that is coarsened along z has 15 entries, none of
+    them at a corner in the plane of x and y. The other 12 would be zero.
     """
 
     def along(step: int, factor: int) -> tuple[int, ...]:

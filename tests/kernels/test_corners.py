@@ -37,7 +37,8 @@ def test_corners_have_the_bits_of_slices(grid: Triple, wraps: Flags, factors: Tr
     found, want = (
         chunk_transfer(backend, 0, layout, backend.asarray(ghosted), half=half, **given)[0] for half in (True, False)
     )
-    assert isinstance(found.restriction.local, Corners) and not isinstance(want.restriction.local, Corners)
+    assert isinstance(found.restriction.local, Corners)
+    assert not isinstance(want.restriction.local, Corners)
     assert (found.weights == want.weights).all()
     first = slice(*(32 * int(at) for at in layout.color_slices[:2]))  # the first color, and its padding
 
@@ -52,7 +53,8 @@ def test_corners_have_the_bits_of_slices(grid: Triple, wraps: Flags, factors: Tr
     for n in range(2):
         found.restriction.local.restrict_full(y[n], out[1][n])
         want.restriction.local.restrict_full(y[n], out[2][n])
-    assert (out[0] == out[1]).all() and (out[1] == out[2]).all()
+    assert (out[0] == out[1]).all()
+    assert (out[1] == out[2]).all()
     assert abs(out[0]).max() > 0.0
 
     xc = backend.xp.zeros((2, columns.size))
@@ -62,5 +64,7 @@ def test_corners_have_the_bits_of_slices(grid: Triple, wraps: Flags, factors: Tr
     for n in range(2):
         found.prolongation.local.prolong_add(xc[n], x[1][n])
         want.prolongation.local.prolong_add(xc[n], x[2][n])
-    assert (x[0] == x[1]).all() and (x[1][:, first] == x[2][:, first]).all()
-    assert (x[0][:, first.stop :] == 0.0).all() and (x[0] != y).any()
+    assert (x[0] == x[1]).all()
+    assert (x[1][:, first] == x[2][:, first]).all()
+    assert (x[0][:, first.stop :] == 0.0).all()
+    assert (x[0] != y).any()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dsolver import kernels
+from dsolver.cost.memory import part_of
 from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import STAR_OFFSETS, Flags, Partition, Triple
@@ -16,6 +17,10 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.faces import OFFSETS, Faces
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.multigrid.forecast import levels_of
+from dsolver.preconditioners import Multigrid
+from dsolver.problems import diffusion
+from dsolver.program.spec import SolveSpec
 
 pytestmark = pytest.mark.gpu
 F32, F64 = "float32", "float64"
@@ -97,7 +102,8 @@ def test_faces_have_the_bits_of_slices(grid: Triple, cut: Triple, wraps: Flags) 
         layout, rows = rows_of(backend, partition, number, symmetric(grid, wraps))
         sell = backend.format("sell")
         faces, slices = sell.matrix(layout, rows), sell.matrix(replace(layout, checkered=None), rows)
-        assert isinstance(faces, Faces) and not isinstance(slices, Faces)
+        assert isinstance(faces, Faces)
+        assert not isinstance(slices, Faces)
         assert faces.nbytes < slices.nbytes
         assert (faces.diagonal == slices.diagonal).all()
         for name in PASSES:
@@ -145,7 +151,8 @@ def test_several_vectors_have_the_bits_of_one(dtype: str) -> None:
         faces.batched(3).spmv_dot(x, out, dots)
         for n in range(3):
             faces.spmv_dot(x[n], want[n], alone[n])
-        assert (dots == alone).all() and (out == want).all()
+        assert (dots == alone).all()
+        assert (out == want).all()
 
 
 def test_values_that_lose_nothing_are_stored_in_less() -> None:
@@ -174,3 +181,14 @@ def test_only_symmetric_stars_are_faces() -> None:
         backend.format("sell").matrix(*rows_of(backend, partition, 0, weights))
     odd = Partition((7, 4, 5), (1, 1, 1))
     assert not isinstance(backend.format("sell").matrix(*rows_of(backend, odd, 0, symmetric((7, 4, 5), NOT))), Faces)
+
+
+def test_their_bytes_are_forecast() -> None:
+    grid: Triple = (66, 9, 7)
+    backend = kernels.load("cuda")
+    layout, rows = rows_of(backend, Partition(grid), 0, symmetric(grid, NOT))
+    made = backend.format("sell").matrix(layout, rows)
+    spec = SolveSpec.plan(diffusion(grid, np.ones(grid)), (1, 1, 1), m=Multigrid())
+    order = sum(int(getattr(layout, name).nbytes) for name in ("position", "row", "color"))
+    assert levels_of(part_of(spec, 0, cuda=True))[0].matrix == made.nbytes + order
+    assert not levels_of(part_of(spec, 0, cuda=False))[0].faces

@@ -164,7 +164,9 @@ class CudaFaces(SeparateSweeps, Faces):
         count = self.layout.rows // 2
         places = (np.int32(SLICE * self.layout.color_slices[color]), np.int32(count), np.int32(width))
         size = self.stored_faces[1]
-        follow(self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places))
+        follow(
+            self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places)
+        )
 
     def _walk(self, name: str, *vectors: Array) -> None:
         across, lines, planes = self.blocks

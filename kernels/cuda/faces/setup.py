@@ -29,7 +29,8 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
     """
     if not may_be_faces(where, rows):
         return None
-    assert isinstance(rows, StencilRows) and rows.wraps is not None
+    assert isinstance(rows, StencilRows)
+    assert rows.wraps is not None
     weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64))
     nx, ny, nz = where.shape
     parts = nz * ny * -(-nx // (2 * SLICE))

@@ -11,7 +11,14 @@ from dsolver.kernels.cuda.lattice import halving
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights, offsets_below
+from dsolver.kernels.lattice.coarsening import (
+    COARSE_OFFSETS,
+    CORNERS,
+    Coarsening,
+    Triple,
+    lattice_weights,
+    offsets_below,
+)
 
 FILE, DTYPE = "lattice/galerkin.cu", "float64"
 BLOCK = (32, 8, 1)
