@@ -139,7 +139,7 @@ class Counts:
         column: bytes of such an entry's column.
         place: bytes of a boundary row's place, and of what else it has beside its entries.
         storage: in what form entries are stored; None for sliced ELL.
-        faces: whether that is faces (`dsolver.kernels.formats.faces`).
+        faces: whether that is faces (`dsolver.kernels.formats.checkered.faces`).
     """
 
     rows: int

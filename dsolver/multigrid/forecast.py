@@ -60,7 +60,7 @@ def is_star(part: Part, finer: list[MatrixForecast]) -> bool:
 
 
 def has_faces(part: Part) -> bool:
-    """Whether a finest level in two colors is stored as faces: see `dsolver.kernels.formats.faces`.
+    """Whether a finest level in two colors is stored as faces: see `dsolver.kernels.formats.checkered.faces`.
 
     R and P may have corners then, which take less than is counted; whether they do depends on the coefficients.
     """

@@ -110,8 +110,10 @@ class Multigrid(Preconditioner):
             moved += 4 * value * coarse.rows
             if star and fine is finest:  # a pass over r down, and one up
                 moved += 3 * value * rows
-            elif fine.faces:  # of half the rows d, r, x twice; x; y; x twice; d, r, x twice, and the other color's x
-                moved += 4 * fine.stored(value) + int(10.5 * value * fine.rows) + fine.way
+            elif fine.faces:  # each face four times; alone, P needs half of x, and a backward sweep no w
+                moved += (
+                    4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + fine.way
+                )
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)

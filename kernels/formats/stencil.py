@@ -28,6 +28,8 @@ Triple = tuple[int, int, int]
 
 OFFSETS: Final[tuple[Triple, ...]] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 CENTER: Final = OFFSETS.index((0, 0, 0))
+STAR: Final = tuple(offset for offset in OFFSETS if sum(map(abs, offset)) <= 1)
+"""The offsets of 7 points."""
 
 CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
 """Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of global indices in the order of the forward sweep of 27 points: one
@@ -74,6 +76,11 @@ class StencilRows:
         nx, ny, _ = self.shape
         line, lines = nx + 2, ny + 2
         return nx, ny, 1 + line * (1 + lines), line, lines
+
+    @property
+    def star(self) -> tuple[bool, bool, bool] | None:
+        """See `CandidateRows`."""
+        return self.wraps if self.offsets == STAR and self.weights.ndim > 1 else None
 
     def steps(self) -> npt.NDArray[np.int64]:
         """Distance of each offset in `numbering`: int64 (K,)."""

@@ -14,9 +14,9 @@ from dsolver.grid.coloring import colored_layout
 from dsolver.grid.numbering import stencil_rows
 from dsolver.grid.partition import STAR_OFFSETS, Flags, Partition, Triple
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.faces import OFFSETS, Faces
+from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.stencil import StencilRows
+from dsolver.kernels.formats.stencil import STAR, StencilRows
 from dsolver.multigrid.forecast import levels_of
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import diffusion
@@ -52,7 +52,7 @@ def rows_of(backend: Backend, partition: Partition, number: int, weights: Any) -
     box = partition[number].box
     own = tuple(slice(lo, hi) for lo, hi in zip(box.lo[::-1], box.hi[::-1], strict=True))
     put = backend.asarray(np.ascontiguousarray(weights[(slice(None), *own)]).reshape(7, -1))
-    return colored_layout(backend, partition, box, STAR_OFFSETS), stencil_rows(backend, partition, number, OFFSETS, put)
+    return colored_layout(backend, partition, box, STAR_OFFSETS), stencil_rows(backend, partition, number, STAR, put)
 
 
 def vectors(backend: Backend, layout: Layout, count: int) -> Any:
@@ -63,7 +63,7 @@ def vectors(backend: Backend, layout: Layout, count: int) -> Any:
 
 
 def test_offsets_are_those_of_a_grid() -> None:
-    assert OFFSETS == STAR_OFFSETS
+    assert STAR == STAR_OFFSETS
 
 
 PASSES: dict[str, str] = {

@@ -31,8 +31,8 @@ def test_levels_that_are_swept_once_alone(
 ) -> None:
     colors: list[int] = []
 
-    def noted(_: Any, made: Any, p: Any, rows: Any, coarse: Any) -> None:
-        colors.append(rows.colors)
+    def noted(*given: Any) -> None:
+        colors.append(given[3].colors)
 
     monkeypatch.setattr(NumpySell, "half_transfer", noted)
     grid = (12, 12, 12)

@@ -1,4 +1,4 @@
-// Restriction and prolongation of the first color (formats/corners.py). Where all axes are coarsened, 3/8 of the rows have 4
+// Restriction and prolongation of the first color (formats/checkered/corners.py). Where all axes are coarsened, 3/8 of the rows have 4
 // weights and 1/8 of them one; and no columns.
 
 #include "slices.cuh"

@@ -16,7 +16,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
-from dsolver.kernels.formats.corners import Corners
+from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening, Triple
 

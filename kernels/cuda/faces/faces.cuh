@@ -1,4 +1,4 @@
-// Rows of a box whose points have two colors as on a checkerboard, and the faces between them (formats/faces.py). Comes
+// Rows of a box whose points have two colors as on a checkerboard, and the faces between them (formats/checkered/faces.py). Comes
 // after slices.cuh.
 //
 // A line has `half` points of each color; point q of a color in line j of plane k is at first[color] + q + half * (j + ny * k).

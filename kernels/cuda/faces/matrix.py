@@ -13,10 +13,10 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.vectors import CudaVectors, vectors
+from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
 from dsolver.kernels.formats.base import SeparateSweeps, SweepColumns
-from dsolver.kernels.formats.corners import Corners
-from dsolver.kernels.formats.faces import Faces
+from dsolver.kernels.formats.checkered.corners import Corners
+from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.precision import lossless
 
@@ -78,6 +78,12 @@ class CudaFaces(SeparateSweeps, Faces):
         made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
         settle()  # passes read a matrix before they wait for earlier launches
         return replace(self, diagonal=made)
+
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaFaces:
+        """The matrix, of float64, with values of another type."""
+        made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), values=cast(self.values, dtype))
+        settle()  # as above
+        return made
 
     def compacted(self) -> CudaFaces:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing."""
@@ -224,6 +230,7 @@ class FacesColumns(SweepColumns):
 
 def board_of(a: Faces | Corners) -> tuple[Any, ...]:
     """The arguments called BOARD in faces.cuh."""
+    assert a.layout.checkered is not None
     nx, ny, nz = a.layout.shape
     red, black = (SLICE * int(first) for first in a.layout.color_slices[:2])
     wraps = sum(1 << axis for axis, wrap in enumerate(a.wraps) if wrap)

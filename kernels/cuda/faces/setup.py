@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -12,11 +11,9 @@ from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of
 from dsolver.kernels.cuda.launch.foresight import numbers as told
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.sell.assembly import cast
-from dsolver.kernels.formats.faces import may_be_faces
+from dsolver.kernels.formats.checkered.faces import wraps_of
 from dsolver.kernels.formats.layout import SLICE, Layout
 from dsolver.kernels.formats.rows import CandidateRows
-from dsolver.kernels.formats.stencil import StencilRows
 
 THREADS = 256
 
@@ -27,10 +24,9 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
     Raises:
         ZeroDivisionError: a row has no diagonal entry.
     """
-    if not may_be_faces(where, rows):
+    wraps = wraps_of(where, rows)
+    if wraps is None:
         return None
-    assert isinstance(rows, StencilRows)
-    assert rows.wraps is not None
     weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64))
     nx, ny, nz = where.shape
     parts = nz * ny * -(-nx // (2 * SLICE))
@@ -38,7 +34,7 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
         layout=where,
         diagonal=cupy.empty(where.size, dtype),
         values=cupy.empty((3, where.size), dtype),
-        wraps=rows.wraps,
+        wraps=wraps,
         partials=cupy.empty(parts),
     )
     found = cupy.zeros(2, dtype=np.int32)
@@ -51,12 +47,4 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
     if from_end:
         raise ZeroDivisionError(f"row {int(where.row[where.size - from_end])} of a chunk has no diagonal entry")
     settle()  # passes read a matrix before they wait for earlier launches
-    return made
-
-
-def narrowed(a: CudaFaces, dtype: np.dtype[Any]) -> CudaFaces:
-    """A matrix of float64 with values of another type."""
-    values = cast(a.values.reshape(-1), dtype).reshape(a.values.shape)
-    made = replace(a, diagonal=cast(a.diagonal, dtype, checked=True), values=values)
-    settle()  # as above
     return made

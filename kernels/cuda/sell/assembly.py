@@ -19,6 +19,7 @@ from dsolver.kernels.cuda.launch.schedule import sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept, kept_of, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
@@ -287,27 +288,9 @@ def _slices_in_order(where: Layout) -> Array:
     return made
 
 
-def narrowed(a: CudaMatrix, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
-    """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
-    local = replace(a.local, values=cast(a.local.values, dtype))
-    halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local)) if swept else None
-    made = replace(a, diagonal=cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
-    settle()  # as above
-    return made
-
-
 def narrowed_halo(h: CudaHaloMatrix, dtype: np.dtype[Any]) -> CudaHaloMatrix:
-    """A halo's part likewise."""
+    """A halo's part of float64 with values of another type; columns and headers are shared."""
     return replace(h, slices=replace(h.slices, values=cast(h.slices.values, dtype)))
-
-
-def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
-    """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
-    out = cupy.empty(len(wide), dtype)
-    if len(wide):
-        arguments = (wide, np.int64(len(wide)), np.int32(checked), out)
-        kernel(FILE, "cast", dtype.name)(*_threads(len(wide)), arguments)
-    return out
 
 
 def packed(s: Slices, order: Array | None = None) -> Array:

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from dsolver.kernels.cuda.faces.corners import CudaCorners, corners
 from dsolver.kernels.cuda.faces.matrix import CudaFaces
-from dsolver.kernels.cuda.faces.setup import faces, narrowed
+from dsolver.kernels.cuda.faces.setup import faces
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.vectors import CudaVectors
@@ -32,9 +32,7 @@ class CudaSell(FormatBuilder):
         return found if found is not None else assembly.matrix(layout, rows, self._dtype, swept=swept)
 
     def narrowed(self, matrix: CudaMatrix | CudaFaces, *, swept: bool = True) -> CudaMatrix | CudaFaces:
-        if isinstance(matrix, CudaFaces):
-            return narrowed(matrix, self._dtype)
-        return assembly.narrowed(matrix, self._dtype, swept=swept)
+        return matrix.narrowed(self._dtype, swept=swept)
 
     def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
         return assembly.narrowed_halo(halo, self._dtype)

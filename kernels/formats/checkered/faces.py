@@ -8,15 +8,10 @@ points are neighbors, and where they are in a vector, follows from the box's sha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
-from dsolver.kernels.formats.stencil import StencilRows
-
-OFFSETS: Final = ((0, 0, -1), (0, -1, 0), (-1, 0, 0), (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
-"""Offsets of a star's rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +32,9 @@ class Faces(Format):
     wraps: tuple[bool, bool, bool]
 
 
-def may_be_faces(layout: Layout, rows: CandidateRows) -> bool:
-    """Whether rows can be stored as faces if their matrix is symmetric."""
-    if layout.checkered is None or layout.shape[0] % 2 or not isinstance(rows, StencilRows) or rows.wraps is None:
-        return False
-    if rows.offsets != OFFSETS or rows.weights.ndim < 2 or not layout.rows:
-        return False
-    return not any(wraps and n < 2 for wraps, n in zip(rows.wraps, layout.shape, strict=True))
+def wraps_of(layout: Layout, rows: CandidateRows) -> tuple[bool, bool, bool] | None:
+    """The axes along which rows wrap that can be stored as faces if their matrix is symmetric; None for other rows."""
+    wraps = rows.star
+    if wraps is None or layout.checkered is None or layout.shape[0] % 2 or not layout.rows:
+        return None
+    return None if any(wrap and n < 2 for wrap, n in zip(wraps, layout.shape, strict=True)) else wraps
