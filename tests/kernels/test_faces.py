@@ -183,6 +183,12 @@ def test_only_symmetric_stars_are_faces() -> None:
     assert not isinstance(backend.format("sell").matrix(*rows_of(backend, odd, 0, symmetric((7, 4, 5), NOT))), Faces)
 
 
+def test_long_boxes_have_slices() -> None:
+    backend, grid = kernels.load("cuda"), (2, 1, 65_536)
+    layout, rows = rows_of(backend, Partition(grid), 0, symmetric(grid, NOT))
+    assert not isinstance(backend.format("sell").matrix(layout, rows), Faces)
+
+
 def test_their_bytes_are_forecast() -> None:
     grid: Triple = (66, 9, 7)
     backend = kernels.load("cuda")

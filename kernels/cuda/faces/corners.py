@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.faces.matrix import LINES, THREADS, board_of
+from dsolver.kernels.cuda.faces.matrix import LINES, THREADS, board_of, launches
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
@@ -84,7 +84,14 @@ def corners(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np.
     alone = made.lo == (0, 0, 0) and made.shape == made.grid
     along = zip(made.grid, made.periodic, made.factors, strict=True)
     second = all(factor == 1 or not (periodic and (n % 2 or n == 2)) for n, periodic, factor in along)
-    if not (alone and second and rows.checkered == 1 and rows.shape[0] % 2 == 0 and max(made.factors) == 2):
+    if not (
+        alone
+        and second
+        and launches(rows.shape)
+        and rows.checkered == 1
+        and rows.shape[0] % 2 == 0
+        and max(made.factors) == 2
+    ):
         return None
     nx, ny, nz = rows.shape
     count = rows.rows // 2

@@ -23,6 +23,8 @@ from dsolver.kernels.precision import lossless
 FILE: Final = "faces/passes.cu"
 LINES, THREADS = 8, 256
 """Lines and threads of a block: as in faces.cuh."""
+MOST_BLOCKS: Final = 65_535
+"""Blocks of a launch along y, and along z."""
 WALK: Final = 8
 """Planes that a thread walks through; each walk reads x of two more. From 8 to 32 made less than 3 % on an H200."""
 ITEMS: Final = 4
@@ -226,6 +228,12 @@ class FacesColumns(SweepColumns):
         a = self.one
         arguments = (*a.board, *a.stored_faces, a.diagonal, *vectors, np.int32(self.width))
         follow(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
+
+
+def launches(shape: tuple[int, int, int]) -> bool:
+    """Whether there can be as many blocks as a box of this shape has lines and planes."""
+    _, ny, nz = shape
+    return -(-ny // LINES) <= MOST_BLOCKS and nz <= MOST_BLOCKS
 
 
 def board_of(a: Faces | Corners) -> tuple[Any, ...]:

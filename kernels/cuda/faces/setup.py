@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of
+from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of, launches
 from dsolver.kernels.cuda.launch.foresight import numbers as told
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -25,7 +25,7 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
         ZeroDivisionError: a row has no diagonal entry.
     """
     wraps = wraps_of(where, rows)
-    if wraps is None:
+    if wraps is None or not launches(where.shape):
         return None
     weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64))
     nx, ny, nz = where.shape
