@@ -110,6 +110,9 @@ LOWER_RESIDUAL = _kernel("lower_residual", reads="A r x", writes="w")
 adds is subtracted from w, so it may travel meanwhile."""
 BACKWARD = _kernel("backward", reads="A w", writes="x")
 """x = (D + U)⁻¹ w."""
+SWEEP_BACKWARD = _kernel("sweep_backward", reads="A r", updates="x", writes="w")
+"""x = x + (D + U)⁻¹ (r - A_local x): one backward Gauss-Seidel sweep from x, for a chunk with no neighbors:
+`LOWER_RESIDUAL` and `BACKWARD`, or less. w is work space."""
 RESTRICT_FULL = _kernel("restrict_full", reads="R y", writes="rc")
 """rc = R y, with rc in the storage order of the coarser level."""
 PROLONG_ADD = _kernel("prolong_add", reads="P xc", updates="x")

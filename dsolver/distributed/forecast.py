@@ -139,6 +139,7 @@ class Counts:
         column: bytes of such an entry's column.
         place: bytes of a boundary row's place, and of what else it has beside its entries.
         storage: in what form entries are stored; None for sliced ELL.
+        faces: whether that is faces (`dsolver.kernels.formats.checkered.faces`).
     """
 
     rows: int
@@ -151,6 +152,7 @@ class Counts:
     column: float = float(I32)
     place: int = I32
     storage: Storage | None = None
+    faces: bool = False
 
 
 @final
@@ -167,12 +169,14 @@ class MatrixForecast:
         halo_matrix: of the ghost part.
         slots: of the halo.
         halo: bytes of its values, what is sent, which is as much, and where that is.
+        faces: whether the local part is stored as faces.
         way: bytes of what leads to the next coarser level, and of what else a level has; set by a hierarchy.
     """
 
     def __init__(self, part: Part, counts: Counts) -> None:
         value, per_slice = part.value, SLICE_BYTES + part.cuda * CUDA_SLICE_BYTES
         self.rows, self.boundary, self.slots, self.share = counts.rows, counts.boundary, counts.slots, counts.share
+        self.faces = counts.faces
         self.size = counts.padded + 2 * SLICE
         self.entries = counts.entries or 0
         self._column = I32 * (self.share + (1.0 - self.share) / SLICE)
@@ -202,8 +206,10 @@ def halo_bytes(slots: int, value: int) -> int:
     return (value + value + I32) * slots
 
 
-def stencil_counts(partition: Partition, number: int, offsets: Offsets, colors: Colors) -> Counts:
-    """Counts of a chunk of a grid whose rows read these offsets."""
+def stencil_counts(
+    partition: Partition, number: int, offsets: Offsets, colors: Colors, *, faces: bool = False
+) -> Counts:
+    """Counts of a chunk of a grid whose rows read these offsets; faces: whether they are stored as such."""
     shape, star = partition[number].box.shape, len(offsets) <= 7
     padded, rows = padded_rows(shape, colors), math.prod(shape)
     stored = colors is not Colors.LATTICE  # else a constant stencil
@@ -212,15 +218,23 @@ def stencil_counts(partition: Partition, number: int, offsets: Offsets, colors: 
     read, column = (1 if star else 9) * HALO_MIX, float(I32)
     if not stored and all(n % SLICE == 0 for n in shape if n > 1):  # slices end with lines
         read, column = read / HALO_MIX, I32 / SLICE
+    entries = int(padded * entries_of_row(shape, star=star)) if stored else None
+    storage = None
+    if faces:
+        entries = 3 * (padded + 2 * SLICE)
+        parts = shape[1] * shape[2] * -(-shape[0] // (2 * SLICE))  # of a dot product: one for each warp and plane
+        storage = Storage(entries=entries, column=0.0, beside=F64 * parts)
     return Counts(
         rows=rows,
         padded=padded,
-        entries=int(padded * entries_of_row(shape, star=star)) if stored else None,
+        entries=entries,
         share=1.0 if closed else explicit_share(shape, colors),
         boundary=rows - _inner(partition, number, offsets),
         slots=sum(box.points for _, box in partition.halo_boxes(number, offsets)),
         read=read,
         column=column,
+        storage=storage,
+        faces=faces,
     )
 
 

@@ -23,6 +23,7 @@ from dsolver.kernels.contract import (
     SPMV_DOT,
     SPMV_HALO,
     SUBTRACT_HALO,
+    SWEEP_BACKWARD,
     TIMES_HALO_DOT,
     UPPER_RESIDUAL,
     WAXPBY,
@@ -139,6 +140,14 @@ class Matrix:
         self.exchange(x)
         self._engine.run(LOWER_RESIDUAL, self.local, r, x, w)
         self._subtract_ghosts(w)
+
+    def sweep_upper(self, r: Field, x: Field, w: Field) -> None:
+        """x = x + (D + U)⁻¹ (r - A x), with w for work space."""
+        if self._ghosts:
+            self.minus_lower(r, x, w)
+            self.solve_upper(w, x)
+        else:
+            self._engine.run(SWEEP_BACKWARD, self.local, r, x, w)
 
     # -- parts, for a product whose local part has a kernel of its own -------------------------------------------------
 

@@ -53,12 +53,14 @@ def by_offset(weights: Any, offsets: Offsets) -> Any:
 
 def stencil_rows(backend: Backend, partition: Partition, number: int, offsets: Offsets, weights: Any) -> StencilRows:
     """The matrix rows of a chunk: weights (K rows,), offset after offset, or (K,), in any shape."""
+    x, y, z = (wraps and count == 1 for wraps, count in zip(partition.periodic, partition.counts, strict=True))
     return StencilRows(
         shape=partition[number].box.shape,
         numbering=chunk_numbering(backend, partition, number, offsets).reshape(-1),
         offsets=offsets,
         weights=by_offset(weights, offsets),
         halo=has_halo(partition, number, offsets),
+        wraps=(x, y, z),
     )
 
 

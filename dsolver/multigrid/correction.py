@@ -23,7 +23,7 @@ class ChunkTransfer:
         restriction: R; its columns are fine points.
         prolongation: P; its columns are coarse points, all of them where the coarser level lives whole on every owner.
         columns: the lattice order of P's own columns.
-        weights: float64 (27 coarse rows,), the coarser level's matrix rows, offset after offset; None once they have
+        weights: float64 (K coarse rows,), the coarser level's matrix rows, offset after offset; None once they have
             been used.
     """
 

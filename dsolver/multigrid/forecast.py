@@ -22,6 +22,7 @@ from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS
 from dsolver.multigrid.geometric.constant_star import fits
 from dsolver.multigrid.geometric.star_layers import layer_offsets
+from dsolver.problems.finite_volumes import Diffusion
 
 MIXED_CLASSES: Final = {Colors.RED_BLACK: 1.26, Colors.LATTICE: 4 / 3}
 """Entries of P with the padding of slices that hold rows of several classes, over those without."""
@@ -40,7 +41,8 @@ def levels_of(part: Part) -> list[MatrixForecast]:
         colors = Colors.RED_BLACK if len(offsets) <= 7 and not odd else Colors.PARITY
         if not levels and part.constant:
             colors = Colors.LATTICE
-        level = MatrixForecast(part, stencil_counts(partition, number, offsets, colors))
+        faces = not levels and colors is Colors.RED_BLACK and has_faces(part)
+        level = MatrixForecast(part, stencil_counts(partition, number, offsets, colors, faces=faces))
         if factors is None:
             level.way = part.value * partition.domain.points**2
         else:
@@ -55,6 +57,16 @@ def levels_of(part: Part) -> list[MatrixForecast]:
 def is_star(part: Part, finer: list[MatrixForecast]) -> bool:
     """Whether the level below some finer ones is a constant star, whose way down is not stored either."""
     return not finer and part.constant and len(part.problem.offsets) <= 7 and fits(part.partition)
+
+
+def has_faces(part: Part) -> bool:
+    """Whether a finest level in two colors is stored as faces: see `dsolver.kernels.formats.checkered.faces`.
+
+    R and P may have corners then, which take less than is counted; whether they do depends on the coefficients.
+    """
+    problem = part.problem
+    even = part.partition[part.number].box.shape[0] % 2 == 0
+    return part.cuda and even and isinstance(problem.rule, Diffusion) and not (problem.masked or part.constant)
 
 
 def exchanged(part: Part, levels: list[MatrixForecast]) -> list[int]:

@@ -21,6 +21,7 @@ from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.kernels.formats.stencil import ConstantStencil
+from dsolver.kernels.lattice.coarsening import offsets_below
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
 from dsolver.multigrid.algebraic.of_grid import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
@@ -124,21 +125,25 @@ def _finest(engine: Engine, rows: FinestRows) -> PerChunk:
     return made
 
 
-def build(engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64") -> list[Level]:
+def build(
+    engine: Engine, take: Callable[[], FinestRows], dtype: str = "float64", sweeps: int | None = None
+) -> list[Level]:
     """All levels, finest first.
 
     Args:
         engine: of the finest level's chunks, in float64.
         take: gives the rows of that level; once more where set-up has foreseen what is not so.
         dtype: the value type of what is built. Coarse rows are computed in float64 all the same.
+        sweeps: of the finest level before and after the coarse correction; None for 1 where it is not rough, else for 1
+            or 2.
     """
-    return foreseen(lambda: _levels(engine, take, dtype))
+    return foreseen(lambda: _levels(engine, take, dtype, sweeps))
 
 
-def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str) -> list[Level]:
+def _levels(engine: Engine, take: Callable[[], FinestRows], dtype: str, sweeps: int | None) -> list[Level]:
     rows = take()
-    with rows.foreseeing(engine, "levels", dtype) as foresight:
-        coarsening = _Coarsening(engine, rows, dtype, foresight)
+    with rows.foreseeing(engine, "levels", dtype, sweeps) as foresight:
+        coarsening = _Coarsening(engine, rows, dtype, sweeps, foresight)
         del rows  # rows are most of what set-up needs: those of a level go as soon as nobody reads them any more
         while not coarsening.ended():
             coarsening.descend()
@@ -162,7 +167,7 @@ class _Coarsening:
         levels: finest first. All but the last one have their transfer.
     """
 
-    def __init__(self, engine: Engine, rows: FinestRows, dtype: str, foresight: Foresight) -> None:
+    def __init__(self, engine: Engine, rows: FinestRows, dtype: str, sweeps: int | None, foresight: Foresight) -> None:
         self.levels: list[Level] = []
         self._foresight = foresight
         self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
@@ -181,6 +186,7 @@ class _Coarsening:
         varies = not rows.constant and self._star is None
         if varies and is_rough(engine, rows.offsets, self._weights, rows.jumping):
             self.levels[0] = replace(self.levels[0], rough=True)
+        self._swept_once = sweeps == 1 or (sweeps is None and not self.levels[0].rough)
 
     @property
     def _depth(self) -> int:
@@ -255,7 +261,8 @@ class _Coarsening:
         kind: type[Transfer] = StoredTransfer if star is None else StarPasses
         transfer = kind(chunks=chunks, order=order, replication=replicated)
         self.levels[-1] = replace(self.levels[-1], transfer=transfer)
-        self._partition, self._offsets, self._constant, self._stencil = below.partition, BOX_OFFSETS, False, ()
+        self._partition, self._offsets = below.partition, offsets_below(below.factors, self._offsets)
+        self._constant, self._stencil = False, ()
         self._star = None
         self._add()
 
@@ -280,7 +287,8 @@ class _Coarsening:
         if not self._constant:
             around = ghosted_rows(self._engine, self._partition, around, len(self._offsets))
         del self._weights
-        make = partial(chunk_transfer, below=below, **self._where(self._depth))
+        half = self._swept_once and not self._engine.coupled
+        make = partial(chunk_transfer, below=below, half=half, **self._where(self._depth))
         return self._view.per_chunk(make, self._layout, around).at(self._depth)
 
     def _replicate(self, below: CoarseGrid, chunks: PerChunk) -> Replication:
@@ -288,7 +296,8 @@ class _Coarsening:
         alone = self._engine.alone(below.partition.grid)
         narrow = alone if self._dtype == "float64" else alone.lowered(self._dtype)
         self._layout = alone.per_chunk(partial(chunk_layout, partition=below.partition, offsets=BOX_OFFSETS))
-        self._weights = replicated_rows(self._engine, alone, below, self._weights)
+        count = len(offsets_below(below.factors, self._offsets))
+        self._weights = replicated_rows(self._engine, alone, below, self._weights, count)
         made = replication(self._view, narrow, below, chunks.at("coarse"), self._layout)
         self._engine, self._view = alone, narrow
         return made

@@ -14,7 +14,7 @@ from dsolver.distributed.collectives import field_of
 from dsolver.distributed.halo import gather_layout, gather_senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coarse_grid import CoarseGrid
-from dsolver.grid.partition import BOX_OFFSETS, Box, Triple
+from dsolver.grid.partition import Box, Triple
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
 
@@ -78,11 +78,11 @@ def _replication(
     return Replication(plan=plan, senders=senders, own=routes.at(0), others=routes.at(1))
 
 
-def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: PerChunk) -> PerChunk:
-    """The matrix rows of all chunks of a level, float64 (27 rows,), on the engine for the whole."""
-    halo = engine.halo(*_gather_plan(engine, [len(BOX_OFFSETS) * box.points for box in below.boxes]))
+def replicated_rows(engine: Engine, alone: Engine, below: CoarseGrid, weights: PerChunk, count: int) -> PerChunk:
+    """The matrix rows of all chunks of a level, float64 (count rows,), on the engine for the whole."""
+    halo = engine.halo(*_gather_plan(engine, [count * box.points for box in below.boxes]))
     engine.exchange(field_of(engine, weights), halo)
-    return alone.per_chunk(partial(_joined, boxes=below.boxes, grid=below.partition.grid), weights, halo)
+    return alone.per_chunk(partial(_joined, count=count, boxes=below.boxes, grid=below.partition.grid), weights, halo)
 
 
 def _gather_plan(engine: Engine, sizes: Sequence[int], *layout: PerChunk) -> tuple[PerChunk, list[list[int]]]:
@@ -101,10 +101,12 @@ def _chunk_plan(
     return gather_layout(backend, number, hosts, sizes, rows)
 
 
-def _joined(backend: Backend, host: int, own: Any, halo: Any, *, boxes: tuple[Box, ...], grid: Triple) -> Any:
-    """All chunks' rows in one array: float64 (27 rows of the whole level,)."""
+def _joined(
+    backend: Backend, host: int, own: Any, halo: Any, *, count: int, boxes: tuple[Box, ...], grid: Triple
+) -> Any:
+    """All chunks' rows in one array: float64 (count rows of the whole level,)."""
     nx, ny, nz = grid
-    out = backend.xp.empty((len(BOX_OFFSETS), nz, ny, nx))
+    out = backend.xp.empty((count, nz, ny, nx))
     first = backend.guard
     for number, box in enumerate(boxes):
         x, y, z = box.slices

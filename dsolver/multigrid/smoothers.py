@@ -85,8 +85,7 @@ class GaussSeidel(Smoother):
 
     def _backward(self, r: Field, x: Field) -> None:
         """x = x + (D + U)⁻¹ (r - A x)."""
-        self._a.minus_lower(r, x, self._y)
-        self._a.solve_upper(self._y, x)
+        self._a.sweep_upper(r, x, self._y)
 
 
 @final

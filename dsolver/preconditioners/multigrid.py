@@ -80,7 +80,7 @@ class Multigrid(Preconditioner):
 
     def build_from(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         """All levels from rows that are taken from somebody, who must not keep them; they may be asked for again."""
-        levels = hierarchy.build(builder.engine, take, builder.dtype)  # rows that nobody else holds
+        levels = hierarchy.build(builder.engine, take, builder.dtype, self.sweeps)  # rows that nobody else holds
         return levels[0].exact, levels
 
     def on(self, site: Site) -> MultigridCycle:
@@ -110,6 +110,10 @@ class Multigrid(Preconditioner):
             moved += 4 * value * coarse.rows
             if star and fine is finest:  # a pass over r down, and one up
                 moved += 3 * value * rows
+            elif fine.faces:  # each face four times; alone, P needs half of x, and a backward sweep no w
+                moved += (
+                    4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + fine.way
+                )
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)

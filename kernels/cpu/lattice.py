@@ -29,6 +29,7 @@ from dsolver.kernels.lattice.coarsening import (
     Coarsening,
     Triple,
     lattice_weights,
+    offsets_below,
 )
 from dsolver.kernels.lattice.setup import LatticeSetup
 
@@ -73,7 +74,10 @@ class CpuLattice(LatticeSetup):
         layout = np.array([(axis.first, axis.reach, not axis.folded) for axis in coarsening.axes], dtype=np.int64)
         regular = np.array(_regular(coarsening.axes[0], x), dtype=np.int64)
         self._team.run(coarse_weights, 0, z * y, steps, w, p, kinds, bases, layout, regular, out)
-        return out.reshape(len(COARSE_OFFSETS), -1)
+        kept = offsets_below(coarsening.factors, offsets)
+        if kept != COARSE_OFFSETS:
+            out = out[[COARSE_OFFSETS.index(o) for o in kept]]
+        return out.reshape(len(kept), -1)
 
 
 def _regular(axis: Axis, points: int) -> tuple[int, int]:

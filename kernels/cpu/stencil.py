@@ -16,7 +16,7 @@ from numba import njit
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.vectors import CpuVectors
-from dsolver.kernels.formats.base import Format, SeparateDot
+from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil import CENTER, ConstantStencil
 from dsolver.kernels.lattice.star import StarTransfer
@@ -28,7 +28,7 @@ GUARD = SLICE
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CpuStencil(SeparateDot, Format):
+class CpuStencil(SeparateBackward, SeparateDot, Format):
     """A constant stencil with its kernels.
 
     Attributes:

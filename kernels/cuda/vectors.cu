@@ -6,6 +6,7 @@
 // tree. `partials` has room for the grid; `ticket` was zero and is zero again afterwards.
 
 #include "slices.cuh"
+#include "range.cuh"
 #include "tree.cuh"
 
 // The launch before this one is awaited here instead of by the stream (slices.cuh): 2 us of 5 where items are few.
@@ -404,4 +405,10 @@ extern "C" __global__ void load_turned(
 extern "C" __global__ void total(const double* __restrict__ parts, double* __restrict__ out, int count) {
     FOLLOW_LAST()
     *out = tree_sum(parts, count);
+}
+
+// Values in another type, those of a diagonal checked: 12 bytes each.
+extern "C" __global__ void cast(const double* __restrict__ wide, long long count, int checked, real* __restrict__ out) {
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < count) out[i] = checked ? in_range(wide[i]) : static_cast<real>(wide[i]);
 }

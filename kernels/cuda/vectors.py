@@ -227,3 +227,12 @@ def vectors(dtype: str) -> CudaVectors:
 def grid_of(size: int) -> tuple[tuple[int], tuple[int]]:
     """Grid and block of a vector kernel. They follow from the length alone, since the bits of a dot depend on them."""
     return (min(MOST_BLOCKS, max(1, -(-size // ITEMS_OF_BLOCK))),), (THREADS,)
+
+
+def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
+    """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
+    out = cupy.empty(wide.shape, dtype)
+    if wide.size:
+        arguments = (wide, np.int64(wide.size), np.int32(checked), out)
+        kernel("vectors.cu", "cast", dtype.name)((-(-wide.size // THREADS),), (THREADS,), arguments)
+    return out

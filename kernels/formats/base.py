@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsolver.kernels.batched import Columns, Kernels
-from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
+
+if TYPE_CHECKING:
+    from dsolver.kernels.lattice.coarsening import Coarsening
 
 
 class Format(Kernels):
@@ -92,6 +95,18 @@ class SweepColumns(Columns):
         self.vectors.dot(r, z, dot)
 
 
+class SeparateBackward:
+    """A backward sweep in two steps, for formats that have nothing faster."""
+
+    lower_residual: Callable[..., None]
+    backward: Callable[..., None]
+
+    def sweep_backward(self, r: Any, x: Any, w: Any) -> None:
+        """See `dsolver.kernels.contract.SWEEP_BACKWARD`."""
+        self.lower_residual(r, x, w)
+        self.backward(w, x)
+
+
 class SeparateSum:
     """A prolongation into another vector: a copy, and an addition to it."""
 
@@ -134,6 +149,17 @@ class FormatBuilder(ABC):
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
         """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows."""
         return self.halo_product(layout, layout, rows)
+
+    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout) -> Any:
+        """R and P of rows of the first of two colors alone, in a form that needs no columns; None where there is none.
+
+        Args:
+            made: a chunk without neighbors.
+            p: of `LatticeSetup.interpolation`.
+            rows: the storage order of its rows.
+            coarse: that of the restricted residual. What is prolonged is in lattice order.
+        """
+        return None
 
     @abstractmethod
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> Any:

@@ -40,6 +40,11 @@ class Ell:
         """One line of rows."""
         return self.columns.shape[1], 1, 0, 0, 0
 
+    @property
+    def star(self) -> None:
+        """Nothing is known of these rows."""
+        return None
+
     def steps(self) -> npt.NDArray[np.int64]:
         """First item of each line: int64 (K,)."""
         count, rows = self.columns.shape

@@ -33,6 +33,8 @@ class Layout:
         color: int32 (rows,), the color of each row, in 0 .. colors - 1.
         shape: the chunk's extent (nx, ny, nz) when its rows are a lattice with x fastest, else (rows, 1, 1).
         in_order: whether it is known that positions ascend with the rows.
+        checkered: the color of the first row where two colors are known to alternate along each axis as on a
+            checkerboard, with all rows stored; else None.
     """
 
     rows: int
@@ -43,6 +45,7 @@ class Layout:
     color: Array
     shape: tuple[int, int, int]
     in_order: bool = False
+    checkered: int | None = None
 
     @property
     def colors(self) -> int:

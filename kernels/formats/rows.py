@@ -32,5 +32,12 @@ class CandidateRows(Protocol):
     def walk(self) -> tuple[int, int, int, int, int]:
         """The box's points along x and y, and `first`, `line` and `lines`."""
 
+    @property
+    def star(self) -> tuple[bool, bool, bool] | None:
+        """Along which axes the box's last points are next to its first ones, of rows of a star where that is known.
+
+        None for all other rows. A star's have weights of their own, in the order of `STAR` in `formats.stencil`.
+        """
+
     def steps(self) -> npt.NDArray[np.int64]:
         """Offset of each candidate from its row's place, int64 (K,)."""

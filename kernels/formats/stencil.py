@@ -28,6 +28,8 @@ Triple = tuple[int, int, int]
 
 OFFSETS: Final[tuple[Triple, ...]] = tuple((i, j, k) for k, j, i in product((-1, 0, 1), repeat=3))
 CENTER: Final = OFFSETS.index((0, 0, 0))
+STAR: Final = tuple(offset for offset in OFFSETS if sum(map(abs, offset)) <= 1)
+"""The offsets of 7 points."""
 
 CLASSES: Final = (7, 6, 5, 3, 4, 2, 1, 0)
 """Parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of global indices in the order of the forward sweep of 27 points: one
@@ -53,6 +55,7 @@ class StencilRows:
         offsets: the K offsets (di, dj, dk), each in -1 .. 1; (0, 0, 0) is the diagonal and must be among them.
         weights: float64 (K,) for one value per offset, or (K, rows) for one per row.
         halo: whether there may be halo slots in the numbering.
+        wraps: along which axes the box's last points are next to its first ones; None where only the numbering tells.
     """
 
     shape: tuple[int, int, int]
@@ -60,6 +63,7 @@ class StencilRows:
     offsets: tuple[tuple[int, int, int], ...]
     weights: Array
     halo: bool = True
+    wraps: tuple[bool, bool, bool] | None = None
 
     @property
     def rows(self) -> int:
@@ -72,6 +76,11 @@ class StencilRows:
         nx, ny, _ = self.shape
         line, lines = nx + 2, ny + 2
         return nx, ny, 1 + line * (1 + lines), line, lines
+
+    @property
+    def star(self) -> tuple[bool, bool, bool] | None:
+        """See `CandidateRows`."""
+        return self.wraps if self.offsets == STAR and self.weights.ndim > 1 else None
 
     def steps(self) -> npt.NDArray[np.int64]:
         """Distance of each offset in `numbering`: int64 (K,)."""

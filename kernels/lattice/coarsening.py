@@ -161,6 +161,24 @@ def _axes(coarsening: Coarsening) -> tuple[Axis, Axis, Axis]:
     return x, y, z
 
 
+@lru_cache(maxsize=64)
+def offsets_below(factors: Triple, offsets: tuple[Triple, ...]) -> tuple[Triple, ...]:
+    """The offsets of the rows of PᵀAP, in the order of `COARSE_OFFSETS`, for rows with these offsets.
+
+    A step along an axis that is not coarsened stays what it is, and one along a coarsened axis leads to the coarse
+    point itself and the next one in its direction. So PᵀAP of a star that is coarsened along z has 15 entries, none of
+    them at a corner in the plane of x and y. The other 12 would be zero.
+    """
+
+    def along(step: int, factor: int) -> tuple[int, ...]:
+        return (step,) if factor == 1 else (0, step) if step else (-1, 0, 1)
+
+    reached = {
+        coarse for o in offsets for coarse in product(*(along(step, f) for step, f in zip(o, factors, strict=True)))
+    }
+    return tuple(o for o in COARSE_OFFSETS if o in reached)
+
+
 def lattice_weights(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
     """The weights as (K, nz + 2 GHOST, ny + 2 GHOST, nx + 2 GHOST), or as (K, 1, 1, 1) for a constant stencil.
 

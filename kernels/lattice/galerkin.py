@@ -26,6 +26,7 @@ from dsolver.kernels.lattice.coarsening import (
     Coarsening,
     Triple,
     lattice_weights,
+    offsets_below,
 )
 
 F64 = npt.NDArray[np.float64]
@@ -94,7 +95,8 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64, 
     center = COARSE_OFFSETS.index(HERE)
     empty = out[center] <= NEGLIGIBLE * scale
     out[center][empty] = np.where(scale > 0.0, scale, 1.0)[empty]
-    return out.reshape(len(COARSE_OFFSETS), -1)
+    kept = [COARSE_OFFSETS.index(o) for o in offsets_below(coarsening.factors, offsets)]
+    return out[kept].reshape(len(kept), -1)
 
 
 def _inside_entries(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: F64) -> dict[Triple, F64]:
@@ -112,12 +114,12 @@ def _inside_entries(coarsening: Coarsening, offsets: tuple[Triple, ...], weights
 
 
 def _collapsed(entries: dict[Triple, F64], axes: tuple[int, ...]) -> dict[Triple, F64]:
-    """The entries with their offsets' components outside of the axes set to zero."""
+    """The entries with their offsets' components outside of the axes set to zero, in the order of `COARSE_OFFSETS`."""
     out: dict[Triple, F64] = {}
     for (dx, dy, dz), weight in entries.items():
         x, y, z = (d if axis in axes else 0 for axis, d in enumerate((dx, dy, dz)))
         out[x, y, z] = out.get((x, y, z), 0.0) + weight
-    return out
+    return {offset: out[offset] for offset in COARSE_OFFSETS if offset in out}
 
 
 def _off_the_frame(ghosted: Triple, axes: tuple[int, ...]) -> npt.NDArray[np.bool_]:

@@ -81,7 +81,7 @@ class LatticeSetup:
             p: what `interpolation` returned.
 
         Returns:
-            float64 (27, coarse rows), weights at `coarsening.COARSE_OFFSETS`; 0 for entries that leave the domain.
+            float64 (K, coarse rows), weights at `coarsening.offsets_below`; 0 for entries that leave the domain.
             Symmetric to rounding, and the same bits whatever the partition. Along a periodic axis with one coarse point
             the entries that would be the point's own are added to the diagonal. A diagonal that is zero or rounding (a
             pocket of points without any other coupling) becomes positive, so that the row is decoupled.

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.base import Format, FormatBuilder, SeparateDot, SeparateSweeps
+from dsolver.kernels.formats.base import Format, FormatBuilder, SeparateBackward, SeparateDot, SeparateSweeps
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.precision import in_range, lossless, narrowed
@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextbookMatrix(SeparateDot, SeparateSweeps, Format):
+class TextbookMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Format):
     """Rows in ELL form, split into own columns and halo columns; holes have column 0 and value 0.
 
     Attributes:

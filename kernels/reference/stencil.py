@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.base import Format, SeparateDot
+from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.star import AROUND, Around, StarTransfer
 from dsolver.kernels.precision import in_range
@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextbookStencil(SeparateDot, Format):
+class TextbookStencil(SeparateBackward, SeparateDot, Format):
     """A constant stencil with its kernels.
 
     Attributes:

@@ -14,6 +14,7 @@ from dsolver.cost.estimate import H200, REACHED, estimate
 from dsolver.cost.links import HOP, NCCL, Fabric
 from dsolver.errors import InputError
 from dsolver.grid.partition import Triple
+from dsolver.multigrid import forecast
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.problems import Problem
 from dsolver.program.spec import SolveSpec
@@ -50,8 +51,9 @@ MEASURED = [  # of docs/performance.md: system, its cut, milliseconds of an iter
 
 @pytest.mark.parametrize(("problem", "cut", "m", "ms"), MEASURED)
 def test_two_and_four_gpus_are_forecast_to_five_percent(
-    problem: Problem, cut: Triple, m: Preconditioner, ms: float
+    monkeypatch: pytest.MonkeyPatch, problem: Problem, cut: Triple, m: Preconditioner, ms: float
 ) -> None:
+    monkeypatch.setattr(forecast, "has_faces", lambda _: False)  # what varies was measured in slices
     spec = SolveSpec.plan(problem, cut, "color8", m)
     found = scaling.iteration(spec, cut[0] * cut[1] * cut[2], HOST, REACHED * H200)
     assert found.total - found.control == pytest.approx(1e-3 * ms, rel=0.05)

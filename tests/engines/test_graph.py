@@ -496,6 +496,7 @@ SHARED = ("pack", "dot", "spmv_dot", "spmv_halo", "subtract_halo", "update_p", "
             "upper_residual",
             "lower_residual",
             "backward",
+            "sweep_backward",
             "restrict_full",
             "prolong_add",
             "dense_solve",

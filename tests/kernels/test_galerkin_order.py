@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
-from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, offsets_below
 from tests.on_host import compiled
 
 F64 = npt.NDArray[np.float64]
@@ -43,13 +43,13 @@ extern "C" void launch(LATTICE, int between, double* p, int back) {
     }
 }
 extern "C" void launch_coarse_weights(
-    LATTICE, int entries, const int4* steps, const Coarse* axes, const double* p, double* out, int rows
+    LATTICE, int entries, const int4* steps, const Coarse* axes, const double* p, int kept, double* out, int rows
 ) {
     const int blocks = (rows + GALERKIN_THREADS - 1) / GALERKIN_THREADS;
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
         for (threadIdx.x = 0; threadIdx.x < GALERKIN_THREADS; ++threadIdx.x)
             coarse_weights(
-                nx, ny, nz, slots, weights, weight_stride, weight_step, places, entries, steps, axes, p, out);
+                nx, ny, nz, slots, weights, weight_stride, weight_step, places, entries, steps, axes, p, kept, out);
 }
 """
 
@@ -134,6 +134,13 @@ def test_coarse_rows_are_those_of_the_text(
     out = np.full(expected.shape, np.nan)
     where, steps = Lattice(c, offsets, weights), aligned([(*offset, 0) for offset in offsets])
     library.launch_coarse_weights(
-        *where.arguments, len(offsets), pointer(steps), pointer(axes), pointer(p), pointer(out), expected.shape[1]
+        *where.arguments,
+        len(offsets),
+        pointer(steps),
+        pointer(axes),
+        pointer(p),
+        sum(1 << COARSE_OFFSETS.index(o) for o in offsets_below(factors, offsets)),
+        pointer(out),
+        expected.shape[1],
     )
     np.testing.assert_array_equal(out, expected)

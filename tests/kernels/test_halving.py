@@ -20,7 +20,7 @@ import pytest
 
 from dsolver.grid.partition import three
 from dsolver.kernels import load
-from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening
+from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, GHOST, Coarsening, offsets_below
 from tests.on_host import FIBERS, compiled
 
 F64 = npt.NDArray[np.float64]
@@ -29,6 +29,7 @@ Flags = tuple[bool, bool, bool]
 
 BOX = COARSE_OFFSETS
 STAR = tuple(o for o in BOX if sum(map(abs, o)) <= 1)
+SOME = offsets_below((1, 1, 2), STAR)
 NAMES = ("interpolate_star", "interpolate_box", "galerkin_star", "tile_star", "tile_box")
 
 HOST = (
@@ -99,7 +100,10 @@ def halving(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     def empty(shape: Any) -> Any:
         return aligned(np.full(shape, np.nan))
 
-    fake: Any = SimpleNamespace(empty=empty, asarray=np.asarray, ascontiguousarray=np.ascontiguousarray)
+    def zeros(shape: Any) -> Any:
+        return aligned(np.zeros(shape))
+
+    fake: Any = SimpleNamespace(empty=empty, zeros=zeros, asarray=np.asarray, ascontiguousarray=np.ascontiguousarray)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     path = str(resources.files("dsolver.kernels") / "cuda" / "lattice" / "halving.py")
     for name in ("loader", "tables"):
@@ -151,7 +155,7 @@ def compared(halving: ModuleType, c: Coarsening, offsets: tuple[Triple, ...], we
     np.testing.assert_array_equal(found, text.lattice.galerkin(c, offsets, weights, p))
 
 
-@pytest.mark.parametrize("offsets", [STAR, BOX], ids=["star", "box"])
+@pytest.mark.parametrize("offsets", [STAR, BOX, SOME], ids=["star", "box", "some"])
 @pytest.mark.parametrize(("grid", "periodic"), LEVELS)
 def test_levels_are_those_of_the_text(
     halving: ModuleType, grid: Triple, periodic: Flags, offsets: tuple[Triple, ...]

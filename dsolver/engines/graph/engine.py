@@ -72,6 +72,7 @@ LABELS: Final = {
     "postsmooth": "inner-postsmooth",
     "prolong_add": "prolong",
     "add_halo_dot": "boundary-spmv",
+    "sweep_backward": "backward-seidel",
     "times_halo": "boundary-residual",
     "times_halo_dot": "boundary-spmv",
     "residual_halo": "boundary-residual",

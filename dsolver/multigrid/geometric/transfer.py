@@ -28,8 +28,12 @@ def chunk_transfer(
     partition: Partition,
     offsets: Offsets,
     below: CoarseGrid,
+    half: bool = False,
 ) -> AtLevel:
-    """The `ChunkTransfer` of a chunk whose rows have this layout; weights in and around it, or (K,)."""
+    """The `ChunkTransfer` of a chunk whose rows have this layout; weights in and around it, or (K,).
+
+    half: whether a chunk without neighbors is swept once before and after, so that a second color of two needs none.
+    """
     sell, number = backend.format("sell"), own_number(partition, number)
     backend.tidy(partition[number].box.points)
     coarse_number = own_number(below.partition, number)
@@ -42,6 +46,12 @@ def chunk_transfer(
     coarse_numbering = chunk_numbering(backend, below.partition, coarse_number, BOX_OFFSETS)
     coarse = coarse_layout(backend, below, number)
     columns = backend.layouts.plain(below.partition[coarse_number].box.shape)
+    found = sell.half_transfer(made, p, layout, coarse) if half else None
+    if found is not None:
+        backend.synchronize()
+        r, back = (ChunkMatrix(layout=written, local=found) for written in (coarse, layout))
+        both = ChunkTransfer(restriction=r, prolongation=back, columns=columns, weights=rows.reshape(-1))
+        return at_level(depth, both)
     fine_numbering = chunk_numbering(backend, partition, number, BOX_OFFSETS)
     entries = replace(
         backend.lattice.restriction(made, p, fine_numbering), halo=has_halo(partition, number, BOX_OFFSETS)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.sell import loops
 from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
-from dsolver.kernels.formats.base import SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
+from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import in_range, lossless
@@ -23,7 +23,7 @@ Real = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CpuMatrix(SeparateDot, SeparateSweeps, Matrix):
+class CpuMatrix(SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
     """A chunk's matrix with its kernels.
 
     Attributes:
@@ -39,6 +39,7 @@ class CpuMatrix(SeparateDot, SeparateSweeps, Matrix):
             "upper_residual",
             "lower_residual",
             "backward",
+            "sweep_backward",
         }
     )
 

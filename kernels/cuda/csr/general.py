@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.sell.assembly import cast
+from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
 from dsolver.kernels.formats.csr import Csr

@@ -117,10 +117,10 @@ __device__ __forceinline__ Near near_of(const Coarse& axis, const Place* places,
     return out;
 }
 
-// out (27, coarse rows): the weights of P^T A P, one thread a coarse row. Sums stand in shared memory, since a row's 27 are
+// out (entries of `kept`, coarse rows): the weights of P^T A P, one thread a coarse row; kept: bits of the 27 that may be others than 0. Sums stand in shared memory, since a row's 27 are
 // reached through the tables and not in an order that registers could be named after.
 extern "C" __global__ void coarse_weights(
-    LATTICE, int entries, const int4* __restrict__ steps, const Coarse* __restrict__ axes, const double* __restrict__ p, double* __restrict__ out
+    LATTICE, int entries, const int4* __restrict__ steps, const Coarse* __restrict__ axes, const double* __restrict__ p, int kept, double* __restrict__ out
 ) {
     __shared__ double sums[POINTS * GALERKIN_THREADS];
     const Lattice lattice = MAKE_LATTICE;
@@ -169,5 +169,10 @@ extern "C" __global__ void coarse_weights(
         }
     }
     if (sum[CENTER * GALERKIN_THREADS] <= NEGLIGIBLE * scale) sum[CENTER * GALERKIN_THREADS] = scale > 0.0 ? scale : 1.0;
-    for (int j = 0; j < POINTS; ++j) out[j * rows + row] = sum[j * GALERKIN_THREADS];
+    double* to = out + row;
+    for (int j = 0; j < POINTS; ++j) {
+        if (!(kept >> j & 1)) continue;
+        *to = sum[j * GALERKIN_THREADS];
+        to += rows;
+    }
 }

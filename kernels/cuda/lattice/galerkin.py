@@ -11,7 +11,14 @@ from dsolver.kernels.cuda.lattice import halving
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.coarsening import COARSE_OFFSETS, CORNERS, Coarsening, Triple, lattice_weights
+from dsolver.kernels.lattice.coarsening import (
+    COARSE_OFFSETS,
+    CORNERS,
+    Coarsening,
+    Triple,
+    lattice_weights,
+    offsets_below,
+)
 
 FILE, DTYPE = "lattice/galerkin.cu", "float64"
 BLOCK = (32, 8, 1)
@@ -36,7 +43,8 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
     if halving.serves(coarsening, offsets):
         return halving.galerkin(coarsening, offsets, weights, p)
     rows = int(np.prod(coarsening.coarse_shape))
-    out = cupy.empty((len(COARSE_OFFSETS), rows))
+    kept = offsets_below(coarsening.factors, offsets)
+    out = cupy.empty((len(kept), rows))
     if rows:
         steps = np.zeros((len(offsets), 4), dtype=np.int32)
         steps[:, :3] = offsets
@@ -50,6 +58,7 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
             table(steps),
             table(np.array(numbers, dtype=np.int32)),
             cupy.ascontiguousarray(p),
+            np.int32(sum(1 << COARSE_OFFSETS.index(o) for o in kept)),
             out,
         )
         kernel(FILE, "coarse_weights", DTYPE)((-(-rows // GALERKIN_THREADS),), (GALERKIN_THREADS,), arguments)

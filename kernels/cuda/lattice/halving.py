@@ -29,7 +29,7 @@ def serves(coarsening: Coarsening, offsets: tuple[Triple, ...]) -> bool:
         coarsening: of the level. All its chunks get the same answer, since their kernels are to compute the same bits.
         offsets: of its rows.
     """
-    return coarsening.halved and offsets in (STAR, COARSE_OFFSETS)
+    return coarsening.halved and offsets == tuple(o for o in COARSE_OFFSETS if o in offsets)
 
 
 def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
@@ -75,6 +75,10 @@ def _places(coarsening: Coarsening) -> npt.NDArray[np.int32]:
 def _lattice(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> tuple[Any, ...]:
     """The arguments called HALVED in halving.cu."""
     w = cupy.ascontiguousarray(lattice_weights(coarsening, offsets, cupy.asarray(weights, dtype=np.float64)))
+    if offsets not in (STAR, COARSE_OFFSETS):
+        some, w = w, cupy.zeros((len(COARSE_OFFSETS), *w.shape[1:]))
+        for offset, values in zip(offsets, some, strict=True):
+            w[COARSE_OFFSETS.index(offset)] = values
     nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
     return nx, ny, nz, w, np.int64(w[0].size), np.int32(weights.ndim > 1)
 

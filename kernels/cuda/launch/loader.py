@@ -16,7 +16,14 @@ OPTIONS = ("--std=c++17",)
 """Options of NVRTC for the sources, next to the architecture. They include no header but their own."""
 
 AHEAD = {
-    "lattice/halving.cu": ("stencil/star.cu", "sell/sweeps.cu", "sell/multigrid.cu", "vectors.cu", "amg/dense.cu"),
+    "lattice/halving.cu": (
+        "stencil/star.cu",
+        "faces/passes.cu",
+        "sell/sweeps.cu",
+        "sell/multigrid.cu",
+        "vectors.cu",
+        "amg/dense.cu",
+    ),
     "amg/couplings.cu": (
         "amg/extended_interpolation.cu",
         "amg/alone.cu",

@@ -118,12 +118,6 @@ extern "C" __global__ void begins(
     }
 }
 
-// Values in another type, those of a diagonal checked: 12 bytes each.
-extern "C" __global__ void cast(const double* __restrict__ wide, long long count, int checked, real* __restrict__ out) {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i < count) out[i] = checked ? in_range(wide[i]) : static_cast<real>(wide[i]);
-}
-
 // What the matrix passes know of a slice, in the order in which a pass visits the slices.
 extern "C" __global__ void pack_headers(
     const long long* __restrict__ order, const long long* __restrict__ start, const long long* __restrict__ column_start,

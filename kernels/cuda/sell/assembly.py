@@ -19,6 +19,7 @@ from dsolver.kernels.cuda.launch.schedule import sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept, kept_of, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
@@ -115,7 +116,28 @@ def _lattice_layout(of_axes: tuple[bytes, ...], colors: bytes, kinds: int, shape
     if rows:
         sizes = (np.int32(n) for n in (*shape, kinds, count))
         kernel(FILE, "lattice_order", ANY)(*_threads(rows), (tables, *sizes, color, position, row))
-    return Layout(rows=rows, size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape)
+    return Layout(
+        rows=rows,
+        size=size,
+        color_slices=color_slices,
+        position=position,
+        row=row,
+        color=color,
+        shape=shape,
+        checkered=_checkered(of_axes, colors, kinds),
+    )
+
+
+def _checkered(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> int | None:
+    """See `Layout.checkered`; classes, colors and kinds as of `_lattice_tables`."""
+    of_class = np.frombuffer(colors, dtype=np.int32)
+    if kinds != 2 or of_class.tolist() not in ([0, 1, 1, 0, 1, 0, 0, 1], [1, 0, 0, 1, 0, 1, 1, 0]):
+        return None
+    along = [np.frombuffer(axis, dtype=np.int64) for axis in classes]
+    if not all(len(axis) and (np.diff(axis) != 0).all() for axis in along):
+        return None
+    x, y, z = (int(axis[0]) for axis in along)
+    return int(of_class.reshape(2, 2, 2)[z, y, x])
 
 
 @lru_cache(maxsize=64)
@@ -266,27 +288,9 @@ def _slices_in_order(where: Layout) -> Array:
     return made
 
 
-def narrowed(a: CudaMatrix, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
-    """A matrix of float64 with values of another type, and launches for them; columns and headers are shared."""
-    local = replace(a.local, values=cast(a.local.values, dtype))
-    halves = sweeps(a.layout, a.by_color, local, widths_of(a.layout, local)) if swept else None
-    made = replace(a, diagonal=cast(a.diagonal, dtype, checked=True), local=local, halves=halves)
-    settle()  # as above
-    return made
-
-
 def narrowed_halo(h: CudaHaloMatrix, dtype: np.dtype[Any]) -> CudaHaloMatrix:
-    """A halo's part likewise."""
+    """A halo's part of float64 with values of another type; columns and headers are shared."""
     return replace(h, slices=replace(h.slices, values=cast(h.slices.values, dtype)))
-
-
-def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
-    """float64 in another type; checked: as a diagonal, with NaN where it leaves the type's range."""
-    out = cupy.empty(wide.shape, dtype)
-    if wide.size:
-        arguments = (wide, np.int64(wide.size), np.int32(checked), out)
-        kernel(FILE, "cast", dtype.name)(*_threads(wide.size), arguments)
-    return out
 
 
 def packed(s: Slices, order: Array | None = None) -> Array:

@@ -10,14 +10,14 @@ import numpy as np
 from dsolver.kernels.cuda.launch.columns import WideColumns, length
 from dsolver.kernels.cuda.launch.schedule import Sweep, sweeps
 from dsolver.kernels.cuda.launch.widths import widths_of
-from dsolver.kernels.formats.base import SeparateDot, SweepColumns
+from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
 HALO_WARPS = 4
 """As for one vector: the bits of a dot depend on it."""
 
 
-class MatrixColumns(SeparateDot, WideColumns, SweepColumns):
+class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
     def spmv(self, x: Array, y: Array) -> None:

@@ -12,12 +12,13 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.foresight import settle
-from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, warps
+from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, sweeps, warps
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.widths import widths_of
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
-from dsolver.kernels.cuda.vectors import CudaVectors
-from dsolver.kernels.formats.base import SeparateDot, SeparateSum, SeparateSweeps
+from dsolver.kernels.cuda.vectors import CudaVectors, cast
+from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import lossless
@@ -77,7 +78,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
+class CudaMatrix(WithKernels, SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -137,6 +138,14 @@ class CudaMatrix(WithKernels, SeparateDot, SeparateSweeps, Matrix):
         made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
         settle()  # sweeps read a matrix before they wait for earlier launches
         return replace(self, diagonal=made)
+
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
+        """The matrix, of float64, with values of another type and launches for them; columns and headers are shared."""
+        local = replace(self.local, values=cast(self.local.values, dtype))
+        halves = sweeps(self.layout, self.by_color, local, widths_of(self.layout, local)) if swept else None
+        made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), local=local, halves=halves)
+        settle()  # as above
+        return made
 
     def compacted(self) -> CudaMatrix:
         """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from dsolver.kernels.cuda.faces.corners import CudaCorners, corners
+from dsolver.kernels.cuda.faces.matrix import CudaFaces
+from dsolver.kernels.cuda.faces.setup import faces
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import FormatBuilder
-from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
+from dsolver.kernels.lattice.coarsening import Coarsening
 
 
 @final
 class CudaSell(FormatBuilder):
-    """Set-up of sliced ELL.
+    """Set-up of sliced ELL, and of faces in its place where rows can be stored as such.
 
     Args:
         vectors: the vector kernels.
@@ -23,14 +27,18 @@ class CudaSell(FormatBuilder):
     def __init__(self, vectors: CudaVectors) -> None:
         self._dtype = vectors.dtype
 
-    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix:
-        return assembly.matrix(layout, rows, self._dtype, swept=swept)
+    def matrix(self, layout: Layout, rows: CandidateRows, *, swept: bool = True) -> CudaMatrix | CudaFaces:
+        found = faces(layout, rows, self._dtype)
+        return found if found is not None else assembly.matrix(layout, rows, self._dtype, swept=swept)
 
-    def narrowed(self, matrix: CudaMatrix, *, swept: bool = True) -> CudaMatrix:
-        return assembly.narrowed(matrix, self._dtype, swept=swept)
+    def narrowed(self, matrix: CudaMatrix | CudaFaces, *, swept: bool = True) -> CudaMatrix | CudaFaces:
+        return matrix.narrowed(self._dtype, swept=swept)
 
     def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
         return assembly.narrowed_halo(halo, self._dtype)
+
+    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout) -> CudaCorners | None:
+        return corners(made, p, rows, coarse, self._dtype)
 
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CudaProduct:
         return assembly.product(rows, columns, entries, self._dtype, in_order=in_order)

@@ -11,7 +11,7 @@ from dsolver.kernels.cuda.launch import tma
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors
-from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.base import Format, SeparateBackward
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.stencil import ConstantStencil, Triple
 from dsolver.kernels.lattice.star import StarTransfer
@@ -60,7 +60,7 @@ class Products:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaStencil(Format):
+class CudaStencil(SeparateBackward, Format):
     """A constant stencil with its kernels and their launches.
 
     Attributes:

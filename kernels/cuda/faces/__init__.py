@@ -1,0 +1,1 @@
+"""Symmetric stars in the colors of a checkerboard on a GPU."""

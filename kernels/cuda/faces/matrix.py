@@ -1,0 +1,245 @@
+"""Faces on a GPU: matrices with their kernels and the launches of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, final
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
+from dsolver.kernels.formats.base import SeparateSweeps, SweepColumns
+from dsolver.kernels.formats.checkered.corners import Corners
+from dsolver.kernels.formats.checkered.faces import Faces
+from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.precision import lossless
+
+FILE: Final = "faces/passes.cu"
+LINES, THREADS = 8, 256
+"""Lines and threads of a block: as in faces.cuh."""
+MOST_BLOCKS: Final = 65_535
+"""Blocks of a launch along y, and along z."""
+WALK: Final = 8
+"""Planes that a thread walks through; each walk reads x of two more. From 8 to 32 made less than 3 % on an H200."""
+ITEMS: Final = 4
+"""Rows of a thread of `divide`: as in passes.cu."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CudaFaces(SeparateSweeps, Faces):
+    """A chunk's matrix with its kernels and their launches.
+
+    Attributes:
+        partials: float64, room for the partial dot products of warps.
+    """
+
+    partials: Array
+
+    @cached_property
+    def vectors(self) -> CudaVectors:
+        """The vector kernels."""
+        return vectors(self.diagonal.dtype.name)
+
+    @cached_property
+    def stored(self) -> str:
+        """The end of the name of a kernel for values stored as these are, and vectors of the value type."""
+        return "" if self.values.dtype == self.diagonal.dtype else "_compact"
+
+    @cached_property
+    def board(self) -> tuple[Any, ...]:
+        """The arguments called BOARD in faces.cuh."""
+        return board_of(self)
+
+    @cached_property
+    def stored_faces(self) -> tuple[Any, ...]:
+        """The values, and how far apart those of the axes and the columns of vectors are."""
+        return self.values, np.int64(self.layout.size)
+
+    @cached_property
+    def blocks(self) -> tuple[int, int, int]:
+        """Blocks along x and y, and planes."""
+        nx, ny, nz = self.layout.shape
+        return -(-nx // (2 * SLICE)), -(-ny // LINES), nz
+
+    def function(self, name: str) -> Any:
+        """A kernel for the value type of vectors."""
+        return kernel(FILE, name, self.diagonal.dtype.name)
+
+    def batched(self, width: int) -> Columns:
+        return FacesColumns(self, width)
+
+    def scaled(self, factors: Array) -> CudaFaces:
+        """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
+        made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
+        settle()  # passes read a matrix before they wait for earlier launches
+        return replace(self, diagonal=made)
+
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaFaces:
+        """The matrix, of float64, with values of another type."""
+        made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), values=cast(self.values, dtype))
+        settle()  # as above
+        return made
+
+    def compacted(self) -> CudaFaces:
+        """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing."""
+        values = lossless(self.values)
+        cupy.cuda.get_current_stream().synchronize()  # as above
+        return replace(self, values=values)
+
+    def spmv(self, x: Array, y: Array) -> None:
+        self._walk("spmv" + self.stored, x, y)
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        self._walk("spmv_dot" + self.stored, x, y, self.partials)
+        self.vectors.sum(self.partials, len(self.partials), dot)
+
+    def forward(self, r: Array, x: Array) -> None:
+        self.forward_columns(r, x, 1)
+
+    def upper_residual(self, x: Array, y: Array) -> None:
+        self.half("upper_residual", 1, x, y)
+
+    def lower_residual(self, r: Array, x: Array, w: Array) -> None:
+        self.half("lower_residual", 1, r, x, w)
+
+    def backward(self, w: Array, x: Array) -> None:
+        self.backward_columns(w, x, 1)
+
+    def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
+        self.sweep_columns(r, x, 1)
+
+    def jacobi(self, r: Array, scale: float, z: Array) -> None:
+        self.vectors.jacobi(self.diagonal, r, scale, z)
+
+    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
+        self.vectors.jacobi_step(self.diagonal, r, x, z)
+
+    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
+        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        if self.stored:
+            super().residual(r, x, y)
+        else:
+            self._walk("residual", r, x, y)
+
+    def jacobi_sweep(self, scaled: CudaFaces, r: Array, x: Array, z: Array) -> None:
+        if self.stored:
+            super().jacobi_sweep(scaled, r, x, z)
+        else:
+            self._walk("jacobi_sweep", scaled.diagonal, r, x, z)
+
+    def jacobi_sweep_dot(self, scaled: CudaFaces, r: Array, x: Array, z: Array, dot: Array) -> None:
+        if self.stored:
+            super().jacobi_sweep_dot(scaled, r, x, z, dot)
+        else:
+            self._walk("jacobi_sweep_dot", scaled.diagonal, r, x, z, self.partials)
+            self.vectors.sum(self.partials, len(self.partials), dot)
+
+    # -- passes for several columns, which lie one behind the other ----------------------------------------------------
+
+    def forward_columns(self, r: Array, x: Array, width: int) -> None:
+        """`forward` of so many columns."""
+        self._divide(0, r, x, width)
+        self.half("solve", width, self.diagonal, r, x, np.int32(1))
+
+    def backward_columns(self, w: Array, x: Array, width: int) -> None:
+        """`backward` of so many columns."""
+        self._divide(1, w, x, width)
+        self.half("solve", width, self.diagonal, w, x, np.int32(0))
+
+    def sweep_columns(self, r: Array, x: Array, width: int) -> None:
+        """`sweep_backward` of so many columns: black rows read red x alone, and nothing of the black x before."""
+        for color in (1, 0):
+            self.half("solve", width, self.diagonal, r, x, np.int32(color))
+
+    def half(self, name: str, width: int, *arguments: Any) -> None:
+        """A pass over the rows of one color, for so many columns."""
+        head = (*self.board, *self.stored_faces)
+        if width == 1:
+            follow(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
+        else:
+            follow(self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width)))
+
+    def _divide(self, color: int, r: Array, x: Array, width: int) -> None:
+        count = self.layout.rows // 2
+        places = (np.int32(SLICE * self.layout.color_slices[color]), np.int32(count), np.int32(width))
+        size = self.stored_faces[1]
+        follow(
+            self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places)
+        )
+
+    def _walk(self, name: str, *vectors: Array) -> None:
+        across, lines, planes = self.blocks
+        grid = across, lines, -(-planes // WALK)
+        head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
+        follow(self.function(name), grid, (THREADS,), (*head, *vectors))
+
+
+@final
+class FacesColumns(SweepColumns):
+    """`CudaFaces` for several columns: entries are read once."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        self._columns("columns_spmv", x, y)
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        count = len(self.one.partials)
+        known = self.one.__dict__.setdefault("batched partials", {})  # as functools.cached_property keeps it
+        if self.width not in known:
+            known[self.width] = cupy.empty((self.width, count))
+        partials = known[self.width]
+        self._columns("columns_spmv_dot", x, y, partials)
+        for number in range(self.width):
+            self.one.vectors.sum(partials[number], count, dot[number])
+
+    def forward(self, r: Array, x: Array) -> None:
+        self.one.forward_columns(r, x, self.width)
+
+    def upper_residual(self, x: Array, y: Array) -> None:
+        self.one.half("upper_residual", self.width, x, y)
+
+    def lower_residual(self, r: Array, x: Array, w: Array) -> None:
+        self.one.half("lower_residual", self.width, r, x, w)
+
+    def backward(self, w: Array, x: Array) -> None:
+        self.one.backward_columns(w, x, self.width)
+
+    def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
+        self.one.sweep_columns(r, x, self.width)
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        self.one_by_one(self.one.residual)(r, x, y)
+
+    def jacobi_sweep(self, scaled: Any, r: Array, x: Array, z: Array) -> None:
+        self.one_by_one(self.one.jacobi_sweep)(scaled, r, x, z)
+
+    def jacobi_sweep_dot(self, scaled: Any, r: Array, x: Array, z: Array, dot: Array) -> None:
+        self.one_by_one(self.one.jacobi_sweep_dot)(scaled, r, x, z, dot)
+
+    def _columns(self, name: str, *vectors: Array) -> None:
+        a = self.one
+        arguments = (*a.board, *a.stored_faces, a.diagonal, *vectors, np.int32(self.width))
+        follow(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
+
+
+def launches(shape: tuple[int, int, int]) -> bool:
+    """Whether there can be as many blocks as a box of this shape has lines and planes."""
+    _, ny, nz = shape
+    return -(-ny // LINES) <= MOST_BLOCKS and nz <= MOST_BLOCKS
+
+
+def board_of(a: Faces | Corners) -> tuple[Any, ...]:
+    """The arguments called BOARD in faces.cuh."""
+    assert a.layout.checkered is not None
+    nx, ny, nz = a.layout.shape
+    red, black = (SLICE * int(first) for first in a.layout.color_slices[:2])
+    wraps = sum(1 << axis for axis, wrap in enumerate(a.wraps) if wrap)
+    return tuple(np.int32(number) for number in (nx // 2, ny, nz, red, black, a.layout.checkered, wraps))

@@ -1,0 +1,50 @@
+"""Set-up of faces on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of, launches
+from dsolver.kernels.cuda.launch.foresight import numbers as told
+from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.checkered.faces import wraps_of
+from dsolver.kernels.formats.layout import SLICE, Layout
+from dsolver.kernels.formats.rows import CandidateRows
+
+THREADS = 256
+
+
+def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces | None:
+    """The rows as faces, where they are of that kind and their matrix is symmetric to the bit; else None.
+
+    Raises:
+        ZeroDivisionError: a row has no diagonal entry.
+    """
+    wraps = wraps_of(where, rows)
+    if wraps is None or not launches(where.shape):
+        return None
+    weights = cupy.ascontiguousarray(cupy.asarray(rows.weights, dtype=np.float64))
+    nx, ny, nz = where.shape
+    parts = nz * ny * -(-nx // (2 * SLICE))
+    made = CudaFaces(
+        layout=where,
+        diagonal=cupy.empty(where.size, dtype),
+        values=cupy.empty((3, where.size), dtype),
+        wraps=wraps,
+        partials=cupy.empty(parts),
+    )
+    found = cupy.zeros(2, dtype=np.int32)
+    head = (*board_of(made), weights, np.int64(where.rows), np.int64(where.size))
+    fill = kernel("faces/assembly.cu", "fill", dtype.name)
+    fill((-(-where.rows // THREADS),), (THREADS,), (*head, made.values, made.diagonal, found))
+    asymmetric, from_end = (int(number) for number in told(found))
+    if asymmetric:
+        return None
+    if from_end:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - from_end])} of a chunk has no diagonal entry")
+    settle()  # passes read a matrix before they wait for earlier launches
+    return made
