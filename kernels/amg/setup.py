@@ -30,7 +30,7 @@ class BlockSizes(NamedTuple):
 
     @property
     def restricted(self) -> BlockSizes:
-        """Those of Bᵀ and A B."""
+        """Sizes of the blocks of Bᵀ and A B."""
         return BlockSizes(self.columns, self.rows, self.columns)
 
 

@@ -258,4 +258,5 @@ def test_a_gpu_needs_what_was_estimated(make: Callable[[], problems.Problem], m:
     assert expected.available == pytest.approx((free,), rel=0.1), "tests beside this one take some"
     with noticed() as most, dsolver.Solver(problem, M=m, precond_dtype=dtype, device="cuda") as solver:
         solver.solve(b, maxiter=3)
-    assert 0.98 * most[0] <= expected.bytes <= 1.15 * most[0]
+    # Coefficients that vary may turn out to be rough, for which R and P are stored in slices, and take more.
+    assert 0.98 * most[0] <= expected.bytes <= (1.6 if problem.coefficients else 1.15) * most[0]

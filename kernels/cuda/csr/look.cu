@@ -6,8 +6,7 @@
 // carry what rounding takes from them, so neither the number of threads nor the order changes them.
 
 constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP;
-constexpr int BLOCKS = 2;           // that share a multiprocessor, at least
-constexpr int AT_ONCE = 4;          // entries that a thread looks at together: what is searched comes late
+constexpr int BLOCKS = 4;           // that share a multiprocessor: what is searched comes late, so many have to wait
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
 constexpr double LARGEST = 1.7976931348623157e308;
@@ -50,6 +49,12 @@ struct Rows {
             else high = middle;
         }
         return low < end && columns[low] == i ? low : -1;
+    }
+    // The mirror image of the entry of row i in column j that so many others of its row stand before: on a lattice as many
+    // stand behind it in row j, so that place is looked at before the search.
+    __device__ __forceinline__ long long mirror(int j, long long i, long long before) const {
+        const long long likely = start[j + 1] - 1 - before;
+        return likely >= max(start[j], 0ll) && likely < entries && columns[likely] == i ? likely : find(j, i);
     }
 };
 
@@ -144,9 +149,9 @@ __device__ void report(Found mine, int* out) {
     for (int w = 0; w < WORDS; ++w) out[w] = words.word[w];
 }
 
-// All rows, each by T threads, or where it is long by the threads of a block: visit(sums, row, first, last, k, step) adds up to
-// AT_ONCE entries of a thread from k on, which are `step` apart, and done(row, first, last, sums) is called for the row by one
-// thread. broken(row): its pointers lead astray.
+// All rows, each by T threads, or where it is long by the threads of a block: visit(row, first, k) gives the sums of entry k
+// that is the thread's, and done(row, first, last, sums) is called for the row by one thread. broken(row): its pointers lead
+// astray.
 template <int T, typename Visit, typename Done, typename Broken>
 __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
     __shared__ RowSums sums_of[THREADS];
@@ -173,7 +178,7 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
         }
         RowSums sums = {};
         if (mine)
-            for (long long k = first + lane; k < last; k += AT_ONCE * T) visit(sums, row, first, last, k, T);
+            for (long long k = first + lane; k < last; k += T) visit(sums, row, first, k);
         for (int distance = T / 2; distance > 0; distance /= 2) sums.add(sums.of_lane(distance));
         if (mine && lane == 0) done(row, first, last, sums);
     }
@@ -185,8 +190,7 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
             const long long first = a.start[row], last = a.start[row + 1];
             if (!a.sound(first, last) || last - first <= LONG) continue;
             RowSums sums = {};
-            for (long long k = first + threadIdx.x; k < last; k += AT_ONCE * THREADS)
-                visit(sums, row, first, last, k, THREADS);
+            for (long long k = first + threadIdx.x; k < last; k += THREADS) visit(sums, row, first, k);
             sums_of[threadIdx.x] = sums;
             for (int distance = THREADS / 2; distance > 0; distance /= 2) {
                 __syncthreads();
@@ -218,88 +222,16 @@ __device__ __forceinline__ void look_at_sums(
     }
 }
 
-// The entries of a thread, one by one: visit(sums, row, first, k).
-template <typename Visit>
-struct Each {
-    Visit visit;
-
-    __device__ __forceinline__ void operator()(
-        RowSums& sums, long long row, long long first, long long last, long long k, int step
-    ) const {
-        for (int q = 0; q < AT_ONCE && k < last; ++q, k += step) visit(sums, row, first, k);
-    }
-};
-
-template <typename Visit>
-__device__ __forceinline__ Each<Visit> each(Visit visit) {
-    return {visit};
-}
-
-// An entry above the diagonal, and its mirror image, or -1.
-__device__ __forceinline__ void look_at_mirror(Found& found, double value, long long at, double image) {
+// A column that is in the matrix and on no diagonal.
+__device__ __forceinline__ void look_for_mirror(
+    Found& found, const Rows& a, long long row, int column, double value, long long before
+) {
+    found.lower += column < row;
+    if (column < row) return;
+    const long long at = a.mirror(column, row, before);
     ++found.upper;
     found.unmatched += at < 0;
-    found.difference = fmax(found.difference, fabs(at < 0 ? value : value - image));
-}
-
-// Entries of a thread: all that they wait for is on its way together. The mirror image of an entry is looked for where it is
-// on lattices, as far from the end of its row as the entry is from the begin of its own, before it is searched.
-__device__ __forceinline__ void look_at_entries(
-    Found& found, Firsts& firsts, const Rows& a, RowSums& sums, long long row, long long first, long long last, long long k,
-    int step
-) {
-    int column[AT_ONCE], before[AT_ONCE];
-    double value[AT_ONCE], image[AT_ONCE];
-    long long at[AT_ONCE];   // where the mirror image may be, or is; -1 for nowhere
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q) {
-        const long long here = k + q * step;
-        column[q] = here < last ? a.columns[here] : -1;
-        before[q] = here < last && here > first ? a.columns[here - 1] : -1;
-        value[q] = here < last ? a.values[here] : 0.0;
-    }
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q) {
-        at[q] = -1;
-        if (column[q] <= row || column[q] >= a.rows) continue;
-        const long long low = a.start[column[q]], end = a.start[column[q] + 1];
-        const long long guess = end - 1 - (k + q * step - first);
-        if (a.sound(low, end) && guess >= low) at[q] = guess;
-    }
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q)
-        if (at[q] >= 0 && a.columns[at[q]] != row) at[q] = -1;
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q)
-        if (at[q] >= 0) image[q] = a.values[at[q]];
-#pragma unroll
-    for (int q = 0; q < AT_ONCE; ++q) {
-        const long long here = k + q * step;
-        if (here >= last) break;
-        const double size = fabs(value[q]);
-        sums.add(value[q], column[q] == row);
-        found.largest = fmax(found.largest, size);
-        if (!(size <= LARGEST)) {
-            ++found.infinite;
-            note(firsts.infinite, here);
-        }
-        if (here > first) {
-            found.descending += before[q] > column[q];
-            found.repeated += before[q] == column[q];
-        }
-        if (column[q] < 0 || column[q] >= a.rows) {
-            ++found.outside;
-            note(firsts.outside, here);
-        } else if (column[q] > row) {
-            if (at[q] < 0) {
-                at[q] = a.find(column[q], row);
-                image[q] = at[q] < 0 ? 0.0 : a.values[at[q]];
-            }
-            look_at_mirror(found, value[q], at[q], image[q]);
-        } else {
-            found.lower += column[q] < row;
-        }
-    }
+    found.difference = fmax(found.difference, fabs(at < 0 ? value : value - a.values[at]));
 }
 
 template <int T>
@@ -308,8 +240,26 @@ __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, in
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
     for_rows<T>(
         a,
-        [&](RowSums& sums, long long row, long long first, long long last, long long k, int step) {
-            look_at_entries(found, firsts, a, sums, row, first, last, k, step);
+        [&](RowSums& sums, long long row, long long first, long long k) {
+            const int column = a.columns[k];
+            const double value = a.values[k], size = fabs(value);
+            sums.add(value, column == row);
+            found.largest = fmax(found.largest, size);
+            if (!(size <= LARGEST)) {
+                ++found.infinite;
+                note(firsts.infinite, k);
+            }
+            if (k > first) {
+                const int before = a.columns[k - 1];
+                found.descending += before > column;
+                found.repeated += before == column;
+            }
+            if (column < 0 || column >= a.rows) {
+                ++found.outside;
+                note(firsts.outside, k);
+            } else if (column != row) {
+                look_for_mirror(found, a, row, column, value, k - first);
+            }
         },
         [&](long long row, long long first, long long last, const RowSums& sums) {
             look_at_sums(found, firsts, row, sums, canceled);
@@ -347,9 +297,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned
     double largest = 0.0;
     for_rows<USUAL>(
         a,
-        each([&](RowSums&, long long row, long long, long long k) {
+        [&](RowSums&, long long row, long long, long long k) {
             if (a.columns[k] < row && a.find(a.columns[k], row) < 0) largest = fmax(largest, fabs(a.values[k]));
-        }),
+        },
         [](long long, long long, long long, const RowSums&) {}, [](long long) {});
     if (largest > 0.0) atomicMax(widest, static_cast<unsigned long long>(__double_as_longlong(largest)));
 }
@@ -360,14 +310,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, doubl
     unsigned long long first_place = ~0ull;
     for_rows<USUAL>(
         a,
-        each([&](RowSums&, long long row, long long, long long k) {
+        [&](RowSums&, long long row, long long, long long k) {
             const long long column = a.columns[k];
             if (column == row) return;
             const long long at = a.find(static_cast<int>(column), row);
             if (fabs(at < 0 ? a.values[k] : a.values[k] - a.values[at]) != difference) return;
             const unsigned long long here = min(row, column) * rows + max(row, column);
             first_place = min(first_place, here);
-        }),
+        },
         [](long long, long long, long long, const RowSums&) {}, [](long long) {});
     if (first_place != ~0ull) atomicMin(place, first_place);
 }
@@ -378,9 +328,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) count_open_columns(CSR, do
     unsigned long long count = 0;
     for_rows<USUAL>(
         a,
-        each([&](RowSums& sums, long long row, long long, long long k) {
+        [&](RowSums& sums, long long row, long long, long long k) {
             sums.add(a.values[a.find(a.columns[k], row)], false);
-        }),
+        },
         [&](long long, long long, long long, const RowSums& sums) { count += !sums.cancel(canceled); }, [](long long) {});
     if (count) atomicAdd(opened, count);
 }
