@@ -22,6 +22,7 @@ _stacks: Final = ctypes.c_void_p()
 """The stacks of a block's threads, which all libraries share."""
 FLAGS: Final = (
     *("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-gnu-unique", f"-I{HERE}"),
+    "-Wl,-Bsymbolic",  # a kernel called compress is ours, also where Python brings zlib's
     *("-mfma", "-fexpensive-optimizations", "-ffp-contract=fast"),  # a * b + c is one operation, as NVRTC makes it
 )
 ASSEMBLY: Final = re.compile(r'\basm\b\s*(?:volatile)?\s*\((?:"[^"]*"|[^"])*?\)\s*;')
