@@ -210,8 +210,9 @@ def _extract(archive: tarfile.TarFile, folder: Path) -> None:
         return
     # Python before 3.11.4, as in Debian 12: looked at here instead.
     for member in archive.getmembers():
-        inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
-        if not inside or not (member.isfile() or member.isdir()):
+        paths = [Path(member.name), *([Path(member.linkname)] if member.issym() else [])]
+        inside = not any(path.is_absolute() or ".." in path.parts for path in paths)
+        if not inside or not (member.isfile() or member.isdir() or member.issym()):
             raise ClusterError(f"the job's files have {member.name!r}, which would not stay in {folder}")
     archive.extractall(folder)  # noqa: S202  # all of them stay
 
