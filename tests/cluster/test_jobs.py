@@ -306,15 +306,20 @@ def test_files_of_a_job_stay_in_the_folder(tmp_path: Path, monkeypatch: pytest.M
             member.size = 4
             archive.addfile(member, io.BytesIO(b"text"))
         packed[name] = io.BytesIO(stream.getvalue())
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        member = tarfile.TarInfo("link")
+        member.type, member.linkname = tarfile.SYMTYPE, "in/../../outside"
+        archive.addfile(member)
+    packed["link"] = io.BytesIO(stream.getvalue())
     with tarfile.open(fileobj=packed["in/side.txt"]) as archive:
         jobs._extract(archive, tmp_path / "job")
     assert (tmp_path / "job" / "in" / "side.txt").read_text() == "text"
-    with (
-        tarfile.open(fileobj=packed["../outside.txt"]) as archive,
-        pytest.raises(ClusterError, match="would not stay in"),
-    ):
-        jobs._extract(archive, tmp_path / "job")
+    for name in ("../outside.txt", "link"):
+        with tarfile.open(fileobj=packed[name]) as archive, pytest.raises(ClusterError, match="would not stay in"):
+            jobs._extract(archive, tmp_path / "job")
     assert not (tmp_path / "outside.txt").exists()
+    assert not (tmp_path / "job" / "link").is_symlink()
 
 
 def test_a_link_that_is_sent_goes_as_its_file_and_links_out_of_a_folder_stay_behind(
