@@ -12,13 +12,13 @@ additions take that are not contracted, whatever is longer.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 from amg_csr import elastic
+from timing import best
 
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.cuda.amg import galerkin, mirrors, products
@@ -30,7 +30,7 @@ from dsolver.kernels.formats.csr import Csr
 
 COPIED, OPERATIONS = 4.2e12, 17e12
 """Bytes, and multiplications or additions of float64 without contraction, in a second on an H200."""
-MODES, BRICK, REPEATS = 6, (2, 2, 3), 4
+MODES, BRICK = 6, (2, 2, 3)
 
 
 class Level(NamedTuple):
@@ -64,19 +64,6 @@ def transposed(p: Csr, size: int, columns: int) -> Csr:
     return block_mirrors.transposed(whole, columns).plain
 
 
-def best(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The last result, and the milliseconds of the fastest."""
-    times, made = [], None
-    for _ in range(1 + REPEATS):
-        del made
-        cupy.cuda.Device().synchronize()
-        began = time.perf_counter()
-        made = work()
-        cupy.cuda.Device().synchronize()
-        times.append(time.perf_counter() - began)
-    return made, 1e3 * min(times[1:])
-
-
 def arrays(made: Any) -> Iterator[Any]:
     """All arrays of a result."""
     for part in made:
@@ -90,6 +77,7 @@ def compare(title: str, least: float, by_numbers: Callable[[], Any], by_blocks: 
     """Print times of both ways, and what part the fast one's least is; returns what they have made."""
     expected, slow = best(by_numbers)
     found, fast = best(by_blocks)
+    slow, fast = 1e3 * slow, 1e3 * fast
     for one, other in zip(arrays(found), arrays(expected), strict=True):
         if not bool((one.view(np.int32) == other.view(np.int32)).all()):
             raise SystemExit(f"{title}: other bits")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,13 @@ from cupyx import cusparse
 from matrices import MATRICES
 from scipy import sparse
 from spmv import as_they_come, file_of, maker_of
+from timing import best
 
 from dsolver.kernels.cuda.amg.products import numeric, product
 from dsolver.kernels.formats.csr import Csr
 
-REPEATS = 4
 MOST_PRODUCTS = 2**31 - 1
 """Products of numbers beyond which a matrix is left out: cuSPARSE's result is wrong then, and nothing says so."""
-
-
-def best(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The last result, and the seconds of the fastest."""
-    times, made = [], None
-    for _ in range(1 + REPEATS):
-        del made
-        cupy.cuda.Device().synchronize()
-        began = time.perf_counter()
-        made = work()
-        cupy.cuda.Device().synchronize()
-        times.append(time.perf_counter() - began)
-    return made, min(times[1:])
 
 
 def error(start: Any, columns: Any, values: Any, want: Any, size: Any) -> float:

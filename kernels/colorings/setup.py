@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from dsolver.kernels.colorings.factors import Factors
@@ -10,41 +9,45 @@ from dsolver.kernels.colorings.graph import Graph
 from dsolver.kernels.formats.csr import Csr
 
 
-class SweepSetup(ABC):
+class SweepSetup:
     """Set-up of sweeps where the arrays of a matrix lie.
 
     Attributes:
         xp: their array module.
+        colors: the module whose functions of these names, and `levels_inside`, work there.
+        factors: likewise, for triangular factors.
     """
 
     xp: ClassVar[Any]
+    colors: ClassVar[Any]
+    factors: ClassVar[Any]
 
-    @abstractmethod
     def graph_of(self, a: Csr) -> Graph:
         """Graph of a square matrix whose columns ascend in each row.
 
         Its pattern need not be symmetric: one of two mirrored entries couples both rows.
         """
+        found: Graph = self.colors.graph_of(a)
+        return found
 
-    @abstractmethod
     def rows_of(self, graph: Graph) -> Any:
         """Row of each coupling: int32."""
+        return self.colors.rows_of(graph)
 
-    @abstractmethod
     def first_fit(self, graph: Graph) -> Any:
         """Greedy coloring, int32 (rows,): each row gets the first color that no neighbor before it has.
 
         At most one color more than the longest row has couplings; on a lattice in its own order the parity classes.
         """
+        return self.colors.first_fit(graph)
 
-    @abstractmethod
     def levels(self, graph: Graph, block: int) -> Any:
         """Levels within each block of so many consecutive rows, int32 (rows,) from 0.
 
         Each row comes right after the last of the neighbors before it in its block.
         """
+        return self.colors.levels_inside(graph, block)
 
-    @abstractmethod
     def sets(self, graph: Graph, keys: Any, *, smallest: bool) -> Any:
         """The independent set of each row, int32 (rows,), some of which no row may have.
 
@@ -56,16 +59,17 @@ class SweepSetup(ABC):
             keys: uint64 (H, rows), each time no two alike.
             smallest: whether a key makes two sets a round.
         """
+        return self.colors.sets(graph, keys, smallest=smallest)
 
-    @abstractmethod
     def sweep_factors(self, a: Csr, color: Any) -> Factors:
         """The factors (D + L) D⁻¹ (D + U) of a symmetric Gauss-Seidel sweep, A = L + D + U.
 
         Raises:
             BreakdownError: the diagonal has a zero.
         """
+        found: Factors = self.factors.sweep_factors(a, color)
+        return found
 
-    @abstractmethod
     def incomplete_factors(self, a: Csr, color: Any, *, shift: float = 0.0, positive: bool = False) -> Factors:
         """Incomplete factors without fill, ILU(0): those of A where A has entries (Saad, Iterative Methods, 10.3.2).
 
@@ -80,3 +84,5 @@ class SweepSetup(ABC):
         Raises:
             BreakdownError: a pivot is zero up to rounding, not finite, or not positive though it must be.
         """
+        found: Factors = self.factors.incomplete_factors(a, color, shift=shift, positive=positive)
+        return found

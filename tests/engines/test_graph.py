@@ -263,7 +263,7 @@ def test_nothing_is_submitted_before_a_value_is_asked_for(client: Client) -> Non
 
 
 def test_solves_leave_no_spans_of_dask_behind(client: Client) -> None:
-    """Of each span workers and scheduler keep numbers for as long as they live, and the scheduler its task groups."""
+    """Numbers of each span, which workers and scheduler keep as long as they live, and the scheduler's task groups."""
 
     def spans_of_products(dask_scheduler: Any) -> set[str]:
         spans = dask_scheduler.extensions["spans"].spans.values()

@@ -26,7 +26,7 @@ def there(value: Any) -> Any:
 
 
 def both(name: str, *arguments: Any) -> Any:
-    """What the host makes, which the device makes to the bit."""
+    """Bits of the device, compared with the host's."""
     import cupy
 
     from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation

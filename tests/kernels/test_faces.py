@@ -82,7 +82,7 @@ PASSES: dict[str, str] = {
 
 
 def made_by(a: Any, backend: Backend, name: str) -> tuple[Any, float]:
-    """What a kernel makes of vectors that are the same everywhere, and its dot product."""
+    """Result of a kernel for vectors that are the same everywhere, and its dot product."""
     r, x, out = vectors(backend, a.layout, 3)
     if name == "sweep_backward":
         a.sweep_backward(r, x, out)
