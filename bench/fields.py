@@ -41,31 +41,35 @@ class Field:
         grid: Any = self.kappa.shape
         return dsolver.problems.diffusion(grid, self.kappa, spacing=self.sizes, mask=self.solid, chunks=chunks)
 
-    def matrix(self) -> sp.csr_array:
-        """Its finite volumes in compressed rows, those of cells that are left out taken out."""
-        kappa = self.kappa if self.solid is None else np.where(self.solid, 0.0, self.kappa)
-        number, diagonal = np.arange(kappa.size).reshape(kappa.shape), np.zeros(kappa.shape)
-        rows, columns, values = [number.ravel()], [number.ravel()], []
+    def matrix(self, xp: Any = np, sparse: Any = sp) -> Any:
+        """Its finite volumes in compressed rows, without those of cells that are left out.
+
+        Args:
+            xp: NumPy, or CuPy for a matrix on the GPU.
+            sparse: the module of sparse matrices that belongs to it.
+        """
+        own = xp.asarray(np.ones(self.kappa.shape, dtype=bool) if self.solid is None else ~self.solid)
+        kappa = xp.where(own, xp.asarray(self.kappa), 0.0)
+        number = (xp.cumsum(own, dtype=np.int32) - 1).reshape(own.shape).astype(np.int32)
+        sizes, diagonal = [xp.asarray(size) for size in self.sizes], xp.zeros(kappa.shape)
+        rows, columns, values = [number[own]], [number[own]], []
         for axis in range(3):
-            area = np.multiply.outer(*(self.sizes[other] for other in range(3) if other != axis))
-            half = 2.0 * np.moveaxis(kappa, axis, 0) * area / self.sizes[axis][:, None, None]  # cell center to face
-            d, i = np.moveaxis(diagonal, axis, 0), np.moveaxis(number, axis, 0)
+            across = [sizes[other] for other in range(3) if other != axis]
+            half = 2.0 * xp.moveaxis(kappa, axis, 0) * xp.outer(*across) / sizes[axis][:, None, None]  # center to face
+            d, i = xp.moveaxis(diagonal, axis, 0), xp.moveaxis(number, axis, 0)
             total = half[:-1] + half[1:]
-            face = np.where(total > 0.0, half[:-1] * half[1:] / np.where(total > 0.0, total, 1.0), 0.0)
+            face = xp.where(total > 0.0, half[:-1] * half[1:] / xp.where(total > 0.0, total, 1.0), 0.0)
             d[:-1] += face
             d[1:] += face
             d[0] += half[0]
             d[-1] += half[-1]
-            rows += [i[:-1].ravel(), i[1:].ravel()]
-            columns += [i[1:].ravel(), i[:-1].ravel()]
-            values += [-face.ravel(), -face.ravel()]
-        entries = np.concatenate([diagonal.ravel(), *values])
-        made = sp.csr_array((entries, (np.concatenate(rows), np.concatenate(columns))), shape=(kappa.size,) * 2)
-        made.eliminate_zeros()
-        if self.solid is not None:
-            own = np.flatnonzero(~self.solid.ravel())
-            made = sp.csr_array(made[own][:, own])
-        return made
+            kept = face > 0.0
+            rows += [i[:-1][kept], i[1:][kept]]
+            columns += [i[1:][kept], i[:-1][kept]]
+            values += [-face[kept], -face[kept]]
+        entries = xp.concatenate([diagonal[own], *values])
+        places = xp.concatenate(rows), xp.concatenate(columns)
+        return sparse.csr_matrix((entries, places), shape=(len(rows[0]),) * 2)
 
 
 def made(name: str, n: int, seed: int = 0) -> Field:

@@ -22,7 +22,6 @@ from typing import Any
 import cupy
 import cupyx.scipy.sparse as device_sparse
 import numpy as np
-import scipy.sparse as sp
 from fields import FIELDS, HARD, Field, made
 
 import dsolver
@@ -34,14 +33,14 @@ def clock() -> float:
     return time.perf_counter()
 
 
-def system_of(field: Field, a: sp.csr_array | None) -> tuple[Any, Any]:
-    """A function without arguments that makes the system for `Solver`, and two right-hand sides on the GPU."""
+def system_of(field: Field, a: Any = None) -> tuple[Any, Any]:
+    """A function without arguments that makes the system for `Solver`, and two right-hand sides on the GPU.
+
+    Compressed rows `a` are on the GPU.
+    """
     rng = np.random.default_rng(1)
     if a is not None:
-        there = device_sparse.csr_matrix(
-            (cupy.asarray(a.data), cupy.asarray(a.indices), cupy.asarray(a.indptr)), shape=a.shape
-        )
-        return (lambda: there), [cupy.asarray(rng.standard_normal(a.shape[0])) for _ in range(2)]
+        return (lambda: a), [cupy.asarray(rng.standard_normal(a.shape[0])) for _ in range(2)]
     kappa = cupy.asarray(field.kappa)
     x, y, z = (cupy.asarray(s) for s in field.sizes)
     volumes = x[:, None, None] * y[None, :, None] * z[None, None, :]  # rows are multiplied by them
@@ -82,15 +81,13 @@ def main() -> None:
         fields = dict(
             zip(options.fields, pool.map(partial(made, n=options.size, seed=options.seed), options.fields), strict=True)
         )
-        matrices = {}
-        if options.csr or options.matrices is not None:
-            matrices = dict(zip(fields, pool.map(Field.matrix, fields.values()), strict=True))
     for name, field in fields.items():
+        a: Any = field.matrix(cupy, device_sparse) if options.csr or options.matrices is not None else None
         if options.matrices is not None:
             options.matrices.mkdir(parents=True, exist_ok=True)
-            a = matrices[name]
-            np.savez(options.matrices / f"{name}.npz", data=a.data, indices=a.indices, indptr=a.indptr)
-        system, sides = system_of(field, matrices[name] if options.csr else None)
+            arrays = {"data": a.data, "indices": a.indices, "indptr": a.indptr}
+            np.savez(options.matrices / f"{name}.npz", **{key: array.get() for key, array in arrays.items()})
+        system, sides = system_of(field, a if options.csr else None)
         found = []
         for m, dtype in product(options.M, options.dtypes):
             given = {"M": m, "precond_dtype": dtype}
