@@ -197,7 +197,7 @@ class Algebraic(Preconditioner):
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
-        on_device = not builder.problem.asymmetry
+        on_device = True
         if builder.problem.lattice:
             rows = take()
             if self.aggressive_levels is None and isinstance(method, CoarsePoints):

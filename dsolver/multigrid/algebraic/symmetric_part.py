@@ -6,28 +6,32 @@ they see convection as couplings along the flow, and R = Pᵀ. Coarse matrices a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered, mutual, on_host, receivers_of, senders_of
+from dsolver.distributed.messages import Senders, delivered, mutual, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.level_rows import (
     F64,
+    I64,
     Bounds,
     BroughtRows,
     LevelRows,
     Rows,
+    message,
     others,
     own_bounds,
     owners_of,
     received,
+    setup_of,
+    starts,
     window_of,
 )
 
@@ -72,52 +76,68 @@ def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
 
 
 def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
-    return BroughtRows(rows=Rows.of(rows.matrix, rows.window.numbers), origin=rows.origin, near=rows.near)
-
-
-def _entries(rows: Rows, first: int) -> tuple[Any, Any, Any]:
-    """Global rows, columns and values of all entries."""
-    return first + rows.of_entries, rows.columns, rows.values
+    return BroughtRows(rows=Rows.at(rows.matrix, rows.window), origin=rows.origin, near=rows.near)
 
 
 def _turned(_: Backend, number: int, made: Any, *, bounds: Bounds) -> Turned:
-    row, column, value = _entries(made.rows, own_bounds(bounds, number)[0])
+    if len(bounds) == 2:
+        return Turned(lists={}, named=())
+    row, column, value = own_bounds(bounds, number)[0] + made.rows.of_entries, made.rows.columns, made.rows.values
     owners = owners_of(bounds, column)
     named = others(bounds, number, owners)
-    lists = {
-        to: np.concatenate([part[owners == to].astype(np.float64) for part in (column, row, value)]) for to in named
-    }
-    return Turned(lists=lists, named=named)
+    return Turned(
+        lists={to: message(*(part[owners == to] for part in (column, row, value))) for to in named}, named=named
+    )
 
 
 def _both(backend: Backend, number: int, made: Any, around: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
-    first, last = own_bounds(bounds, number)
-    row, column, value = _entries(made.rows, first)
-    own = (column >= first) & (column < last)
-    rows, columns, halves = [row, column[own]], [column, row[own]], [value / 2, value[own] / 2]
-    for message in on_host(backend, around).values():
-        theirs, mine, entries = message.reshape(3, -1)
-        rows.append(theirs.astype(np.int64))
-        columns.append(mine.astype(np.int64))
-        halves.append(entries / 2)
-    full = np.concatenate([value, np.zeros(sum(map(len, halves)) - len(value))])
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    order = np.lexsort((column, row))  # of A and of Aᵀ each place has one entry at most: a sum of two has one order
-    row, column = row[order], column[order]
-    begin = np.flatnonzero(np.concatenate([[True], (np.diff(row) != 0) | (np.diff(column) != 0)]))
-    half, full = (np.add.reduceat(part[order], begin) for part in (np.concatenate(halves), full))
-    row, column = row[begin], column[begin]
-    window = window_of(bounds, number, column)
-    start = np.concatenate([[0], np.cumsum(np.bincount(row - first, minlength=last - first))])
-    owners = owners_of(bounds, column)
-    sends = tuple((to, np.unique(row[owners == to]) - first) for to in others(bounds, number, owners))
-    matrix = Csr(start, window.places(column), half)
+    """Both are products with what there is, A and the parts of Aᵀ, in rows one below the other.
+
+    Each sum has two terms at most, so it has one order.
+    """
+    (first, last), amg, rows = own_bounds(bounds, number), setup_of(backend, made), made.rows
+    own = rows.restricted(first, last)
+    turned = amg.transposed(Csr(own.start, (own.columns - first).astype(np.int32), own.values), last - first)
+    parts = [rows, Rows.of(turned, np.arange(first, last, like=made.origin))]
+    parts += [_received(amg.asarray(entries), first, last) for entries in around.values()]
+    below = Rows.joined(parts)
+    window = window_of(bounds, number, below.columns)
+    halves = Csr(below.start, window.places(below.columns), below.values / 2)
+    matrix = amg.product(_summed([1.0] * len(parts), last - first, made.origin), halves, window.size)
+    first_alone = _summed([2.0] + [0.0] * (len(parts) - 1), last - first, made.origin)
     return LevelRows(
         window=window,
         matrix=matrix,
-        full=matrix._replace(values=full),
+        full=amg.numeric(matrix, first_alone, halves, window.size),
         origin=made.origin,
         near=made.near,
-        plan=HaloPlan(sends=sends, receives=received(bounds, window)),
+        plan=HaloPlan(sends=_sends(bounds, number, Rows.at(matrix, window)), receives=received(bounds, window)),
         bounds=bounds,
     )
+
+
+def _received(entries: F64, first: int, last: int) -> Rows:
+    """Rows first .. last of what another chunk has `Turned`."""
+    row, column, value = entries.reshape(3, -1)
+    order = np.lexsort(np.stack((column, row)))
+    counts = np.bincount(row.astype(np.int64) - first, minlength=last - first)
+    return Rows(start=starts(counts), columns=column[order].astype(np.int64), values=value[order])
+
+
+def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
+    """The weighted sum of so many matrices of so many rows, one below the other: what they are multiplied by."""
+    parts = len(weights)
+    columns = np.arange(rows, like=like)[:, None] + rows * np.arange(parts, like=like)
+    return Csr(
+        np.arange(0, rows * parts + 1, parts, like=like),
+        columns.ravel().astype(np.int32),
+        np.tile(np.asarray(weights, like=like), rows),
+    )
+
+
+def _sends(bounds: Bounds, number: int, rows: Rows) -> tuple[tuple[int, Any], ...]:
+    """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
+    if len(bounds) == 2:
+        return ()
+    owners = owners_of(bounds, rows.columns)
+    return tuple((to, np.unique(rows.of_entries[owners == to])) for to in others(bounds, number, owners))
