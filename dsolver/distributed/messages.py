@@ -118,11 +118,6 @@ def mutual(senders: Senders) -> list[tuple[int, ...]]:
     return [tuple(sorted({*names, *more})) for names, more in zip(senders, receivers, strict=True)]
 
 
-def on_host(backend: Backend, lists: Mapping[int, Any]) -> dict[int, F64]:
-    """Lists of `delivered` as arrays of the host."""
-    return {sender: backend.to_host(values) for sender, values in lists.items()}
-
-
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 

@@ -85,9 +85,8 @@ class Algebraic(Preconditioner):
     It is made for symmetric positive definite matrices. Where A is not symmetric, coarsening follows (A + Aᵀ) / 2, and
     methods such as GMRES are expected; that serves diffusion with convection.
 
-    Set-up is shared by all chunks, and the levels are the same to the bit however many chunks and workers there are,
-    on GPUs too. It runs on these where A is symmetric, else on the hosts of the owners. Coarse matrices are PᵀAP
-    (docs/theory.md).
+    Set-up is shared by all chunks and runs on their devices; the levels are the same to the bit however many chunks and
+    workers there are, on GPUs too. Coarse matrices are PᵀAP (docs/theory.md).
 
     Attributes:
         coarsening: "pmis": coarse points by a parallel maximal independent set, twice on the finest level, and
@@ -197,19 +196,18 @@ class Algebraic(Preconditioner):
     def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
-        on_device = True
         if builder.problem.lattice:
             rows = take()
             if self.aggressive_levels is None and isinstance(method, CoarsePoints):
                 sparse = rows.left_out(builder.engine) >= LEFT_OUT
                 method = replace(method, aggressive_levels=0 if sparse else AGGRESSIVE)
-            exact, first = _of_grid(builder, rows, on_device=on_device)
+            exact, first = _of_grid(builder, rows)
             del rows
         else:
-            exact, first = _of_matrix(builder, on_device=on_device)
+            exact, first = _of_matrix(builder)
         if coarsening == "aggregation":
             first = replace(first, size=_node(builder.problem))
-        on_gpu = on_device and builder.engine.kernels == "cuda"
+        on_gpu = builder.engine.kernels == "cuda"
         coarse_rows = COARSE_ROWS[on_gpu] if self.coarse_rows is None else int(self.coarse_rows)
         options = Options(
             method=method,
@@ -308,7 +306,7 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
         )
 
 
-def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
+def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     # Nobody multiplies before the hierarchy is there, which is waited for.
     exact, blocks = builder.stored(wait=False), builder.system.per_chunk(_as_it_came)
@@ -316,7 +314,7 @@ def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerCh
     chunks = view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
     senders = builder.problem.senders or [()]
-    rows = rows_of_blocks(builder.engine, blocks, bounds, senders, on_device=on_device)
+    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
     return lambda: exact, FirstRows(
         rows=rows,
         layout=chunks.at("layout"),
@@ -325,11 +323,10 @@ def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerCh
         senders=senders,
         singular=builder.system.singular,
         symmetric=not builder.problem.asymmetry,
-        on_device=on_device,
     )
 
 
-def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
+def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level of a grid, in the order of `Multigrid`."""
     engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
@@ -361,7 +358,6 @@ def _of_grid(builder: Builder, rows: FinestRows, *, on_device: bool) -> tuple[Ca
         layout=layout,
         chunks=lambda: both()[1],
         singular=rows.singular,
-        on_device=on_device,
     )
     return lambda: both()[0], first
 

@@ -52,15 +52,6 @@ class AlgebraicSetup:
         self.team, self.asarray = team, asarray
         self.aggregation = AggregationSetup(team)
 
-    @property
-    def host(self) -> AlgebraicSetup:
-        """The set-up on the host."""
-        return self
-
-    def of(self, array: Any) -> AlgebraicSetup:
-        """The set-up where this array lies: a GPU's chunks may have theirs on the host."""
-        return self
-
     # -- coarse points -------------------------------------------------------------------------------------------------
 
     def box_rows(
@@ -202,11 +193,11 @@ class AlgebraicSetup:
     # -- storage -------------------------------------------------------------------------------------------------------
 
     def on_device(self, rows: Csr) -> Csr:
-        """A matrix in arrays of this device."""
+        """A matrix, wherever it lies, in arrays of this device."""
         return rows
 
     def table(self, rows: Csr, width: int) -> Ell:
-        """The entries of a matrix from `on_device` as a table.
+        """The entries of a matrix as a table.
 
         Args:
             rows: the matrix.

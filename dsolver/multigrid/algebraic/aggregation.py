@@ -20,7 +20,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, setup_of
+from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window
 from dsolver.multigrid.algebraic.parallel_coarsening import for_exchange, in_window
 
 SALT: Final = 1 << 20
@@ -125,7 +125,7 @@ def _node_graph(
     window = rows.window
     ghosts_of = window.ghosts if window.whole else np.unique(window.ghosts // size)
     nodes = Window(first=window.first // size, rows=window.rows // size, ghosts=ghosts_of, whole=window.whole)
-    graph = setup_of(backend, rows).aggregation.strong_nodes(
+    graph = backend.amg.aggregation.strong_nodes(
         rows.matrix,
         window.below,
         in_window(backend, rows, scales, ghosts),
@@ -145,7 +145,7 @@ def _node_graph(
 
 def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots:
     """The nodes with strong couplings, undecided."""
-    own = setup_of(backend, graph).aggregation.first_words(graph.graph, graph.origin, level)
+    own = backend.amg.aggregation.first_words(graph.graph, graph.origin, level)
     all_ = np.ones_like(graph.origin, dtype=np.bool_)
     return Roots(own=for_exchange(backend, graph.window, own), open=all_)
 
@@ -153,27 +153,27 @@ def _coupled(backend: Backend, _: int, graph: NodeGraph, *, level: int) -> Roots
 def _left(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any, *, level: int) -> Roots:
     """The nodes with enough neighbors among those that have no aggregate, undecided."""
     window, whole = graph.window, in_window(backend, graph, found, ghosts)
-    second_words = setup_of(backend, graph).aggregation.second_words
+    second_words = backend.amg.aggregation.second_words
     own, open_ = second_words(graph.graph, window.below, whole, graph.origin, level)
     return Roots(own=for_exchange(backend, window, own), open=open_)
 
 
 def _settled(backend: Backend, _: int, graph: NodeGraph, roots: Roots) -> Roots:
     """The only chunk's nodes, decided."""
-    own = setup_of(backend, graph).aggregation.settled(graph.graph, roots.own, roots.open)
+    own = backend.amg.aggregation.settled(graph.graph, roots.own, roots.open)
     return Roots(own=own, open=roots.open)
 
 
 def _around(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: Any) -> Any:
     """The largest word among each node and its neighbors, for an exchange."""
     values, window = in_window(backend, graph, roots.own, ghosts), graph.window
-    most = setup_of(backend, graph).aggregation.largest_around(graph.graph, window.below, values, roots.open)
+    most = backend.amg.aggregation.largest_around(graph.graph, window.below, values, roots.open)
     return for_exchange(backend, window, most)
 
 
 def _decided(backend: Backend, _: int, graph: NodeGraph, roots: Roots, near: Any, ghosts: Any) -> Roots:
     window, whole = graph.window, in_window(backend, graph, near, ghosts)
-    decided = setup_of(backend, graph).aggregation.decided
+    decided = backend.amg.aggregation.decided
     own, left = decided(graph.graph, window.below, _own(backend, graph, roots.own), whole, roots.open)
     return Roots(own=for_exchange(backend, window, own), open=roots.open, left=backend.asarray(left))
 
@@ -185,7 +185,7 @@ def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: An
         None if window.whole else window.numbers,
         None if before is None else _own(backend, graph, before),
     )
-    joined = setup_of(backend, graph).aggregation.joined
+    joined = backend.amg.aggregation.joined
     found = joined(graph.graph, window.below, states, numbers, roots.open, earlier)
     return for_exchange(backend, window, found)
 
@@ -193,10 +193,10 @@ def _joined(backend: Backend, _: int, graph: NodeGraph, roots: Roots, ghosts: An
 def _strayed(backend: Backend, _: int, graph: NodeGraph, found: Any, ghosts: Any) -> I64:
     """The leaders of all own nodes: those that have none take that of the neighbor that they are coupled to most."""
     whole = in_window(backend, graph, found, ghosts)
-    leaders_of: I64 = setup_of(backend, graph).aggregation.strayed(graph.graph, graph.window.below, whole)
+    leaders_of: I64 = backend.amg.aggregation.strayed(graph.graph, graph.window.below, whole)
     return leaders_of
 
 
 def _own(backend: Backend, graph: NodeGraph, values: Any) -> Any:
     """Values of own nodes, where the graph's arrays lie, of an array that was made for an exchange."""
-    return setup_of(backend, graph).asarray(values)[: graph.rows]
+    return backend.amg.asarray(values)[: graph.rows]

@@ -33,7 +33,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     own_bounds,
     owners_of,
     received,
-    setup_of,
     window_of,
 )
 from dsolver.multigrid.algebraic.parallel_coarsening import (
@@ -175,7 +174,7 @@ def _second_graph(
     *,
     bounds: Bounds,
 ) -> SecondGraph:
-    window, amg = rows.window, setup_of(backend, rows)
+    window, amg = rows.window, backend.amg
     whole = stacked(backend, rows, marked.rows, around)
     near = seen_by(bounds, number, numbers, whole)
     coarse = marked.names if window.whole else coarse_places(near, numbers)
@@ -206,7 +205,7 @@ def _second_graph(
 def _points(backend: Backend, _: int, second: SecondGraph, wanted: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
     """The coarse points of the first pass as rows, whose values nobody reads."""
     window = second.seen.window
-    amg = setup_of(backend, second)
+    amg = backend.amg
     sends = tuple((reader, amg.asarray(wanted[reader]).astype(np.int64) - window.first) for reader in sorted(wanted))
     plan = HaloPlan(sends=sends, receives=received(bounds, window))
     near = np.empty((window.rows, 0), like=second.origin)
@@ -216,7 +215,7 @@ def _points(backend: Backend, _: int, second: SecondGraph, wanted: Mapping[int, 
 def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: LevelRows, left: I64) -> Any:
     """The numbers of the points that are left, for an exchange: -1 for other rows."""
     own, kept = own_of(rows.window, numbers), own_of(points.window, left)
-    fewer = setup_of(backend, rows).through(own, points.window.first, kept)
+    fewer = backend.amg.through(own, points.window.first, kept)
     return for_exchange(backend, rows.window, fewer)
 
 
@@ -227,7 +226,7 @@ def _columns(_: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
 def _answers(
     backend: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds
 ) -> dict[int, F64]:
-    first, amg = own_bounds(bounds, number)[0], backend.amg.of(p.rows.start)
+    first, amg = own_bounds(bounds, number)[0], backend.amg
     numbers = {reader: amg.asarray(asked).astype(np.int64) for reader, asked in wanted.items()}
     return {reader: p.rows.selected(asked - first).packed for reader, asked in numbers.items()}
 
@@ -245,7 +244,7 @@ def _product(
     most: int,
 ) -> SentRows:
     """Rows of P₁ P₂; bounds: of the columns of P₂."""
-    window, amg = seen.window, setup_of(backend, rows)
+    window, amg = seen.window, backend.amg
     counts = {c: len(wanted) for c, wanted in seen.wanted.items()}
     whole = with_ghosts(amg, window, counts, p2.rows, around)
     near = window_of(bounds, number, whole.columns)

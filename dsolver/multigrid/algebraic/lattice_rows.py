@@ -70,7 +70,6 @@ class LatticeRows:
         partition: the chunks; an axis of one point is not periodic.
         offsets: of the rows' columns.
         weights: float64 (K rows,) of every chunk, offset after offset, or (K,) for a constant stencil.
-        on_device: whether the rows shall be arrays of the chunks' devices; else of their hosts.
 
     Attributes:
         bounds: the first row of each range, and behind them the number of rows.
@@ -79,12 +78,10 @@ class LatticeRows:
         boxes: the `BoxRows` of every chunk.
     """
 
-    def __init__(
-        self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, on_device: bool
-    ) -> None:
+    def __init__(self, engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> None:
         self._engine, self._partition = engine, partition
         self.bounds: Bounds = (0, *accumulate(chunk.box.points for chunk in partition))
-        make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds, on_device=on_device)
+        make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = senders_of(engine, self.boxes.at("named"))  # that each box has rows of
         arrived = delivered(engine, receivers_of(self._ranges), self.boxes.at("lists"))
@@ -125,9 +122,8 @@ def _box_rows(
     partition: Partition,
     offsets: Offsets,
     bounds: Bounds,
-    on_device: bool,
 ) -> BoxRows:
-    amg, number = backend.amg if on_device else backend.amg.host, own_number(partition, number)
+    amg, number = backend.amg, own_number(partition, number)
     box = partition[number].box
     where = LatticeBox(partition.grid, partition.periodic, box.lo, box.shape)
     made, share, mirrored = amg.box_rows(where, offsets, amg.asarray(weights))
@@ -145,16 +141,14 @@ def _box_rows(
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
 
 
-def _range_rows(
-    backend: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds
-) -> BroughtRows:
+def _range_rows(_: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds) -> BroughtRows:
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
     rows = box.rows
     if len(bounds) > 2:
         own = np.flatnonzero((box.numbers >= first) & (box.numbers < last))
         numbers, parts = [box.numbers[own]], [rows.selected(own)]
-        for theirs, part in _unpacked(backend, box, around).values():
+        for theirs, part in _unpacked(around).values():
             numbers.append(theirs)
             parts.append(part)
         rows = Rows.joined(parts).selected(np.argsort(np.concatenate(numbers)))
@@ -167,13 +161,13 @@ def _range_rows(
     )
 
 
-def _unpacked(backend: Backend, box: BoxRows, around: Mapping[int, F64]) -> dict[int, tuple[I64, Rows]]:
-    """Numbers and rows of each message, where a box has its own."""
-    asarray, found = backend.amg.of(box.numbers).asarray, {}
+def _unpacked(around: Mapping[int, F64]) -> dict[int, tuple[I64, Rows]]:
+    """Numbers and rows of each message."""
+    found = {}
     for sender, packed in around.items():
-        count, values = int(packed[0]), asarray(packed)
-        rows, _ = Rows.unpacked(values[1 + count :], count)
-        found[sender] = values[1 : 1 + count].astype(np.int64), rows
+        count = int(packed[0])
+        rows, _ = Rows.unpacked(packed[1 + count :], count)
+        found[sender] = packed[1 : 1 + count].astype(np.int64), rows
     return found
 
 
@@ -198,13 +192,13 @@ def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition
 
 
 def _p_of_box(
-    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
+    _: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
 ) -> SentRows:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
     if len(bounds) == 2:
         return back
-    parts, asarray = {number: back.rows}, backend.amg.of(box.numbers).asarray
-    parts |= {sender: Rows.unpacked(asarray(packed)[1:], int(packed[0]))[0] for sender, packed in arrived.items()}
+    parts = {number: back.rows}
+    parts |= {sender: Rows.unpacked(packed[1:], int(packed[0]))[0] for sender, packed in arrived.items()}
     p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
     owners = owners_of(bounds, p.columns)
     of_entry = p.of_entries
@@ -231,7 +225,7 @@ def _between(
     first, last = own_bounds(bounds, number)
     numbers, parts = [box.numbers], [p.rows.restricted(first, last)]
     sends, receives = [], []
-    for sender, (theirs, part) in sorted(_unpacked(backend, box, around).items()):
+    for sender, (theirs, part) in sorted(_unpacked(around).items()):
         numbers.append(theirs)
         parts.append(part)
         sends.append((sender, np.unique(part.columns) - first))
@@ -239,7 +233,7 @@ def _between(
     ascending = np.argsort(np.concatenate(numbers))
     fine = Rows.joined(parts).selected(ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
-    r = backend.amg.of(ascending).transposed(fine.within(own), last - first)
+    r = backend.amg.transposed(fine.within(own), last - first)
     return replace(
         made,
         restriction=r._replace(columns=ascending.astype(np.int32)[r.columns]),  # slots are in the order of the messages

@@ -4,8 +4,7 @@ Set-up works in global row numbers. A chunk numbers what it sees in a *window*: 
 ghosts with larger ones. Numbers that ascend in the window ascend in the whole level, so loops add up in one order
 however the level is cut.
 
-Arrays are of the chunk's device or of its host: those of the finest level decide, and all that is made of them lies
-where they do.
+Arrays are of the chunk's device.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.grid.partition import HaloPlan
-from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 
 I64 = npt.NDArray[np.int64]
@@ -267,11 +264,6 @@ def _of_entries(start: I64, count: int) -> I64:
 def message(*parts: Any) -> F64:
     """Arrays one after the other as float64."""
     return np.concatenate([part.astype(np.float64, copy=False) for part in parts])
-
-
-def setup_of(backend: Backend, rows: Any) -> AlgebraicSetup:
-    """The set-up where the arrays of rows lie, which have an `origin`."""
-    return backend.amg.of(rows.origin)
 
 
 def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:

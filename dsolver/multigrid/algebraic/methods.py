@@ -210,5 +210,5 @@ def _worth(bounds: Bounds, finer: Bounds) -> bool:
 def _kept(backend: Backend, number: int, rows: LevelRows, numbers: I64, *, bounds: Bounds) -> tuple[I64, F64]:
     """Origins and the near-null space of own coarse points, which are those of their rows."""
     own, (first, last) = own_of(rows.window, numbers), own_bounds(bounds, number)
-    of_coarse = backend.amg.of(own).of_coarse
+    of_coarse = backend.amg.of_coarse
     return of_coarse(own, first, last - first, rows.origin), of_coarse(own, first, last - first, rows.near)

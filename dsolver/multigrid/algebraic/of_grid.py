@@ -38,7 +38,6 @@ def first_of_grid(
     chunks: Callable[[], PerChunk],
     *,
     singular: bool,
-    on_device: bool,
     depth: int = 0,
 ) -> FirstRows:
     """The first of the levels.
@@ -51,10 +50,9 @@ def first_of_grid(
         layout: the `Layout` of every chunk.
         chunks: gives the `ChunkMatrix`, in the value type of the levels.
         singular: whether constants are in the null space.
-        on_device: whether set-up shall be on the chunks' devices; else on their hosts.
         depth: its number.
     """
-    rows = LatticeRows(engine, partition, offsets, weights, on_device=on_device)
+    rows = LatticeRows(engine, partition, offsets, weights)
     return FirstRows(
         rows=rows.rows,
         layout=layout,
@@ -63,7 +61,6 @@ def first_of_grid(
         senders=rows.senders,
         singular=singular,
         grid=OfGrid(rows=rows, partition=partition, offsets=offsets),
-        on_device=on_device,
         depth=depth,
     )
 
@@ -95,7 +92,6 @@ def below_lattice(
         level.layout,
         lambda: level.chunks,
         singular=singular,
-        on_device=True,
         depth=depth,
     )
     del weights

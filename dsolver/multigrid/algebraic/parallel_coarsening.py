@@ -14,7 +14,7 @@ from dsolver.distributed.messages import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import FINE
-from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, own_bounds, setup_of
+from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, own_bounds
 
 
 @final
@@ -129,7 +129,7 @@ def coarse_numbers(
 
 
 def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
-    amg, window = setup_of(backend, rows), rows.window
+    amg, window = backend.amg, rows.window
     largest, diagonal, share = amg.row_measures(rows.matrix, window.below)
     return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
 
@@ -141,7 +141,7 @@ def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:
 
 def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:
     largest = in_window(backend, rows, measures.largest, ghosts)
-    bits, counts = setup_of(backend, rows).couplings(rows.matrix, rows.window.below, largest, theta)
+    bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
     return Graph(bits=bits, counts=for_exchange(backend, rows.window, counts))
 
 
@@ -150,7 +150,7 @@ def _begun(
 ) -> Splitting:
     counts = in_window(backend, rows, graph.counts, counts).astype(np.int64, copy=False)
     origin = in_window(backend, rows, rows.origin, origin).astype(np.int64, copy=False)
-    key, state = setup_of(backend, rows).begun(counts, origin, salt, lone)
+    key, state = backend.amg.begun(counts, origin, salt, lone)
     return _settled(backend, rows, graph, key, origin, state)
 
 
@@ -160,7 +160,7 @@ def _continued(backend: Backend, _: int, rows: LevelRows, graph: Graph, before: 
 
 
 def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: Any, state: Any) -> Splitting:
-    window, amg = rows.window, setup_of(backend, rows)
+    window, amg = rows.window, backend.amg
     left, before, coarse = amg.settled(rows.matrix, window.below, graph.bits, key, origin, state)
     return Splitting(
         key=key,
@@ -176,7 +176,7 @@ def _settled(backend: Backend, rows: LevelRows, graph: Graph, key: Any, origin: 
 def _numbered(backend: Backend, number: int, rows: LevelRows, splitting: Splitting, *, bounds: tuple[int, ...]) -> Any:
     """The numbers of own coarse points, -1 for fine ones, for an exchange."""
     own, first = own_of(rows.window, splitting.state), own_bounds(bounds, number)[0]
-    numbers = setup_of(backend, rows).numbered(own, splitting.before, first)
+    numbers = backend.amg.numbered(own, splitting.before, first)
     return for_exchange(backend, rows.window, numbers)
 
 
@@ -218,7 +218,7 @@ def in_window(backend: Backend, rows: Any, own: Any, ghosts: Any) -> Any:
     """
     if ghosts is None:
         return own
-    amg = setup_of(backend, rows)
+    amg = backend.amg
     return rows.window.joined(amg.asarray(own)[: rows.window.rows], amg.asarray(ghosts))
 
 

@@ -107,7 +107,6 @@ class FirstRows:
             None where chunks are ranges.
         size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
         symmetric: whether A is.
-        on_device: whether the arrays of the rows are of the chunks' devices; else of their hosts.
         depth: its number, where it is the last level of a lattice.
     """
 
@@ -120,7 +119,6 @@ class FirstRows:
     grid: OfGrid | None = None
     size: int = 0
     symmetric: bool = True
-    on_device: bool = False
     depth: int = 0
 
 
@@ -164,7 +162,7 @@ class ParallelSetup:
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
-        self._reads, self._symmetric, self._on_device = first.senders, first.symmetric, first.on_device
+        self._reads, self._symmetric = first.senders, first.symmetric
         self._above = first.depth
         if not first.symmetric:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
@@ -389,7 +387,7 @@ class ParallelSetup:
         engine = self._engine
         sizes = numbers_of(engine, engine.per_chunk(_packed, made).at("size"))
         gather = AllGather(engine, field_of(engine, engine.per_chunk(partial(_constant, values=sizes))))
-        unpack = partial(_unpacked, bounds=bounds, on_device=self._on_device)
+        unpack = partial(_unpacked, bounds=bounds)
         alone = engine.alone((bounds[-1], 1, 1))
         view, whole = alone if self._dtype == "float64" else alone.lowered(self._dtype), (0, bounds[-1])
         return Place(
@@ -415,7 +413,7 @@ def check_diagonal(wrong: int) -> None:
         )
 
 
-def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders, *, on_device: bool) -> PerChunk:
+def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders) -> PerChunk:
     """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk.
 
     Args:
@@ -423,12 +421,11 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
         blocks: the `RowBlock` of every chunk, wherever its arrays lie.
         bounds: the first row of each chunk, and behind them the number of rows.
         senders: the chunks whose rows each chunk reads.
-        on_device: whether the rows shall be arrays of the chunks' devices; else of their hosts.
     """
     plans = blocks.at("plan")
     own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
     numbers = GhostExchange(engine, plans, own, senders)(own.at("numbers"))
-    return engine.per_chunk(partial(_finest_rows, bounds=bounds, on_device=on_device), blocks, numbers)
+    return engine.per_chunk(partial(_finest_rows, bounds=bounds), blocks, numbers)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -453,13 +450,10 @@ def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) 
     return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
 
 
-def _finest_rows(
-    backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds, on_device: bool
-) -> LevelRows:
+def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds) -> LevelRows:
     """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
-    block = block if on_device else block.here
     first, last = own_bounds(bounds, number)
-    asarray = backend.amg.asarray if on_device else backend.amg.host.asarray
+    asarray = backend.amg.asarray
     start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
     window = window_of(bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
     if not window.whole or block.order is not None:
@@ -469,7 +463,7 @@ def _finest_rows(
     if block.order is not None:
         rows = rows.selected(np.argsort(order)).ascending
     matrix = rows.within(window)
-    if not on_device:
+    if isinstance(matrix.values, np.ndarray):
         matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
     return LevelRows(
         window=window,
@@ -507,11 +501,11 @@ def _constant(backend: Backend, _: int, *, values: tuple[int, ...]) -> Any:
     return backend.asarray(np.array(values, dtype=np.float64))
 
 
-def _unpacked(_: Any, parts: list[Any], *, bounds: Bounds, on_device: bool) -> BroughtRows:
+def _unpacked(_: Any, parts: list[Any], *, bounds: Bounds) -> BroughtRows:
     rows, origin, near = [], [], []
     for part, (first, last) in zip(parts, pairwise(bounds), strict=True):
         count = last - first
-        found, rest = Rows.unpacked(part if on_device or isinstance(part, np.ndarray) else part.get(), count)
+        found, rest = Rows.unpacked(part, count)
         rows.append(found)
         origin.append(rest[:count].astype(np.int64))
         if count:

@@ -36,7 +36,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     own_bounds,
     owners_of,
     received,
-    setup_of,
     window_of,
 )
 from dsolver.multigrid.algebraic.parallel_coarsening import Graph
@@ -245,7 +244,7 @@ def _interpolated(
     bounds: Bounds,
     most: int,
 ) -> SentRows:
-    window, amg = rows.window, setup_of(backend, rows)
+    window, amg = rows.window, backend.amg
     whole = stacked(backend, rows, seen.rows, around)
     below = seen_by(bounds, number, numbers, whole)
     coarse = seen.names if window.whole else coarse_places(below, numbers)
@@ -279,7 +278,7 @@ def _alone(
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
     below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
-    factor, amg = p.rows.within(below), setup_of(backend, rows)
+    factor, amg = p.rows.within(below), backend.amg
     r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric, blocks=blocks)
     if wrong:
         raise InputError(ONE_SIDED)
@@ -315,7 +314,7 @@ def _ap(
     whole = stacked(backend, rows, p.rows, around)
     below = window_of(bounds, number, whole.columns)
     factor = whole.within(below)
-    made = Rows.at(setup_of(backend, rows).product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
+    made = Rows.at(backend.amg.product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
     again = (factor, below) if keep else None
     if len(bounds) == 2:
         return SentRows(rows=made, lists={}, factor=again)
@@ -345,7 +344,7 @@ def _coarsened(
     bounds: Bounds,
     blocks: BlockSizes | None,
 ) -> Coarsened:
-    amg = setup_of(backend, rows)
+    amg = backend.amg
     first, last = own_bounds(bounds, number)
     weights, products, centers, counts = {}, {}, {}, {}
     for sender, packed in around.items():
@@ -418,7 +417,7 @@ def _half_mirrored(
     matrix = rows.within(window)
     if len(bounds) == 2:
         if not made.mirrored:
-            matrix, wrong = backend.amg.of(made.origin).mirrored_means(matrix, ascending=ascending)
+            matrix, wrong = backend.amg.mirrored_means(matrix, ascending=ascending)
             if wrong:
                 raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())
@@ -431,7 +430,7 @@ def _half_mirrored(
         sends.append((other, np.unique(of_entry[inside])))
         lists[other] = rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]]
     matrix = matrix._replace(values=matrix.values.copy())
-    backend.amg.of(made.origin).symmetrize(matrix, window.below)
+    backend.amg.symmetrize(matrix, window.below)
     plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
     return HalfMirrored(
         rows=LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds),
@@ -451,7 +450,7 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
         mine = owners == other
         if int(np.count_nonzero(mine)) != len(theirs):
             raise InputError(ONE_SIDED)
-        values[mine] = (values[mine] + backend.amg.of(values).asarray(theirs)) / 2
+        values[mine] = (values[mine] + backend.amg.asarray(theirs)) / 2
     return replace(rows, matrix=rows.matrix._replace(values=values))
 
 
@@ -460,7 +459,7 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
 
 def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> SeenRows:
     """Strong couplings to coarse points by their numbers; every: as of `coarse_couplings`."""
-    window, amg = rows.window, setup_of(backend, rows)
+    window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
     if not window.whole:
         names = np.arange(window.size, dtype=np.int32, like=numbers)
@@ -490,7 +489,7 @@ def sent(rows: LevelRows, own: Rows) -> SentRows:
 
 def stacked(backend: Backend, rows: LevelRows, own: Rows, around: Mapping[int, F64]) -> Rows:
     """Rows of a whole window: own ones and those of ghosts, which their owners have sent."""
-    return with_ghosts(setup_of(backend, rows), rows.window, dict(rows.plan.receives), own, around)
+    return with_ghosts(backend.amg, rows.window, dict(rows.plan.receives), own, around)
 
 
 def with_ghosts(

@@ -26,7 +26,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     LevelRows,
     Rows,
     message,
-    setup_of,
 )
 from dsolver.multigrid.correction import StoredTransfer
 
@@ -242,13 +241,13 @@ def _elsewhere(
         (rows.matrix.start, before.matrix.start),
         (rows.matrix.columns, before.matrix.columns),
     )
-    same = all(backend.amg.of(new).same(new, old) for new, old in pairs)
+    same = all(backend.amg.same(new, old) for new, old in pairs)
     return backend.xp.full(1, float(not same))
 
 
 def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
     raw: Csr = made.rows.within(rows.window)
-    amg, count = setup_of(backend, rows), len(raw.columns)
+    amg, count = backend.amg, len(raw.columns)
     numbered = raw._replace(values=np.arange(count, like=raw.values).astype(np.float64))
     mirrored = amg.transposed(numbered, rows.rows)
     entries = amg.transposed(mirrored, rows.rows)
@@ -261,7 +260,7 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
 
 
 def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
-    ap = setup_of(backend, rows).numeric(kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks)
+    ap = backend.amg.numeric(kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks)
     found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
     lists = {to: message(found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
@@ -270,7 +269,7 @@ def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Pr
 def _galerkin_again(
     backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Mapping[int, F64]
 ) -> BroughtRows:
-    amg = setup_of(backend, kept.coarse)
+    amg = backend.amg
     values = {number: ap.values} if around else {}
     centers = {number: diagonal} if around else {}
     for sender, packed in around.items():
@@ -287,5 +286,5 @@ def _galerkin_again(
 
 def _rows_again(backend: Backend, _: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
     rows = mirrors.rows
-    values = setup_of(backend, rows).means(made.rows.values, mirrors.entries, mirrors.mirrored)
+    values = backend.amg.means(made.rows.values, mirrors.entries, mirrors.mirrored)
     return replace(rows, matrix=rows.matrix._replace(values=values))

@@ -40,7 +40,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     others,
     own_bounds,
     owners_of,
-    setup_of,
     starts,
     window_of,
 )
@@ -208,7 +207,7 @@ def smoothed(
 
 
 def _sought(backend: Backend, _: int, rows: LevelRows, *, size: int) -> Any:
-    return setup_of(backend, rows).aggregation.sought(rows.matrix, rows.window.size, size)
+    return backend.amg.aggregation.sought(rows.matrix, rows.window.size, size)
 
 
 def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
@@ -220,13 +219,13 @@ def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: i
     """A rough vector, everywhere the same in the norm of D, for an exchange."""
     window = rows.window
     numbers = np.arange(window.first, window.first + window.rows, like=rows.origin)
-    found = setup_of(backend, rows).aggregation.words(numbers, level)
+    found = backend.amg.aggregation.words(numbers, level)
     return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
 
 
 def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any) -> Any:
     """D⁻¹ A x, for an exchange."""
-    scaled_product = setup_of(backend, rows).aggregation.scaled_product
+    scaled_product = backend.amg.aggregation.scaled_product
     y = scaled_product(sought, diagonal, in_window(backend, rows, x, ghosts))
     return for_exchange(backend, rows.window, y)
 
@@ -235,21 +234,21 @@ def _terms(
     backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any
 ) -> tuple[float, float, F64]:
     """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms."""
-    terms = setup_of(backend, rows).aggregation.terms
+    terms = backend.amg.aggregation.terms
     made, largest = terms(sought, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
     return *largest, made
 
 
 def _scaled_sums(backend: Backend, _: int, terms: F64, *, shifts: tuple[int, int]) -> tuple[float, float]:
     """Sums of the integers next to terms 2^shift: less than 2⁵², so that all sums of chunks are exact."""
-    return backend.amg.of(terms).aggregation.scaled_sums(terms, shifts)
+    return backend.amg.aggregation.scaled_sums(terms, shifts)
 
 
 def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)
     near = rows.near.reshape(last - first, -1)
-    before, roots, outside = setup_of(backend, rows).aggregation.own_roots(led, first)
+    before, roots, outside = backend.amg.aggregation.own_roots(led, first)
     part, at = Part(at=None, led=led, near=near), {}
     if outside:
         own = (led >= first) & (led < last)
@@ -284,7 +283,7 @@ def _blocks(
     size: int,
 ) -> Blocks:
     """Q and R of own aggregates; bounds: of the aggregates."""
-    amg, vectors, own = setup_of(backend, rows), rows.near.shape[1], members.own
+    amg, vectors, own = backend.amg, rows.near.shape[1], members.own
     width, (first, last) = size * vectors, own_bounds(bounds, number)
     parts = {number: (own.led, own.near)}
     for sender, packed in around.items():
@@ -328,7 +327,7 @@ def _tentative(
     *,
     size: int,
 ) -> SentRows:
-    nodes, vectors, amg = rows.rows // size, rows.near.shape[1], setup_of(backend, rows)
+    nodes, vectors, amg = rows.rows // size, rows.near.shape[1], backend.amg
     width, number_type = size * vectors, np.int32 if rows.window.whole else np.int64
     aggregate, q = blocks.aggregates, blocks.q
     if members.own.at is not None:
@@ -367,7 +366,7 @@ def _smoothed(
     omega: float,
     blocks: BlockSizes,
 ) -> SentRows:
-    amg, below, a = setup_of(backend, rows), rows.window.below, rows.matrix
+    amg, below, a = backend.amg, rows.window.below, rows.matrix
     keep, vector, damping = None, None, omega / measures.share
     if graph is not None:
         lonely = p.rows.lengths == 0

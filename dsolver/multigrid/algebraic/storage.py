@@ -57,7 +57,7 @@ def stored_rows(
     """
     blocks = blocks_of(max(1, rows.near.shape[1]))
     columns = rows.window.slots(rows.matrix.columns)
-    matrix = backend.amg.on_device(Csr(rows.matrix.start, columns, rows.a.values))
+    matrix = Csr(rows.matrix.start, columns, rows.a.values)
     if not rows.window.whole:
         made = stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before, blocks=blocks, wait=False)
         return at_level(depth, made)
@@ -82,7 +82,7 @@ def with_smoother(
             rows of diffusion, a_ii / 0.85 is enough.
     """
     if lessened:
-        factors = backend.asarray(backend.amg.of(share).damped(share, 1.0 / DAMPING, DOMINANT, factor))
+        factors = backend.asarray(backend.amg.damped(share, 1.0 / DAMPING, DOMINANT, factor))
     else:
         factors = factor * backend.asarray(share)
     if matrix.local.layout is not matrix.layout:  # whose rows may be in another order
@@ -174,7 +174,7 @@ def _product(
     general, several = backend.general, plan is not None
     colored = written.colors > 1 or read.colors > 1  # as on the finest level of a grid
     if colored and not general.colored:
-        table = replace(backend.amg.table(backend.amg.on_device(rows), rows.width), halo=several)
+        table = replace(backend.amg.table(rows, rows.width), halo=several)
         sell = backend.format("sell")
         local = sell.product(written, read, table, in_order=in_order)
         return local, sell.halo_product(written, read, table) if several else None

@@ -30,7 +30,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     own_bounds,
     owners_of,
     received,
-    setup_of,
     starts,
     window_of,
 )
@@ -95,11 +94,11 @@ def _both(backend: Backend, number: int, made: Any, around: Mapping[int, F64], *
 
     Each sum has two terms at most, so it has one order.
     """
-    (first, last), amg, rows = own_bounds(bounds, number), setup_of(backend, made), made.rows
+    (first, last), amg, rows = own_bounds(bounds, number), backend.amg, made.rows
     own = rows.restricted(first, last)
     turned = amg.transposed(Csr(own.start, (own.columns - first).astype(np.int32), own.values), last - first)
     parts = [rows, Rows.of(turned, np.arange(first, last, like=made.origin))]
-    parts += [_received(amg.asarray(entries), first, last) for entries in around.values()]
+    parts += [_received(entries, first, last) for entries in around.values()]
     below = Rows.joined(parts)
     window = window_of(bounds, number, below.columns)
     halves = Csr(below.start, window.places(below.columns), below.values / 2)

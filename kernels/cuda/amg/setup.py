@@ -35,8 +35,6 @@ FILE, DTYPE = "amg/setup.cu", "float64"
 THREADS = 256
 BLOCKS = 8
 """Blocks for each multiprocessor where arrays are compared."""
-LARGE = 1 << 20
-"""Entries of a matrix on the host from where on its products are worth their way to the GPU and back."""
 
 
 @final
@@ -50,14 +48,6 @@ class CudaAlgebra(AlgebraicSetup):
     def __init__(self, team: Team) -> None:
         super().__init__(team, cupy.asarray)
         self.aggregation = CudaAggregation(team)
-        self._host = HostAlgebra(team, self)
-
-    @property
-    def host(self) -> AlgebraicSetup:
-        return self._host
-
-    def of(self, array: Any) -> AlgebraicSetup:
-        return self if isinstance(array, cupy.ndarray) else self._host
 
     # -- coarse points -------------------------------------------------------------------------------------------------
 
@@ -177,7 +167,7 @@ class CudaAlgebra(AlgebraicSetup):
     # -- storage -------------------------------------------------------------------------------------------------------
 
     def on_device(self, rows: Csr) -> Csr:
-        return _there(rows)
+        return Csr(*(cupy.asarray(part) for part in rows))
 
     def table(self, rows: Csr, width: int) -> Ell:
         columns, values = cupy.empty((width, rows.size), dtype=np.int32), cupy.empty((width, rows.size))
@@ -186,55 +176,3 @@ class CudaAlgebra(AlgebraicSetup):
             grid, (THREADS,), (*rows, np.int32(rows.size), np.int32(width), columns, values)
         )
         return Ell(columns=columns, values=values, halo=False)
-
-
-@final
-class HostAlgebra(AlgebraicSetup):
-    """Set-up on the host of a GPU, which makes large products: most of the work, and the bits are the host's.
-
-    Args:
-        team: of the host's threads.
-        device: makes products.
-    """
-
-    def __init__(self, team: Team, device: AlgebraicSetup) -> None:
-        super().__init__(team, cupy.asnumpy)
-        self._device = device
-
-    def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
-        if len(a.columns) < LARGE:
-            return super().product(a, b, columns, ascending=ascending)
-        return _here(self._device.product(_there(a), _there(b), columns, ascending=ascending, blocks=blocks))
-
-    def numeric(
-        self,
-        pattern: Csr,
-        a: Csr,
-        b: Csr,
-        columns: int,
-        *,
-        ascending: bool = True,
-        blocks: BlockSizes | None = None,
-    ) -> Csr:
-        if len(a.columns) < LARGE:
-            return super().numeric(pattern, a, b, columns, ascending=ascending)
-        there = _there(pattern), _there(a), _there(b), columns
-        made = self._device.numeric(*there, ascending=ascending, blocks=blocks)
-        return pattern._replace(values=cupy.asnumpy(made.values))
-
-    def galerkin(
-        self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
-    ) -> tuple[Csr, Csr, int]:
-        if len(a.columns) < LARGE:
-            return super().galerkin(a, p, columns, diagonal, symmetric=symmetric)
-        there = _there(a), _there(p), columns, cupy.asarray(diagonal)
-        made = self._device.galerkin(*there, symmetric=symmetric, blocks=blocks)
-        return _here(made[0]), _here(made[1]), made[2]
-
-
-def _there(rows: Csr) -> Csr:
-    return Csr(*(cupy.asarray(part) for part in rows))
-
-
-def _here(rows: Csr) -> Csr:
-    return Csr(*(cupy.asnumpy(part) for part in rows))
