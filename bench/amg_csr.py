@@ -4,11 +4,12 @@
     python bench/amg_csr.py points --size 128 512 --runs 1
     python bench/amg_csr.py tetra tetra2 elastic rotated [--save FOLDER] [--precond-dtype float64 float32] [--update]
 
-Lattices of n³ points: 7 points, κ smooth, κ in large jumps, couplings 1:1:100, κ 1 or 10⁴ in blocks of eight cells,
-and 27 points. Finite elements, six tetrahedra in each cube of a lattice whose points are moved at random by up to 0.16
-of an edge: linear ones, quadratic ones, and displacements of an elastic body that is held on one side (Poisson's ratio
-0.3); and bilinear elements for diffusion 1000 times weaker across a direction, in a plane. u = 0 around all others.
---size is for lattices; elements have --points along an edge, quadratic ones 0.75 times as many.
+Lattices of n³ points: 7 points, κ smooth, κ in large jumps, couplings 1:1:100, κ 1 or 10⁴ in blocks of eight cells, 27
+points, and what a flow carries, which is not symmetric. Finite elements, six tetrahedra in each cube of a lattice whose
+points are moved at random by up to 0.16 of an edge: linear ones, quadratic ones, and displacements of an elastic body
+that is held on one side (Poisson's ratio 0.3); and bilinear elements for diffusion 1000 times weaker across a
+direction, in a plane. u = 0 around all others. --size is for lattices; elements have --points along an edge, quadratic
+ones 0.75 times as many.
 
 They are made on the GPU, where the clock starts with them; b is standard normal, the relative residual 1e-8. Seconds
 of set-up and first solve, and of a later one with another b, the best of --runs; --update adds those of `update` with
@@ -138,6 +139,18 @@ def kappa_of(xp: Any, name: str, n: int) -> Any:
     return xp.asarray(np.kron(np.where(few, 1e4, 1.0), np.ones((8, 8, 8)))[:n, :n, :n])
 
 
+def carried(xp: Any, n: int) -> Slots:
+    """Diffusion and a flow that turns in planes of x and y, of 3 times its strength a cell at the rim; upwind."""
+    x, y = (xp.linspace(-1.0, 1.0, n).reshape([-1 if a == b else 1 for b in range(3)]) for a in range(2))
+    slots = even(xp, (n, n, n), star(1.0, 1.0, 1.0))
+    for axis, speed in enumerate((3.0 * y, -3.0 * x)):
+        for step in (-1, 1):
+            weight = xp.maximum(-step * speed, 0.0)
+            slots[tuple(step * (other == axis) for other in range(3))] -= weight
+            slots[0, 0, 0] += weight
+    return slots
+
+
 LATTICES: dict[str, Callable[[Any, int], Slots]] = {
     "points": lambda xp, n: even(xp, (n, n, n), star(1.0, 1.0, 1.0)),
     "smooth": lambda xp, n: flux(xp, kappa_of(xp, "smooth", n)),
@@ -145,6 +158,7 @@ LATTICES: dict[str, Callable[[Any, int], Slots]] = {
     "aniso": lambda xp, n: even(xp, (n, n, n), star(1.0, 1.0, 100.0)),
     "blocks": lambda xp, n: flux(xp, kappa_of(xp, "blocks", n)),
     "box": lambda xp, n: even(xp, (n, n, n), {o: 26.0 if not any(o) else -1.0 for o in product((-1, 0, 1), repeat=3)}),
+    "carried": carried,
 }
 
 
