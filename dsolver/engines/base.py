@@ -192,6 +192,10 @@ class Engine(ABC):
         """out = value."""
 
     @abstractmethod
+    def set(self, out: Scalar, value: float) -> None:
+        """out = a number of the host."""
+
+    @abstractmethod
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         """The values of scalars. Waits for them."""
 

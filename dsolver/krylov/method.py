@@ -50,11 +50,11 @@ class KrylovMethod(ABC):
         preconditioner: M, or None for the identity.
         b, x, r: right-hand side, iterate, residual.
         rr: r . r.
-        at_zero: whether x is zero, so that the next residual is b.
+        known: b . b, on the device and here, where x is zero, so that the next residual is b; else None.
     """
 
     operator: Matrix
-    at_zero = False
+    known: tuple[Scalar, float] | None = None
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:
         self._engine = engine
@@ -157,12 +157,14 @@ class KrylovMethod(ABC):
     def residual(self) -> tuple[float, ...]:
         """Set r = b - A x, the true residual, and return r . r of each column."""
         engine, ax = self._engine, self._work[1]
-        if self.at_zero:
-            self.at_zero = False
+        known, self.known = self.known, None
+        if known is not None:
+            square, value = known
             engine.copy(self.b, self.r)
-        else:
-            self.operator.multiply(self.x, ax)
-            engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
+            engine.assign(self.rr, square)
+            return (value,)
+        self.operator.multiply(self.x, ax)
+        engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
         engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)
 
@@ -207,7 +209,7 @@ class KrylovMethod(ABC):
 
     def _set(self, *pairs: tuple[Scalar, float]) -> None:
         for scalar, value in pairs:
-            self._engine.assign(scalar, self._engine.scalar(value))
+            self._engine.set(scalar, value)
 
     def _clear(self, *fields: Field) -> None:
         for field in fields:

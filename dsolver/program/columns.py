@@ -10,7 +10,7 @@ from typing import Final, final
 
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.partition import Partition
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
@@ -62,22 +62,31 @@ class Column:
 
     def magnitude(self) -> float:
         """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
-        return self.matrix_norm() * self._lengths(self.method.x)[0]
+        return self.matrix_norm() * math.sqrt(*self._squares(self.method.x)[1])
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
         return math.sqrt(*self.method.residual())
 
-    def norms(self) -> tuple[float, ...]:
-        """(‖b‖, ‖x‖)."""
-        return self._lengths(self.method.b, self.method.x)
+    def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
+        """(‖b‖, ‖x‖). Of b, the next residual where x is zero, a column alone is not asked again.
 
-    def _lengths(self, *fields: Field) -> tuple[float, ...]:
+        Args:
+            alone: whether this is the only column.
+            at_zero: whether x is zero.
+        """
+        method = self.method
+        scalars, squares = self._squares(method.b) if at_zero else self._squares(method.b, method.x)
+        method.known = (scalars[0], squares[0]) if alone and at_zero else None
+        return math.sqrt(squares[0]), 0.0 if at_zero else math.sqrt(squares[1])
+
+    def _squares(self, *fields: Field) -> tuple[Sequence[Scalar], Sequence[float]]:
+        """x . x of fields, on the device and here."""
         engine, parts = self.engine, self.engine.parts()
-        squares = [engine.scalar(0.0) for _ in fields]
-        for field, square in zip(fields, squares, strict=True):
-            engine.dot(field, field, parts, square)
-        return tuple(map(math.sqrt, engine.read(*squares)))
+        scalars = [engine.scalar(0.0) for _ in fields]
+        for field, scalar in zip(fields, scalars, strict=True):
+            engine.dot(field, field, parts, scalar)
+        return scalars, engine.read(*scalars)
 
 
 @final

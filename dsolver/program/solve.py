@@ -246,10 +246,9 @@ class Solve:
         excess = self.set_b(blocks, column, width)
         if guess != "x":
             self.guess(guess, column)
-        b_norm, x_norm = self.columns.each[column].norms()
+        b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=guess == "zero")
         if b_norm == 0.0:
             self.guess("zero", column)
-        self.method.at_zero = width == 1 and (guess == "zero" or b_norm == 0.0)
         return Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen())
 
     def guess(self, guess: Guess, column: int = 0) -> None:

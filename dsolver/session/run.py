@@ -142,10 +142,12 @@ def _loaded(session: Session, b: Any, x0: Any, column: int, width: int) -> Load:
         guess = None
     session.preconditioner.expect(host=right.host)
     begun = session.begin(right, guess, column, width)
-    _warn_inconsistent(begun.excess)
-    for name, norm in (("b", begun.b_norm), ("x0", begun.x_norm)):
+    for name, norm, values in (("b", begun.b_norm, right), ("x0", begun.x_norm, guess)):
         if not np.isfinite(norm):
+            if isinstance(values, Container) and not session.problem.masked:
+                values.examine()
             raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+    _warn_inconsistent(begun.excess)
     problem = session.problem  # which may add to b (values at faces) and take from it (null vectors)
     linear = not (problem.lattice and problem.loaded) and not problem.singular and not problem.null_vectors
     if begun.b_norm == 0.0 and linear and not right.is_zero():

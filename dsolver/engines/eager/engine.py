@@ -250,6 +250,10 @@ class EagerEngine(Engine):
         with self.timer.span("inner", "assign"):
             out.value[:] = value.value
 
+    def set(self, out: Scalar, value: float) -> None:
+        assert isinstance(out, EagerScalar)
+        out.value.fill(value)
+
     def arrays_of(self, scalars: Sequence[Scalar]) -> list[Any]:
         """The (1,) arrays that hold scalars, one for each column of each."""
         found: list[Any] = []

@@ -253,6 +253,10 @@ class GraphEngine(Engine):
         assert isinstance(value, GraphScalar)
         out.state = value.state
 
+    def set(self, out: Scalar, value: float) -> None:
+        assert isinstance(out, GraphScalar)
+        out.state = value
+
     def read(self, *scalars: Scalar) -> tuple[float, ...]:
         (values,) = self._evaluate([states(scalars)])
         return values
