@@ -285,7 +285,7 @@ class _Coarsening:
     def _stored_transfer(self, below: CoarseGrid) -> PerChunk:
         around = self._weights
         if not self._constant:
-            around = ghosted_rows(self._engine, self._partition, around, len(self._offsets))
+            around = ghosted_rows(self._engine, self._partition, around, self._offsets, below.factors)
         del self._weights
         half = self._swept_once and not self._engine.coupled
         make = partial(chunk_transfer, below=below, half=half, **self._where(self._depth))
