@@ -51,6 +51,23 @@ struct Rows {
 #define CHUNK_GIVEN nx, ny, nz, bare, weights, weight_stride, weight_step, places
 #define MAKE_ROWS {weights, weight_stride, weight_step, nx, ny, nz, bare}
 
+// Entries are passed from one to the next, O: arrays whose items a loop would name do not stay in registers.
+template <int KIND, int A, int O = 0>
+__device__ __forceinline__ void collapse(
+    const double* row, long long stride, const Place (&here)[3], double (&collapsed)[3], double& size
+) {
+    if constexpr (O < POINTS) {
+        if constexpr (has(KIND, A, O)) {
+            constexpr int SLOT = slot_of(KIND, A, O), TO = 1 + along(A, O);
+            const bool left = leaves(step_of(O, 1), here[0].open) || leaves(step_of(O, 3), here[1].open) || leaves(step_of(O, 9), here[2].open);
+            const double read = __ldg(row + SLOT * stride), weight = left ? 0.0 : read;
+            collapsed[TO] += weight;
+            size += fabs(weight);
+        }
+        collapse<KIND, A, O + 1>(row, stride, here, collapsed, size);
+    }
+}
+
 // p of all points with their ghost layers, for the two corners along the axis. Half of the rows are read, two numbers a point written.
 template <int KIND, int A>
 __device__ __forceinline__ void interpolate(CHUNK, double* __restrict__ p) {
@@ -66,14 +83,7 @@ __device__ __forceinline__ void interpolate(CHUNK, double* __restrict__ p) {
             const Rows rows = MAKE_ROWS;
             const double* const row = rows.at(x, y, z);
             double collapsed[3] = {0.0, 0.0, 0.0}, size_of = 0.0;
-#pragma unroll
-            for (int o = 0; o < POINTS; ++o) {
-                if (!has(KIND, A, o)) continue;
-                const bool left = leaves(step_of(o, 1), here[0].open) || leaves(step_of(o, 3), here[1].open) || leaves(step_of(o, 9), here[2].open);
-                const double read = __ldg(row + slot_of(KIND, A, o) * weight_stride), weight = left ? 0.0 : read;
-                collapsed[1 + along(A, o)] += weight;
-                size_of += fabs(weight);
-            }
+            collapse<KIND, A>(row, weight_stride, here, collapsed, size_of);
             if (collapsed[1] > NEGLIGIBLE * size_of) {
                 below += -collapsed[0] / collapsed[1];
                 above += -collapsed[2] / collapsed[1];
@@ -117,24 +127,39 @@ __device__ __forceinline__ void bring(
 
 // What the fine point S steps from a coarse one adds to its sums, for each line and step along the axis. coarse: one for coarse points
 // that are there, at steps -1, 0 and 1.
-template <int KIND, int A, int S>
+template <int KIND, int A, int S, int O = 0>
 __device__ __forceinline__ void add(
     double restricted, const double (&weight)[entries(KIND)], const Between<KIND>& lower, const Between<KIND>& upper,
     const double (&column)[COLUMNS], const double (&coarse)[3], double (&sum)[COLUMNS][3], double& scale
 ) {
-#pragma unroll
-    for (int o = 0; o < POINTS; ++o) {
-        if (!has(KIND, A, o)) continue;
-        const int to = S + along(A, o), c = 2 + across(A, o);
-        const double part = restricted * weight[slot_of(KIND, A, o)];
-        scale += fabs(part);
-        if (to & 1) {
-            const Between<KIND>& side = to < 0 ? lower : upper;
-            sum[c][to < 0 ? 0 : 1] += part * side.below[c];
-            sum[c][to < 0 ? 1 : 2] += part * side.above[c];
-        } else {
-            sum[c][1 + to / 2] += part * (column[c] * coarse[1 + to / 2]);
+    if constexpr (O < POINTS) {
+        if constexpr (has(KIND, A, O)) {
+            constexpr int TO = S + along(A, O), C = 2 + across(A, O), SLOT = slot_of(KIND, A, O);
+            const double part = restricted * weight[SLOT];
+            scale += fabs(part);
+            if constexpr (TO == -1) {
+                sum[C][0] += part * lower.below[C];
+                sum[C][1] += part * lower.above[C];
+            } else if constexpr (TO == 1) {
+                sum[C][1] += part * upper.below[C];
+                sum[C][2] += part * upper.above[C];
+            } else {
+                sum[C][1 + TO / 2] += part * (column[C] * coarse[1 + TO / 2]);
+            }
         }
+        add<KIND, A, S, O + 1>(restricted, weight, lower, upper, column, coarse, sum, scale);
+    }
+}
+
+// The sums of a coarse row, to where its first entry belongs.
+template <int A, int O = 0>
+__device__ __forceinline__ void keep(const double (&sum)[COLUMNS][3], double* to, long long stride) {
+    if constexpr (O < POINTS) {
+        if constexpr (has(SLAB, A, O)) {
+            constexpr int SLOT = slot_of(SLAB, A, O), C = 2 + across(A, O), STEP = 1 + along(A, O);
+            to[SLOT * stride] = sum[C][STEP];
+        }
+        keep<A, O + 1>(sum, to, stride);
     }
 }
 
@@ -176,9 +201,7 @@ __device__ __forceinline__ void galerkin(
         add<KIND, A, 0>(1.0, weight, lower, upper, column, coarse, sum, scale);
         add<KIND, A, 1>(upper.below[2], upper.weight, lower, upper, column, coarse, sum, scale);
         if (sum[2][1] <= NEGLIGIBLE * scale) sum[2][1] = scale > 0.0 ? scale : 1.0;
-#pragma unroll
-        for (int o = 0; o < POINTS; ++o)
-            if (has(SLAB, A, o)) to[slot_of(SLAB, A, o) * coarse_rows] = sum[2 + across(A, o)][1 + along(A, o)];
+        keep<A>(sum, to, coarse_rows);
         lower = upper;
     }
 }
