@@ -125,6 +125,7 @@ def _lattice_layout(of_axes: tuple[bytes, ...], colors: bytes, kinds: int, shape
         color=color,
         shape=shape,
         checkered=_checkered(of_axes, colors, kinds),
+        parities=_parities(of_axes, colors, kinds),
     )
 
 
@@ -138,6 +139,17 @@ def _checkered(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> int | N
         return None
     x, y, z = (int(axis[0]) for axis in along)
     return int(of_class.reshape(2, 2, 2)[z, y, x])
+
+
+def _parities(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> tuple[int, ...] | None:
+    """See `Layout.parities`; classes, colors and kinds as of `_lattice_tables`."""
+    of_class = np.frombuffer(colors, dtype=np.int32)
+    if kinds != 2 or sorted(of_class.tolist()) != list(range(8)):
+        return None
+    along = [np.frombuffer(axis, dtype=np.int64) for axis in classes]
+    if not all(len(axis) and (axis == np.arange(len(axis)) % 2).all() for axis in along):
+        return None
+    return tuple(of_class.tolist())
 
 
 @lru_cache(maxsize=64)
