@@ -9,10 +9,10 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.lattice.halving import STAR, places
+from dsolver.kernels.cuda.lattice.halving import STAR, places, stored
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
-from dsolver.kernels.lattice.coarsening import CORNERS, GHOST, Coarsening, Triple, offsets_below
+from dsolver.kernels.lattice.coarsening import CORNERS, Coarsening, Triple, offsets_below
 
 FILE, DTYPE = "lattice/semicoarsening.cu", "float64"
 WIDE, HIGH, WALK = 32, 4, 8
@@ -64,14 +64,9 @@ def _launch(
     name: str, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array, items: Triple, *arguments: Any
 ) -> None:
     """Launch a kernel for so many items along x, y and z."""
-    constant, framed = weights.ndim == 1 and weights.size == len(offsets), prod(coarsening.ghosted)
-    points = weights.size // len(offsets)
-    if not constant and points not in (framed, prod(coarsening.shape)):
-        raise ValueError(f"{weights.shape} weights for {len(offsets)} offsets on {coarsening.ghosted} points")
+    w, bare, constant = stored(coarsening, offsets, weights)
     nz, ny, nx = (np.int32(n) for n in coarsening.ghosted)
-    bare = 0 if constant or points == framed else GHOST
-    weights = cupy.ascontiguousarray(cupy.asarray(weights, dtype=np.float64))
-    head = (nx, ny, nz, np.int32(bare), weights, np.int64(points), np.int32(not constant), places(coarsening))
+    head = (nx, ny, nz, np.int32(bare), w, np.int64(w.shape[1]), np.int32(not constant), places(coarsening))
     kind, axis = "star" if offsets == STAR else "slab", "xyz"[coarsening.factors.index(2)]
     grid = (-(-items[0] // WIDE), -(-items[1] // HIGH), items[2])
     kernel(FILE, f"{name}_{kind}_{axis}", DTYPE)(grid, (WIDE * HIGH,), (*head, *arguments))
