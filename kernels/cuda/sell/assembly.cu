@@ -12,6 +12,12 @@ extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fi
     if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
 }
 
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) refill_local(
+    SOURCE, ROWS, const Header* __restrict__ headers, real* values, real* diagonal, Found* found
+) {
+    refill(SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, headers, values, diagonal, found);
+}
+
 extern "C" __global__ void measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {
     measure(Halo(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, nullptr, found);
 }

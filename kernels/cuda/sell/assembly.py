@@ -12,22 +12,25 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.cuda.launch.foresight import aside, settle
 from dsolver.kernels.cuda.launch.foresight import numbers as told
-from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import sweeps, warps
-from dsolver.kernels.cuda.launch.tables import kept, kept_of, table
+from dsolver.kernels.cuda.launch.tables import kept, kept_of, kept_with, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
+from dsolver.kernels.formats.stencil import StencilRows
 
 FILE = "sell/assembly.cu"
 THREADS = 256
 SCANNED = 1024
 """Threads of a block that adds up slices' lengths, as assembly.cu says too."""
+KEPT_COLUMNS = 8
+"""Bytes of columns of each row, at most, of what is kept: runs have 3.4 of 27 entries."""
 ANY = "float64"
 """The value type with which kernels are compiled that read and write none."""
 
@@ -193,8 +196,74 @@ def matrix(
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
         swept: whether half sweeps are wanted.
     """
+    known = _known_shape(where, rows, dtype) if runs else None
+    if known is not None:
+        return _refilled(where, rows, dtype, known, swept=swept)
     a, _ = square(LOCAL, where, rows, dtype, runs=runs)
     return with_launches(a, swept=swept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """All of a small matrix' slices but the values: it follows from a grid, and is kept for set-ups of the same grid.
+
+    Attributes:
+        local: the slices, without values.
+        values: how many there are.
+        by_color: headers in storage order, as of `CudaMatrix`.
+        by_plane: those in the order of rows.
+        widths: of the slices.
+    """
+
+    local: Slices
+    values: int
+    by_color: Array
+    by_plane: Array
+    widths: Widths
+
+
+def _known_shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
+    """The shape of rows of a box without neighbors, which their offsets tell; None where it is not kept."""
+    if not isinstance(rows, StencilRows) or rows.halo or rows.wraps is None or any(rows.wraps):
+        return None
+    (found,) = kept_with(where, "slices", where.rows, rows.offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
+    return found
+
+
+def _shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
+    """The shape; None for one that takes too much to be kept."""
+    with aside():
+        of_rows = _rows_arguments(where, where.row[SLICE:-SLICE])
+        local, _, _ = _slices(LOCAL, dtype, _source_arguments(rows), of_rows, cupy.ones(where.size, dtype))
+        if local.columns.nbytes > KEPT_COLUMNS * where.rows:
+            return None
+        by_color, values = packed(local), len(local.values)
+        by_plane, widths = packed(local, _slices_in_order(where)), widths_of(where, local)
+    local = replace(local, values=cupy.empty(0, dtype))
+    return Shape(local=local, values=values, by_color=by_color, by_plane=by_plane, widths=widths)
+
+
+def _refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Shape, *, swept: bool) -> CudaMatrix:
+    """The matrix of rows of a known shape: one launch."""
+    diagonal, values = cupy.ones(where.size, dtype), cupy.empty(known.values, dtype)
+    found, count = cupy.zeros(3, dtype=np.int64), len(known.by_color)
+    if count:
+        of_rows = _rows_arguments(where, where.row[SLICE:-SLICE])
+        arguments = (*_source_arguments(rows), *of_rows, known.by_color, values, diagonal, found)
+        kernel(FILE, "refill_local", dtype.name)(*warps(count), arguments)
+    bad = int(told(found)[2:].view(np.int32)[0])
+    if bad:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
+    a = Matrix(layout=where, diagonal=diagonal, local=replace(known.local, values=values))
+    result = CudaMatrix(
+        **vars(a),
+        by_color=known.by_color,
+        by_plane=known.by_plane,
+        partials=cupy.zeros(count),
+        halves=sweeps(where, known.by_color, a.local, known.widths) if swept else None,
+    )
+    settle()  # sweeps read a matrix before they wait for earlier launches
+    return result
 
 
 def square(
