@@ -120,15 +120,22 @@ struct Found {
     int widest;                  // entry columns of the widest slice
 };
 
+// The slice of this warp: in the order that is given, if any. In that of their rows, slices of several colors that lie between each
+// other share what they read.
+__device__ __forceinline__ int visited(const long long* order, int slices) {
+    const int number = warp_number();
+    return order && number < slices ? static_cast<int>(__ldg(order + number)) : number;
+}
+
 // ends (slices, SECTIONS), where sections end, and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
 // Of a square matrix also: the diagonal, and whether one is zero, in `found`, which was zero.
 template <typename Wanted>
 __device__ __forceinline__ void measure(
     const Wanted& want, const Source& source, const Columns& columns, const int* wanted, int slices, int* ends,
-    unsigned char* runs, int runs_wanted, real* diagonal, Found* found
+    unsigned char* runs, int runs_wanted, real* diagonal, Found* found, const long long* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
-    const int s = warp_number(), lane = lane_number();
+    const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long place = row < 0 ? 0 : source.place(row);
@@ -177,10 +184,11 @@ __device__ __forceinline__ void measure(
 // Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
 template <typename Wanted>
 __device__ __forceinline__ void fill(
-    const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES
+    const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES,
+    const long long* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
-    const int s = warp_number(), lane = lane_number();
+    const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long place = row < 0 ? 0 : source.place(row);

@@ -44,15 +44,17 @@ class Part:
         file: where they are.
         sections: of a slice.
         widest: entry columns of a slice at most.
+        ordered: whether its kernels visit slices in an order that they are told.
     """
 
     name: str
     file: str = FILE
     sections: int = 1
     widest: int = WIDEST
+    ordered: bool = False
 
 
-LOCAL, HALO, RECTANGLE = Part(name="local", sections=2), Part(name="halo"), Part(name="rectangle")
+LOCAL, HALO, RECTANGLE = Part(name="local", sections=2, ordered=True), Part(name="halo"), Part(name="rectangle")
 
 
 def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
@@ -199,8 +201,9 @@ def matrix(
     known = _known_shape(where, rows, dtype) if runs else None
     if known is not None:
         return _refilled(where, rows, dtype, known, swept=swept)
-    a, _ = square(LOCAL, where, rows, dtype, runs=runs)
-    return with_launches(a, swept=swept)
+    order = _slices_in_order(where)
+    a, _ = square(LOCAL, where, rows, dtype, runs=runs, order=order)
+    return with_launches(a, swept=swept, order=order)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +270,13 @@ def _refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: S
 
 
 def square(
-    part: Part, where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *more: Any, runs: bool = True
+    part: Part,
+    where: Layout,
+    rows: CandidateRows,
+    dtype: np.dtype[Any],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
 ) -> tuple[Matrix, Array]:
     """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
 
@@ -278,6 +287,7 @@ def square(
         dtype: of the values.
         more: what the part's kernels must know of the columns.
         runs: whether slices may be runs.
+        order: in which they are visited, int64 (S,); None for their own.
 
     Raises:
         ZeroDivisionError: a row has no diagonal entry or a zero one.
@@ -285,7 +295,7 @@ def square(
     """
     diagonal = cupy.ones(where.size, dtype)
     of_rows = (*_rows_arguments(where, where.row[SLICE:-SLICE]), *more)
-    local, ends, bad = _slices(part, dtype, _source_arguments(rows), of_rows, diagonal, runs=runs)
+    local, ends, bad = _slices(part, dtype, _source_arguments(rows), of_rows, diagonal, runs=runs, order=order)
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
     return Matrix(layout=where, diagonal=diagonal, local=local), ends
@@ -342,17 +352,23 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
     return stored, target
 
 
-def with_launches(a: Matrix, *, swept: bool = True) -> CudaMatrix:
-    """The matrix with what its launches need; swept: those of half sweeps too."""
-    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None))
+def with_launches(a: Matrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
+    """The matrix with what its launches need; swept: those of half sweeps too; order: as of `launches`."""
+    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None, order))
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def launches(a: Matrix, widths: Widths | None) -> dict[str, Any]:
-    """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices, None for no half sweeps."""
+def launches(a: Matrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
+    """The attributes of `CudaMatrix` that launches need.
+
+    Args:
+        a: the matrix.
+        widths: those of its slices, None for no half sweeps.
+        order: its slices in the order of their first rows, if that is known.
+    """
     by_color = packed(a.local)
-    by_plane = _slices_in_order(a.layout)
+    by_plane = _slices_in_order(a.layout) if order is None else order
     return {
         "by_color": by_color,
         "by_plane": packed(a.local, by_plane),
@@ -413,7 +429,13 @@ def _rows_arguments(columns: Layout, wanted: Array, color: Array | None = None) 
 
 
 def _slices(
-    part: Part, dtype: np.dtype[Any], source: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any, runs: bool = True
+    part: Part,
+    dtype: np.dtype[Any],
+    source: tuple[Any, ...],
+    of_rows: tuple[Any, ...],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
 ) -> tuple[Slices, Array, int]:
     """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
 
@@ -426,6 +448,7 @@ def _slices(
         of_rows: which rows.
         more: what else is measured.
         runs: whether slices may be runs.
+        order: in which they are visited, of a part that is told; None for their own.
     """
     count = int(of_rows[1])
     ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
@@ -434,8 +457,9 @@ def _slices(
         return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
     found = cupy.zeros(3, dtype=np.int64)
     head, measured = (*source, *of_rows), (ends, is_run)
+    last = (np.uintp(0) if order is None else order,) if part.ordered else ()
     measure, fill = _of_part(part, dtype)
-    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more))
+    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more, *last))
     upper = cupy.empty(count, dtype=np.int32)
     start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
     scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
@@ -451,7 +475,7 @@ def _slices(
     values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
     room = (found, np.int64(values_of_lane), np.int64(length))
     places = (*measured, start, column_start, values, columns, *room)
-    fill(*warps(count), (*head, *places))
+    fill(*warps(count), (*head, *places, *last))
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
 
 
