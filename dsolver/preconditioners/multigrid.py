@@ -24,7 +24,7 @@ STAR_BYTES: Final = 84
 COARSENING_BYTES: Final = 264
 """Bytes of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows,
 and R as it is stored in float64."""
-CORNERED_BYTES: Final = 127
+CORNERED_BYTES: Final = 129
 """Likewise where R and P have corners alone: no entries of P beside its weights, and no R in slices."""
 CORNERED: Final = 2
 """Weights of each row then."""
@@ -109,7 +109,9 @@ class Multigrid(Preconditioner):
         star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))
         # The residual; the coarse right-hand side and solution, once more in lattice order unless P reads it in place.
         in_place = [fine.shared and fine is not finest for fine, _ in steps]
-        vectors = sum(fine.size + (3 - read) * coarse.size for (fine, coarse), read in zip(steps, in_place, strict=True))
+        vectors = sum(
+            fine.size + (3 - read) * coarse.size for (fine, coarse), read in zip(steps, in_place, strict=True)
+        )
         vectors += finest.size * (part.may_close - (star and len(levels) > 1))
         if not star and (problem.rule is not None or problem.coefficients):  # may be rough: `matrix_statistics`
             vectors += finest.size * (self.sweeps != 1)
@@ -121,9 +123,7 @@ class Multigrid(Preconditioner):
             if star and fine is finest:  # a pass over r down, and one up
                 moved += 3 * value * rows
             elif fine.faces:  # each face four times; alone, P needs half of x, and a backward sweep no w
-                moved += (
-                    4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + ways
-                )
+                moved += 4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + ways
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
                 moved += 2 * fine.stored(value) + 14 * value * fine.rows + ways
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)

@@ -133,7 +133,9 @@ def coarsened(b: Backend, c: Coarsening, offsets: tuple[Triple, ...], w: F64) ->
     assert p.shape == (8, *c.ghosted)
     found = b.to_host(b.lattice.galerkin(c, offsets, weights, p))
     p = b.to_host(p)
-    p[[any(bit and factor == 1 for bit, factor in zip(bits, c.factors, strict=True)) for bits in CORNERS]] = 0.0  # unread
+    p[[any(bit and factor == 1 for bit, factor in zip(bits, c.factors, strict=True)) for bits in CORNERS]] = (
+        0.0  # unread
+    )
     coarse = np.zeros((len(BOX), found.shape[1]))
     coarse[[BOX.index(o) for o in offsets_below(c.factors, offsets)]] = found
     return p, coarse

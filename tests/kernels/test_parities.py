@@ -89,7 +89,12 @@ def test_colors_that_do_not_fit() -> None:
     ring = (True, False, False)
     assert fits((5, 5, 5), NONE, (2, 2, 2))
     assert fits((8, 5, 5), ring, (2, 2, 2))
-    for grid, factors in (((5, 4, 4), (1, 2, 2)), ((6, 4, 4), (2, 2, 2)), ((2, 4, 4), (2, 1, 1)), ((8, 4, 4), (1, 1, 1))):
+    for grid, factors in (
+        ((5, 4, 4), (1, 2, 2)),
+        ((6, 4, 4), (2, 2, 2)),
+        ((2, 4, 4), (2, 1, 1)),
+        ((8, 4, 4), (1, 1, 1)),
+    ):
         assert not fits(grid, ring, factors)
 
 

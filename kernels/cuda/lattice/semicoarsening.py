@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import cupy
 import numpy as np

@@ -58,7 +58,7 @@ class _Room(threading.local):
         self.address = ctypes.addressof(self.config)
 
     def hold(self, parts: list[bytes]) -> Any:
-        """Put a kernel's arguments here, and say where they are; raises ValueError where there is no room for so many."""
+        """Put a kernel's arguments here and say where; raises ValueError where there is no room for so many."""
         raw = b"".join(parts)
         if len(parts) > _ARGUMENTS or len(raw) > _BYTES:
             raise ValueError(f"{len(parts)} arguments of {len(raw)} bytes are more than a launch can tell a kernel")

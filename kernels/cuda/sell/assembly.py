@@ -229,7 +229,7 @@ def _known_shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Sh
     """The shape of rows of a box without neighbors, which their offsets tell; None where it is not kept."""
     if not isinstance(rows, StencilRows) or rows.halo or rows.wraps is None or any(rows.wraps):
         return None
-    (found,) = kept_with(where, "slices", where.rows, rows.offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
+    (found,) = kept_with(where, "shapes", where.rows, rows.offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
     return found
 
 

@@ -4,7 +4,7 @@
 
 #include "slices.cuh"
 
-constexpr int THREADS = 256, CLASSES = 8;
+constexpr int LINES = 8, THREADS = LINES * SLICE, CLASSES = 8;   // a block's threads: a warp along x, and lines
 
 // Two levels of which one is the other's every second point along the axes `halved`, as bits: points along x, y and z, and where the
 // colors of the parity classes begin in vectors; `start`: where the weights of the fine classes begin, in slices.
@@ -27,32 +27,36 @@ __device__ __forceinline__ int corner(int i, int bit, int n, bool wraps) {
     return at >= 0 && at < n ? at : wraps ? (at < 0 ? n - 1 : 0) : -1;
 }
 
-// A fine point of the thread's class, which blockIdx.y counts from 1 on.
+// Fine points of the thread's class, one behind the other along z: all points along a class's axes have one parity. Blocks along x are
+// those of each class from 1 on in turn; a division for each point would take longer than its bytes.
 struct Fine {
-    int number, q, rounded, i, j, k, own;
-    bool there, x, y, z;   // whether it is there, and lies between coarse points along each axis
+    int number, i, j, hx, hy, hz, first, rounded, place;   // place: of the first point of the first plane of the class, in it
+    bool there, x, y, z;   // whether the line has the point, and whether it lies between coarse points along each axis
 
-    __device__ __forceinline__ Fine(const Levels& l, int at) : number(blockIdx.y + 1), q(at) {
+    __device__ __forceinline__ Fine(const Levels& l) : number(blockIdx.x % (CLASSES - 1) + 1) {
         const int odd_x = number & 1, odd_y = number >> 1 & 1, odd_z = number >> 2;
-        const int hx = of_parity(l.n[0], odd_x), hy = of_parity(l.n[1], odd_y), count = hx * hy * of_parity(l.n[2], odd_z);
-        there = q < count;
-        rounded = (count + SLICE - 1) / SLICE * SLICE;
-        const int line = there ? q / hx : 0;
-        i = 2 * (there ? q - line * hx : 0) + odd_x;
-        j = 2 * (line % (hy > 0 ? hy : 1)) + odd_y;
-        k = 2 * (line / (hy > 0 ? hy : 1)) + odd_z;
-        own = l.fine[number] + q;
+        hx = of_parity(l.n[0], odd_x), hy = of_parity(l.n[1], odd_y), hz = of_parity(l.n[2], odd_z);
+        const int a = blockIdx.x / (CLASSES - 1) * SLICE + lane_number(), b = blockIdx.y * LINES + threadIdx.x / SLICE;
+        there = a < hx && b < hy;
+        i = 2 * a + odd_x;
+        j = 2 * b + odd_y;
+        first = l.fine[number];
+        place = a + hx * b;
+        rounded = (hx * hy * hz + SLICE - 1) / SLICE * SLICE;
         x = l.halved & 1 && !odd_x;
         y = l.halved & 2 && !odd_y;
         z = l.halved & 4 && !odd_z;
+    }
+    // Point number d along z: its index, its number in its class, and where its n-th weight is.
+    __device__ __forceinline__ int k(int d) const { return 2 * d + (number >> 2); }
+    __device__ __forceinline__ int q(int d) const { return place + hx * hy * d; }
+    __device__ __forceinline__ long long weight(const Levels& l, int n, int d) const {
+        return static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(n) * rounded + q(d);
     }
     __device__ __forceinline__ int weights() const { return 1 << (x + y + z); }
     __device__ __forceinline__ int bit_x(int n) const { return n & 1; }
     __device__ __forceinline__ int bit_y(int n) const { return n >> x & 1; }
     __device__ __forceinline__ int bit_z(int n) const { return n >> (x + y) & 1; }
-    __device__ __forceinline__ long long weight(const Levels& l, int n) const {
-        return static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(n) * rounded + q;
-    }
 };
 
 #define GIVEN const __grid_constant__ Levels l, const real* __restrict__ weights
@@ -66,18 +70,20 @@ __device__ __forceinline__ void prolong(
     constexpr int ROWS = 2;   // of a thread: one has too few bytes on their way
     real w[ROWS][CORNERS];
     int at[ROWS][CORNERS], own[ROWS];
+    const Fine f(l);
+    const bool between = f.x || f.y || f.z;
 #pragma unroll
     for (int row = 0; row < ROWS; ++row) {
-        const Fine f(l, (ROWS * blockIdx.x + row) * THREADS + threadIdx.x);
-        own[row] = f.there ? f.own : -1;
-        const bool between = f.x || f.y || f.z;
+        const int d = ROWS * blockIdx.z + row, k = f.k(d);
+        const bool there = f.there && d < f.hz;
+        own[row] = there ? f.first + f.q(d) : -1;
 #pragma unroll
         for (int n = 0; n < CORNERS; ++n) {
             const int I = f.x ? corner(f.i, f.bit_x(n), l.c[0], l.wraps & 1) : l.halved & 1 ? f.i / 2 : f.i;
             const int J = f.y ? corner(f.j, f.bit_y(n), l.c[1], l.wraps & 2) : l.halved & 2 ? f.j / 2 : f.j;
-            const int K = f.z ? corner(f.k, f.bit_z(n), l.c[2], l.wraps & 4) : l.halved & 4 ? f.k / 2 : f.k;
-            const bool used = f.there && n < f.weights() && I >= 0 && J >= 0 && K >= 0;
-            w[row][n] = !used ? real(0) : between ? __ldcs(weights + f.weight(l, n)) : real(1);
+            const int K = f.z ? corner(k, f.bit_z(n), l.c[2], l.wraps & 4) : l.halved & 4 ? k / 2 : k;
+            const bool used = there && n < f.weights() && I >= 0 && J >= 0 && K >= 0;
+            w[row][n] = !used ? real(0) : between ? __ldcs(weights + f.weight(l, n, d)) : real(1);
             at[row][n] = used ? place(l.c, l.coarse, I, J, K) : 0;   // else a zero of the guard
         }
     }
@@ -123,17 +129,15 @@ __device__ __forceinline__ int stepped(int I, int step, int n, bool halved, bool
 }
 
 // rc = R y for a y that is zero on the last color: from the points within a step of a coarse point along the axes X, Y, Z. Threads
-// take coarse points one after the other along x where that is halved, else those of a parity, which blockIdx.y is then.
+// take coarse points one after the other along x where that is halved, else those of a parity; blocks along x are of both in turn then.
 template <bool MANY, int X, int Y, int Z>
 __device__ __forceinline__ void restrict_along(
     const Levels& l, const real* __restrict__ weights, const real* y, real* rc, long long size, long long coarse_size, int width
 ) {
     next_may_start();
-    const int odd = X ? 0 : blockIdx.y, along = X ? l.c[0] : of_parity(l.c[0], odd);
-    const int t = blockIdx.x * THREADS + threadIdx.x;
-    const bool there = along > 0 && t < along * l.c[1] * l.c[2];
-    const int line = there ? t / along : 0, from = there ? t - line * along : 0;
-    const int I = X ? from : 2 * from + odd, J = line % l.c[1], K = line / l.c[1];
+    const int odd = X ? 0 : blockIdx.x & 1, from = (X ? blockIdx.x : blockIdx.x / 2) * SLICE + lane_number();
+    const int I = X ? from : 2 * from + odd, J = blockIdx.y * LINES + threadIdx.x / SLICE, K = blockIdx.z;
+    const bool there = I < l.c[0] && J < l.c[1];
     constexpr int WIDE = 1 + 2 * X, HIGH = 1 + 2 * Y, AROUND = WIDE * HIGH * (1 + 2 * Z);
     real w[AROUND];
     int at[AROUND];
@@ -191,14 +195,16 @@ RESTRICT(6, 0, 1, 1)
 RESTRICT(7, 1, 1, 1)
 
 // The weights, from those of all corners of all points with two layers around them: (8, nz + 4, ny + 4, nx + 4).
-PASS pick(const __grid_constant__ Levels l, const double* __restrict__ p, real* __restrict__ weights) {
+PASS pick(const __grid_constant__ Levels l, const double* p, real* weights) {
     constexpr int GHOST = 2;
-    const Fine f(l, blockIdx.x * THREADS + threadIdx.x);
-    if (f.q >= f.rounded || !(f.x || f.y || f.z)) return;
+    const Fine f(l);
+    const int d = blockIdx.z;
+    wait_for_last_launch();
+    if (!f.there || d >= f.hz || !(f.x || f.y || f.z)) return;
     const long long line = l.n[0] + 2 * GHOST, plane = line * (l.n[1] + 2 * GHOST), all = plane * (l.n[2] + 2 * GHOST);
-    const double* const from = p + f.i + GHOST + line * (f.j + GHOST) + plane * (f.k + GHOST);
+    const double* const from = p + f.i + GHOST + line * (f.j + GHOST) + plane * (f.k(d) + GHOST);
     for (int n = 0; n < f.weights(); ++n) {
         const int number = (f.x ? f.bit_x(n) : 0) + (f.y ? 2 * f.bit_y(n) : 0) + (f.z ? 4 * f.bit_z(n) : 0);
-        weights[f.weight(l, n)] = f.there ? static_cast<real>(__ldg(from + number * all)) : real(0);
+        weights[f.weight(l, n, d)] = static_cast<real>(from[number * all]);
     }
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, final
 
 import cupy
@@ -17,13 +16,13 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
-from dsolver.kernels.formats.checkered.parities import CLASSES, Parities, fits, starts
+from dsolver.kernels.formats.checkered.parities import CLASSES, Flags, Parities, Triple, fits, starts
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening
 
 FILE: Final = "sell/parities.cu"
-THREADS, ROWS = 256, 2
-"""Threads of a block, and rows of a thread of `prolong_add`, as in parities.cu."""
+LINES, ROWS = 8, 2
+"""Lines of a block's threads, and rows of a thread of `prolong_add`, as in parities.cu."""
 LEVELS: Final = np.dtype(
     [
         ("n", np.int32, 3),
@@ -51,18 +50,13 @@ class CudaParities(SeparateSum, Parities):
     @cached_property
     def levels(self) -> npt.NDArray[np.void]:
         """`Levels` of parities.cu."""
-        made = np.zeros(1, LEVELS)
-        made["n"], made["c"] = self.layout.shape, self.coarse.shape
-        made["halved"] = sum(1 << axis for axis, factor in enumerate(self.factors) if factor == 2)
-        made["wraps"] = sum(1 << axis for axis, wrap in enumerate(self.wraps) if wrap)
-        made["fine"], made["coarse"] = _firsts(self.layout), _firsts(self.coarse)
-        made["start"] = starts(self.layout.shape, self.factors)[:CLASSES]
-        return made
+        fine, coarse = self.layout, self.coarse
+        return _levels(fine.shape, coarse.shape, self.factors, self.wraps, _firsts(fine), _firsts(coarse))
 
-    @cached_property
-    def fine_blocks(self) -> int:
-        """Threads for a row each of the largest class, in blocks."""
-        return -(-math.prod((n + 1) // 2 for n in self.layout.shape) // THREADS)
+    def fine_blocks(self, rows: int) -> tuple[int, int, int]:
+        """Blocks for the points of all classes but the first, so many of them a thread along z."""
+        x, y, z = ((n + 1) // 2 for n in self.layout.shape)
+        return (CLASSES - 1) * -(-x // SLICE), -(-y // LINES), -(-z // rows)
 
     def batched(self, width: int) -> Columns:
         return ParityColumns(self, width)
@@ -76,20 +70,20 @@ class CudaParities(SeparateSum, Parities):
     def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
         """`restrict_full` of so many columns."""
         nx, ny, nz = self.coarse.shape
-        along, parities_along = (nx, 1) if self.factors[0] == 2 else ((nx + 1) // 2, 2)
-        grid = -(-(along * ny * nz) // THREADS), parities_along
-        self._launch(f"restrict_full_{self.levels['halved'][0]}", grid, width, (self.layout.size, self.coarse.size), y, rc)
+        along = -(-nx // SLICE) if self.factors[0] == 2 else 2 * -(-nx // (2 * SLICE))
+        grid = along, -(-ny // LINES), nz
+        name = f"restrict_full_{_halved(self.factors)}"
+        self._launch(name, grid, width, (self.layout.size, self.coarse.size), y, rc)
 
     def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
         """`prolong_add` of so many columns."""
-        grid = -(-self.fine_blocks // ROWS), CLASSES - 1
-        self._launch("prolong_add", grid, width, (self.coarse.size, self.layout.size), xc, x)
+        self._launch("prolong_add", self.fine_blocks(ROWS), width, (self.coarse.size, self.layout.size), xc, x)
 
-    def _launch(self, name: str, grid: tuple[int, int], width: int, sizes: tuple[int, int], *given: Array) -> None:
+    def _launch(self, name: str, grid: tuple[int, int, int], width: int, sizes: tuple[int, int], *given: Array) -> None:
         arguments: tuple[Any, ...] = (self.levels, self.values, *given)
         if width > 1:
             name, arguments = "columns_" + name, (*arguments, *map(np.int64, sizes), np.int32(width))
-        follow(kernel(FILE, name, self.values.dtype.name), grid, (THREADS,), arguments)
+        follow(kernel(FILE, name, self.values.dtype.name), grid, (LINES * SLICE,), arguments)
 
 
 @final
@@ -112,12 +106,30 @@ def parities(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np
     values = cupy.empty(SLICE * starts(made.grid, made.factors)[-1], dtype)
     found = CudaParities(layout=rows, coarse=coarse, values=values, factors=made.factors, wraps=made.periodic)
     arguments = found.levels, cupy.ascontiguousarray(p), values
-    kernel(FILE, "pick", dtype.name)((found.fine_blocks, CLASSES - 1), (THREADS,), arguments)
+    follow(kernel(FILE, "pick", dtype.name), found.fine_blocks(1), (LINES * SLICE,), arguments)
     settle()  # passes read it before they wait for earlier launches
     return found
 
 
-def _firsts(layout: Layout) -> list[int]:
-    """Where the rows of each parity class begin in a vector."""
-    assert layout.parities is not None
-    return [SLICE * int(layout.color_slices[color]) for color in layout.parities]
+@lru_cache(maxsize=64)
+def _levels(
+    fine: Triple, coarse: Triple, factors: Triple, wraps: Flags, fine_firsts: bytes, coarse_firsts: bytes
+) -> npt.NDArray[np.void]:
+    """`Levels` of two grids, whose rows of each parity class begin there."""
+    made = np.zeros(1, LEVELS)
+    made["n"], made["c"], made["halved"] = fine, coarse, _halved(factors)
+    made["wraps"] = sum(1 << axis for axis, wrap in enumerate(wraps) if wrap)
+    made["fine"], made["coarse"] = (np.frombuffer(firsts, np.int64) for firsts in (fine_firsts, coarse_firsts))
+    made["start"] = starts(fine, factors)[:CLASSES]
+    return made
+
+
+def _halved(factors: Triple) -> int:
+    """The axes that are coarsened, as bits."""
+    return sum(1 << axis for axis, factor in enumerate(factors) if factor == 2)
+
+
+def _firsts(layout: Layout) -> bytes:
+    """Where the rows of each parity class begin in a vector, int64."""
+    firsts = layout.color_slices[list(layout.parities or ())]
+    return (SLICE * firsts).astype(np.int64).tobytes()

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 CLASSES = 8
+MOST = 65_535
+"""Points along y and z, at most: blocks of a launch on a GPU."""
 Triple = tuple[int, int, int]
 Flags = tuple[bool, bool, bool]
 
@@ -50,9 +53,10 @@ def fits(grid: Triple, periodic: Flags, factors: Triple) -> bool:
     for n, wraps, factor in zip(grid, periodic, factors, strict=True):
         if wraps and n > 1 and (n % 2 or (factor == 2 and (n == 2 or n // 2 % 2))):
             return False
-    return max(factors) == 2
+    return max(factors) == 2 and max(grid[1:]) <= MOST
 
 
+@lru_cache(maxsize=256)
 def starts(grid: Triple, factors: Triple) -> tuple[int, ...]:
     """Where the weights of each class begin, and behind the last one how many there are in all, in slices."""
     found = [0, 0]
