@@ -210,7 +210,7 @@ __device__ __forceinline__ void galerkin(
     extern "C" __global__ void __launch_bounds__(THREADS) interpolate_##kind##_##axis(CHUNK, double* __restrict__ p) {      \
         interpolate<KIND, A>(CHUNK_GIVEN, p);                                                                               \
     }                                                                                                                       \
-    extern "C" __global__ void __launch_bounds__(THREADS) galerkin_##kind##_##axis(                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS, KIND == STAR ? 6 : 4) galerkin_##kind##_##axis(                    \
         CHUNK, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out       \
     ) {                                                                                                                     \
         galerkin<KIND, A>(CHUNK_GIVEN, fx, fy, fz, cx, cy, cz, p, out);                                                     \
