@@ -130,6 +130,6 @@ def _halved(factors: Triple) -> int:
 
 
 def _firsts(layout: Layout) -> bytes:
-    """Where the rows of each parity class begin in a vector, int64."""
+    """First places of the rows of each parity class in a vector, int64."""
     firsts = layout.color_slices[list(layout.parities or ())]
     return (SLICE * firsts).astype(np.int64).tobytes()

@@ -58,7 +58,7 @@ def fits(grid: Triple, periodic: Flags, factors: Triple) -> bool:
 
 @lru_cache(maxsize=256)
 def starts(grid: Triple, factors: Triple) -> tuple[int, ...]:
-    """Where the weights of each class begin, and behind the last one how many there are in all, in slices."""
+    """First weights of each class, and behind the last one the number of all weights, in slices."""
     found = [0, 0]
     for number in range(1, CLASSES):
         odd = [number >> axis & 1 for axis in range(3)]
