@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.foresight import aside, settle
 from dsolver.kernels.cuda.launch.foresight import numbers as told
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.schedule import sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept, kept_of, kept_with, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
@@ -253,7 +253,7 @@ def _refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: S
     if count:
         of_rows = _rows_arguments(where, where.row[SLICE:-SLICE])
         arguments = (*_source_arguments(rows), *of_rows, known.by_color, values, diagonal, found)
-        kernel(FILE, "refill_local", dtype.name)(*warps(count), arguments)
+        kernel(FILE, "refill_local", type_of(values))(*warps(count), arguments)
     bad = int(told(found)[2:].view(np.int32)[0])
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")

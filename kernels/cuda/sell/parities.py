@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.foresight import settle
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
@@ -83,7 +83,7 @@ class CudaParities(SeparateSum, Parities):
         arguments: tuple[Any, ...] = (self.levels, self.values, *given)
         if width > 1:
             name, arguments = "columns_" + name, (*arguments, *map(np.int64, sizes), np.int32(width))
-        follow(kernel(FILE, name, self.values.dtype.name), grid, (LINES * SLICE,), arguments)
+        follow(kernel(FILE, name, type_of(self.values)), grid, (LINES * SLICE,), arguments)
 
 
 @final
@@ -106,7 +106,7 @@ def parities(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np
     values = cupy.empty(SLICE * starts(made.grid, made.factors)[-1], dtype)
     found = CudaParities(layout=rows, coarse=coarse, values=values, factors=made.factors, wraps=made.periodic)
     arguments = found.levels, cupy.ascontiguousarray(p), values
-    follow(kernel(FILE, "pick", dtype.name), found.fine_blocks(1), (LINES * SLICE,), arguments)
+    follow(kernel(FILE, "pick", type_of(values)), found.fine_blocks(1), (LINES * SLICE,), arguments)
     settle()  # passes read it before they wait for earlier launches
     return found
 
