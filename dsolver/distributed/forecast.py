@@ -171,6 +171,8 @@ class MatrixForecast:
         halo: bytes of its values, what is sent, which is as much, and where that is.
         faces: whether the local part is stored as faces.
         way: bytes of what leads to the next coarser level, and of what else a level has; set by a hierarchy.
+        shared: whether restriction and prolongation both read all of that, which may then be in the storage order of
+            the coarser level; set by a hierarchy.
     """
 
     def __init__(self, part: Part, counts: Counts) -> None:
@@ -189,7 +191,7 @@ class MatrixForecast:
         self.halo = halo_bytes(self.slots, value)
         ghost = self.boundary * (counts.place + counts.read * (value + counts.column) + per_slice / SLICE)
         self.halo_matrix = int(ghost) if self.slots else 0
-        self.way = 0
+        self.way, self.shared = 0, False
 
     def stored(self, value: int) -> int:
         """Bytes of the local part's values and columns, with values of so many bytes: what a product reads of it."""

@@ -188,10 +188,16 @@ def _class_colors(kinds: int) -> npt.NDArray[np.int32]:
     return _numbered([kinds] * 3, lambda x, y, z: MULTIGRID_CLASSES.index((x > 0) + 2 * (y > 0) + 4 * (z > 0)))
 
 
+@lru_cache(maxsize=256)
 def _parities(lo: int, hi: int, period: int | None) -> npt.NDArray[np.int_]:
-    """0 or 1 by parity at places lo .. hi - 1 of an axis, and 2 at the last point of an odd period, if there is one."""
+    """0 or 1 by parity at places lo .. hi - 1 of an axis, and 2 at the last point of an odd period, if there is one.
+
+    Not to be written to: every set-up of a grid asks for the same ones.
+    """
     places = np.arange(lo, hi)
-    return np.where(places + 1 == period, 2, places & 1)
+    found = np.where(places + 1 == period, 2, places & 1)
+    found.setflags(write=False)
+    return found
 
 
 def _numbered(kinds: Sequence[int], key: Callable[[int, int, int], Any]) -> npt.NDArray[np.int32]:

@@ -18,6 +18,8 @@ from dsolver.distributed.forecast import (
 from dsolver.grid.coarse_grid import coarser, partition_of
 from dsolver.grid.partition import BOX_OFFSETS, Flags, Partition, Sizes, Triple
 from dsolver.kernels import DENSE_ROWS
+from dsolver.kernels.formats.checkered.parities import fits as fit_parities
+from dsolver.kernels.formats.checkered.parities import starts
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.lattice.star import COARSE_LAYERS, LAYERS
 from dsolver.multigrid.geometric.constant_star import fits
@@ -31,8 +33,13 @@ Descent = tuple[tuple[Partition, Triple | None, bool], ...]
 """Each level's partition, the factors to the next one (None on the coarsest), and whether that is replicated."""
 
 
-def levels_of(part: Part) -> list[MatrixForecast]:
-    """The levels, finest first, coarsened along every axis. Along fewer they are more, and larger by a sixth."""
+def levels_of(part: Part, sweeps: int | None = None) -> list[MatrixForecast]:
+    """The levels, finest first, coarsened along every axis. Along fewer they are more, and larger by a sixth.
+
+    Args:
+        part: the chunk.
+        sweeps: of the finest level, where that is known.
+    """
     first, offsets, number = part.partition, part.problem.offsets, part.number
     levels: list[MatrixForecast] = []
     whole = False
@@ -45,6 +52,11 @@ def levels_of(part: Part) -> list[MatrixForecast]:
         level = MatrixForecast(part, stencil_counts(partition, number, offsets, colors, faces=faces))
         if factors is None:
             level.way = part.value * partition.domain.points**2
+        elif _in_place(part, partition, factors, finest=not levels) and not replicated:
+            level.way, level.shared = part.value * SLICE * starts(partition.grid, factors)[-1], True
+        elif not levels and has_corners(part, sweeps):
+            coarse = level.rows // math.prod(factors)
+            level.way, level.shared = 2 * part.value * level.rows + 5 * I32 * coarse, True
         else:
             level.way = _way(part, level, partition[number].box.shape, factors, colors, star=is_star(part, levels))
         if whole and not part.first:
@@ -62,11 +74,30 @@ def is_star(part: Part, finer: list[MatrixForecast]) -> bool:
 def has_faces(part: Part) -> bool:
     """Whether a finest level in two colors is stored as faces: see `dsolver.kernels.formats.checkered.faces`.
 
-    R and P may have corners then, which take less than is counted; whether they do depends on the coefficients.
+    R and P may have corners then: see `has_corners`.
     """
     problem = part.problem
     even = part.partition[part.number].box.shape[0] % 2 == 0
     return part.cuda and even and isinstance(problem.rule, Diffusion) and not (problem.masked or part.constant)
+
+
+def has_corners(part: Part, sweeps: int | None) -> bool:
+    """Whether R and P of a finest level of faces are known to have corners alone: where it is swept once.
+
+    Without a number of sweeps that depends on the coefficients, and the slices of rough ones take more.
+    """
+    return sweeps == 1 and len(part.partition) == 1 and has_faces(part) and not _odd_around(part.partition)
+
+
+def _odd_around(partition: Partition) -> bool:
+    """Whether two points of equal parity meet around a periodic axis."""
+    return any(wraps and n % 2 for n, wraps in zip(partition.grid, partition.periodic, strict=True))
+
+
+def _in_place(part: Part, partition: Partition, factors: Triple, *, finest: bool) -> bool:
+    """Whether a transfer has parities, see `dsolver.kernels.formats.checkered.parities`."""
+    alone = part.cuda and not finest and len(partition) == 1
+    return alone and fit_parities(partition.grid, partition.periodic, factors)
 
 
 def exchanged(part: Part, levels: list[MatrixForecast]) -> list[int]:

@@ -20,6 +20,7 @@ from dsolver.grid.coarse_grid import CoarseGrid, partition_of
 from dsolver.grid.partition import BOX_OFFSETS, Offsets, Partition
 from dsolver.kernels import DENSE_ROWS, Backend
 from dsolver.kernels.foresight import Foresight, UnforeseenError
+from dsolver.kernels.formats.checkered.parities import fits
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below
 from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
@@ -257,7 +258,8 @@ class _Coarsening:
         del made
         self._narrow()  # before the engine may become that of a level that is replicated
         replicated = self._replicate(below, chunks) if below.replicated else None
-        order = self._view.per_chunk(column_order, self._layout, chunks.at("columns"))
+        in_place = self._in_place(depth, below)
+        order = None if in_place else self._view.per_chunk(column_order, self._layout, chunks.at("columns"))
         kind: type[Transfer] = StoredTransfer if star is None else StarPasses
         transfer = kind(chunks=chunks, order=order, replication=replicated)
         self.levels[-1] = replace(self.levels[-1], transfer=transfer)
@@ -285,11 +287,21 @@ class _Coarsening:
     def _stored_transfer(self, below: CoarseGrid) -> PerChunk:
         around = self._weights
         if not self._constant:
-            around = ghosted_rows(self._engine, self._partition, around, len(self._offsets))
+            around = ghosted_rows(self._engine, self._partition, around, self._offsets, below.factors)
         del self._weights
-        half = self._swept_once and not self._engine.coupled
-        make = partial(chunk_transfer, below=below, half=half, **self._where(self._depth))
+        half = (self._swept_once or self._depth > 0) and not self._engine.coupled
+        in_place = self._in_place(self._depth, below)
+        make = partial(chunk_transfer, below=below, half=half, in_place=in_place, **self._where(self._depth))
         return self._view.per_chunk(make, self._layout, around).at(self._depth)
+
+    def _in_place(self, depth: int, below: CoarseGrid) -> bool:
+        """Whether the transfer from a level reads the next one's solution in the storage order of that level.
+
+        Those of a GPU do between levels of eight colors that are swept once in one chunk, where such colors fit.
+        """
+        fine = self._partition
+        known = depth > 0 and self._engine.kernels == "cuda" and len(fine) == 1 and not below.replicated
+        return known and fits(fine.grid, fine.periodic, below.factors)
 
     def _replicate(self, below: CoarseGrid, chunks: PerChunk) -> Replication:
         """Let the next level live whole on every owner."""

@@ -24,6 +24,10 @@ STAR_BYTES: Final = 84
 COARSENING_BYTES: Final = 264
 """Bytes of each row, while interpolation and the coarser level are made: entries of P and where they are, coarse rows,
 and R as it is stored in float64."""
+CORNERED_BYTES: Final = 129
+"""Likewise where R and P have corners alone: no entries of P beside its weights, and no R in slices."""
+CORNERED: Final = 2
+"""Weights of each row then."""
 RESTRICTED: Final = 27 / 8
 """Entries of R for each row."""
 GHOSTED: Final = 1.03
@@ -96,28 +100,36 @@ class Multigrid(Preconditioner):
     def forecast(self, part: Part) -> Forecast:
         """Levels that are coarsened along every axis.
 
-        Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this. Levels
-        that have left the lattice are stored in up to twice as much, and set up in that, too.
+        Coefficients that vary may make it smooth more than is known beforehand; then more is moved than this. Where
+        `sweeps` and `visits` do not say whether, memory is that of rough ones, at most. Levels that have left the
+        lattice are stored in up to twice as much, and set up in that, too.
         """
-        levels, problem, value = forecast.levels_of(part), part.problem, part.value
+        levels, problem, value = forecast.levels_of(part, self.sweeps), part.problem, part.value
+        corners = forecast.has_corners(part, self.sweeps)
         star, finest, rows, steps = forecast.is_star(part, []), levels[0], levels[0].rows, list(pairwise(levels))
-        vectors = sum(fine.size + 3 * coarse.size for fine, coarse in steps)
+        # The residual; the coarse right-hand side and solution, once more in lattice order unless P reads it in place.
+        in_place = [fine.shared and fine is not finest for fine, _ in steps]
+        vectors = sum(
+            fine.size + (3 - read) * coarse.size for (fine, coarse), read in zip(steps, in_place, strict=True)
+        )
         vectors += finest.size * (part.may_close - (star and len(levels) > 1))
         if not star and (problem.rule is not None or problem.coefficients):  # may be rough: `matrix_statistics`
-            vectors += finest.size + 3 * sum(level.size for level in levels[1 : VISITED + 1])
+            vectors += finest.size * (self.sweeps != 1)
+            vectors += 3 * sum(level.size for level in levels[1 : VISITED + 1]) * (self.visits != 1)
         moved = levels[-1].way + 2 * value * levels[-1].rows
         for fine, coarse in steps:
             moved += 4 * value * coarse.rows
+            ways = fine.way * (1 + fine.shared)
             if star and fine is finest:  # a pass over r down, and one up
                 moved += 3 * value * rows
             elif fine.faces:  # each face four times; alone, P needs half of x, and a backward sweep no w
-                moved += (
-                    4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + fine.way
-                )
+                moved += 4 * fine.stored(value) + (11 if len(part.partition) == 1 else 14) * value * fine.rows + ways
             else:  # r, d, x; x, y; y; x twice; r, x, w; d, w, x. Then the coarse right-hand side, and the way back
-                moved += 2 * fine.stored(value) + 14 * value * fine.rows + fine.way
+                moved += 2 * fine.stored(value) + 14 * value * fine.rows + ways
         entries = 0 if part.cuda else 2 * min(rows, CPU_BATCH) * CORNERS * (F64 + I32)
         coarsening = int((COARSENING_BYTES - RESTRICTED * (F64 - value)) * rows)
+        if corners:
+            coarsening = int((CORNERED_BYTES + CORNERED * value) * rows)
         exact = part.exact(finest, shared=True)
         # the finest rows beside their matrix, while the next level is made, with ghost layers; A alone is there yet
         beside = 0 if part.constant else int(F64 * len(problem.offsets) * rows * GHOSTED) + exact - exact * value // F64

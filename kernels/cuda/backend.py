@@ -19,6 +19,7 @@ from dsolver.kernels.cuda.colorings.setup import CudaSweeps
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
 from dsolver.kernels.cuda.launch import foresight, tables, told
+from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layouts import CudaLayouts
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
@@ -33,6 +34,8 @@ PINNED = 1 << 20
 """Bytes from where on values come to the host by way of page-locked memory: at 50 GB/s instead of 5."""
 TIDIED = 64**3
 """Rows of the smallest level before which memory is tidied: to ask the driver for what is free takes 24 us."""
+LITTLE = 1 / 16
+"""Part of a GPU's memory that CuPy's pool may hold for nobody without a question how much is free beside it."""
 IDLE = 0.5
 """Bytes that CuPy's pool may hold for nobody during set-up, over those that are free beside it."""
 
@@ -102,7 +105,8 @@ class CudaBackend(Backend):
         if rows < TIDIED:
             return
         pool = cupy.get_default_memory_pool()
-        if pool.free_bytes() > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
+        idle = pool.free_bytes()
+        if idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
             pool.free_all_blocks()
 
 

@@ -2,7 +2,7 @@
 
 `layout` is the storage order of vectors, which all formats share. `sell` (sliced ELL), `stencil` (constant stencils)
 and `dense` (inverses) are formats: objects that hold the entries of a chunk's part of a matrix and bring its kernels.
-`checkered` has formats of stars in two colors, which CUDA's set-up of `sell` takes by itself where rows allow it.
+`checkered` has formats without columns, which CUDA's set-up of `sell` takes by itself where colors allow it.
 `ell`, `csr` and `stencil.StencilRows` are the forms in which rows come, from which formats are made. `compressed`,
 `octets` and `block_slices` are formats of any sparse matrix, of which `choice` takes one by the matrix's `statistics`.
 

@@ -150,14 +150,15 @@ class FormatBuilder(ABC):
         """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows."""
         return self.halo_product(layout, layout, rows)
 
-    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout) -> Any:
-        """R and P of rows of the first of two colors alone, in a form that needs no columns; None where there is none.
+    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:
+        """R and P of rows of all colors but the last, in a form that needs no columns; None where there is none.
 
         Args:
             made: a chunk without neighbors.
             p: of `LatticeSetup.interpolation`.
             rows: the storage order of its rows.
-            coarse: that of the restricted residual. What is prolonged is in lattice order.
+            coarse: that of the restricted residual.
+            in_place: whether that is the order of what is prolonged, too; else this is in lattice order.
         """
         return None
 

@@ -35,6 +35,8 @@ class Layout:
         in_order: whether it is known that positions ascend with the rows.
         checkered: the color of the first row where two colors are known to alternate along each axis as on a
             checkerboard, with all rows stored; else None.
+        parities: the colors of parity classes (i & 1) + 2 (j & 1) + 4 (k & 1) of the chunk's points where these are
+            known to be eight colors, with all rows stored; else None.
     """
 
     rows: int
@@ -46,6 +48,7 @@ class Layout:
     shape: tuple[int, int, int]
     in_order: bool = False
     checkered: int | None = None
+    parities: tuple[int, ...] | None = None
 
     @property
     def colors(self) -> int:

@@ -51,6 +51,14 @@ class LatticeSetup:
         for size in sizes:
             f *= size
 
+    def frameless(self, factors: tuple[int, int, int], offsets: tuple[tuple[int, int, int], ...]) -> bool:
+        """Whether a chunk that is a whole grid without periodic axes needs no ghost layers around its rows.
+
+        `interpolation` and `galerkin` then take weights (K, nz, ny, nx), which spares copies of all rows.
+        """
+        del factors, offsets
+        return False
+
     def interpolation(self, coarsening: Coarsening, offsets: tuple[tuple[int, int, int], ...], weights: Array) -> Array:
         """The operator-induced interpolation P to a chunk's fine points (docs/theory.md).
 
@@ -65,7 +73,8 @@ class LatticeSetup:
             float64 (8, nz + 4, ny + 4, nx + 4): the weight of corner a + 2 b + 4 c in every fine point's value, see
             `lattice.coarsening`. Zero where there is no such coarse point, outside the domain, and at ghost
             points of the outer layer that lie between coarse points along the axis that they end: no coarse point of
-            the chunk reads them. Where the rows sum to zero, each point's weights sum to one.
+            the chunk reads them. Where the rows sum to zero, each point's weights sum to one. Corners that are 1 along
+            an axis that is not coarsened are not read, and may hold anything.
         """
         return galerkin.interpolation(coarsening, offsets, weights)
 

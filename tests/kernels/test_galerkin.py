@@ -20,6 +20,7 @@ Flags = tuple[bool, bool, bool]
 
 BOX = tuple((i, j, k) for k, j, i in itertools.product((-1, 0, 1), repeat=3))
 STAR = tuple(o for o in BOX if sum(map(abs, o)) <= 1)
+SEMICOARSENED: list[Triple] = [(2, 1, 1), (1, 2, 1), (1, 1, 2)]
 NONE: Flags = (False, False, False)
 ALL: Flags = (True, True, True)
 
@@ -131,9 +132,13 @@ def coarsened(b: Backend, c: Coarsening, offsets: tuple[Triple, ...], w: F64) ->
     p = b.lattice.interpolation(c, offsets, weights)
     assert p.shape == (8, *c.ghosted)
     found = b.to_host(b.lattice.galerkin(c, offsets, weights, p))
+    p = b.to_host(p)
+    p[[any(bit and factor == 1 for bit, factor in zip(bits, c.factors, strict=True)) for bits in CORNERS]] = (
+        0.0  # unread
+    )
     coarse = np.zeros((len(BOX), found.shape[1]))
     coarse[[BOX.index(o) for o in offsets_below(c.factors, offsets)]] = found
-    return b.to_host(p), coarse
+    return p, coarse
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -225,6 +230,35 @@ def test_is_the_textbook(name: str, offsets: tuple[Triple, ...]) -> None:
     both = (coarsened(backend(which), c, offsets, w) for which in (name, "numpy"))
     for found, wanted in zip(*both, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13 * abs(wanted).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("periodic", [NONE, ALL], ids=["bounded", "periodic"])
+@pytest.mark.parametrize("factors", SEMICOARSENED)
+@pytest.mark.parametrize("below", [False, True], ids=["star", "slab"])
+def test_one_axis_has_the_bits_of_the_kernels_for_all(
+    monkeypatch: pytest.MonkeyPatch, periodic: Flags, factors: Triple, *, below: bool
+) -> None:
+    """Long enough for a thread to walk on, and a chunk that begins in the middle; without ghost layers, too."""
+    from dsolver.kernels.cuda.lattice import semicoarsening
+
+    grid: Triple = (20, 21 + any(periodic), 6) if factors[1] == 2 else (38, 6, 20)
+    offsets = offsets_below(factors, STAR) if below else STAR
+    w = random_rows(grid, periodic, offsets, shift=0.01)
+    w[:, 0, 0, :3] = 0.0  # rows without entries
+    b = backend("cuda")
+    for lo in ((0, 0, 0), (3, 2, 5)):
+        shape = three("shape", (n - low for n, low in zip(grid, lo, strict=True)))
+        c = Coarsening(lo=lo, shape=shape, grid=grid, periodic=periodic, factors=factors)
+        assert semicoarsening.serves(c, offsets)
+        bare = lo == (0, 0, 0) and not any(periodic) and b.lattice.frameless(factors, offsets)
+        results = [coarsened(b, c, offsets, rows) for rows in (with_ghosts(w, c), *([w] if bare else []))]
+        with monkeypatch.context() as patched:
+            patched.setattr(semicoarsening, "serves", lambda *_: False)
+            expected = coarsened(b, c, offsets, with_ghosts(w, c))
+        for found in results:
+            np.testing.assert_array_equal(found[0], expected[0])
+            np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.gpu

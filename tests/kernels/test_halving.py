@@ -29,8 +29,10 @@ Flags = tuple[bool, bool, bool]
 
 BOX = COARSE_OFFSETS
 STAR = tuple(o for o in BOX if sum(map(abs, o)) <= 1)
-SOME = offsets_below((1, 1, 2), STAR)
-NAMES = ("interpolate_star", "interpolate_box", "galerkin_star", "tile_star", "tile_box")
+SLABS = tuple(offsets_below(factors, STAR) for factors in ((2, 1, 1), (1, 2, 1), (1, 1, 2)))
+OTHER = offsets_below((1, 2, 2), STAR)
+KINDS = ("star", "box", "slab_x", "slab_y", "slab_z")
+NAMES = ("galerkin_star", *(f"{name}_{kind}" for name in ("interpolate", "tile") for kind in KINDS))
 
 HOST = (
     FIBERS
@@ -41,16 +43,17 @@ struct double2 { double x, y; };
 static double2 make_double2(double x, double y) { return {x, y}; }
 #include "lattice/halving.cu"
 static void* arrays[4];
-static int n[10];
+static int n[11];
 static long long stride;
-#define LATTICE_OF n[0], n[1], n[2], static_cast<const double*>(arrays[0]), stride, n[3]
+#define LATTICE_OF n[0], n[1], n[2], static_cast<const double*>(arrays[0]), stride, n[3], n[4]
 #define P(type, i) static_cast<type*>(arrays[i])
-#define INTERPOLATE(name) static void call_##name() { \\
-    name(LATTICE_OF, P(const Place, 1), n[4], n[5], n[6], P(double, 2)); }
-#define GALERKIN(name) static void call_##name() { \\
-    name(LATTICE_OF, n[4], n[5], n[6], n[7], n[8], n[9], P(const double, 1), P(double, 2)); }
-INTERPOLATE(interpolate_star) INTERPOLATE(interpolate_box)
-GALERKIN(galerkin_star) GALERKIN(tile_star) GALERKIN(tile_box)
+#define CALL_P(name) static void call_##name() { \\
+    name(LATTICE_OF, P(const Place, 1), n[5], n[6], n[7], P(double, 2)); }
+#define CALL_A(name) static void call_##name() { \\
+    name(LATTICE_OF, n[5], n[6], n[7], n[8], n[9], n[10], P(const double, 1), P(double, 2)); }
+"""
+    + "\n".join(f"CALL_{'P' if name.startswith('inter') else 'A'}({name})" for name in NAMES)
+    + """
 extern "C" void launch(
     const char* name, int blocks, int wide, void** pointers, int count, int* sizes, int more, long long step
 ) {
@@ -58,7 +61,9 @@ extern "C" void launch(
     for (int i = 0; i < more; ++i) n[i] = sizes[i];
     stride = step;
 #define IF(kernel) if (!std::strcmp(name, #kernel)) return run(call_##kernel, blocks, wide);
-    IF(interpolate_star) IF(interpolate_box) IF(galerkin_star) IF(tile_star) IF(tile_box)
+"""
+    + "\n".join(f"    IF({name})" for name in NAMES)
+    + """
     __builtin_abort();
 }
 """
@@ -153,9 +158,14 @@ def compared(halving: ModuleType, c: Coarsening, offsets: tuple[Triple, ...], we
     np.testing.assert_array_equal(p, text.lattice.interpolation(c, offsets, weights))
     found = halving.galerkin(c, offsets, weights, p)
     np.testing.assert_array_equal(found, text.lattice.galerkin(c, offsets, weights, p))
+    if c.shape != c.grid or any(c.periodic) or weights.ndim == 1 or not halving.frameless(c.factors, offsets):
+        return
+    bare = weights[:, GHOST:-GHOST, GHOST:-GHOST, GHOST:-GHOST].copy()
+    np.testing.assert_array_equal(halving.interpolation(c, offsets, bare), p)
+    np.testing.assert_array_equal(halving.galerkin(c, offsets, bare, p), found)
 
 
-@pytest.mark.parametrize("offsets", [STAR, BOX, SOME], ids=["star", "box", "some"])
+@pytest.mark.parametrize("offsets", [STAR, BOX, *SLABS, OTHER], ids=["star", "box", *"xyz", "other"])
 @pytest.mark.parametrize(("grid", "periodic"), LEVELS)
 def test_levels_are_those_of_the_text(
     halving: ModuleType, grid: Triple, periodic: Flags, offsets: tuple[Triple, ...]

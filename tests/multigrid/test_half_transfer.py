@@ -31,7 +31,8 @@ def test_levels_that_are_swept_once_alone(
 ) -> None:
     colors: list[int] = []
 
-    def noted(*given: Any) -> None:
+    def noted(*given: Any, in_place: bool) -> None:
+        assert not in_place  # on a GPU alone
         colors.append(given[3].colors)
 
     monkeypatch.setattr(NumpySell, "half_transfer", noted)

@@ -111,7 +111,7 @@ def below_lattice(
 
 def symmetric_weights(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk) -> PerChunk:
     """The rows of (A + Aᵀ) / 2: products leave roundings, which may be entries on one side alone."""
-    around = ghosted_rows(engine, partition, weights, len(offsets))
+    around = ghosted_rows(engine, partition, weights, offsets)
     return engine.per_chunk(partial(_symmetric, partition=partition, offsets=offsets), around)
 
 

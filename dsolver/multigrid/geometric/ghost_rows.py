@@ -9,7 +9,7 @@ from dsolver.distributed.collectives import field_of
 from dsolver.distributed.halo import direct_layout
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import own_number
-from dsolver.grid.partition import DIRECTIONS, Offsets, Partition
+from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -18,18 +18,23 @@ WIDTH: Final = 2
 WIDE: Final[Offsets] = tuple((WIDTH * i, WIDTH * j, WIDTH * k) for i, j, k in DIRECTIONS)
 
 
-def ghosted_rows(engine: Engine, partition: Partition, weights: PerChunk, count: int) -> PerChunk:
+def ghosted_rows(
+    engine: Engine, partition: Partition, weights: PerChunk, offsets: Offsets, factors: Triple | None = None
+) -> PerChunk:
     """The rows in and around every chunk, float64 (K, nz + 4, ny + 4, nx + 4).
 
     Args:
         engine: of the chunks.
         partition: the chunks.
         weights: float64 (K rows,) of every chunk, offset after offset.
-        count: K.
+        offsets: the K offsets of the rows' columns.
+        factors: by which axes are made coarser, where that is what rows are wanted for. Rows of a chunk alone are
+            themselves, (K rows,), where that needs no ghost layers.
     """
-    make = partial(with_ghosts, partition=partition)
+    make, count = partial(with_ghosts, partition=partition), len(offsets)
     if len(partition) == 1:
-        return engine.per_chunk(make, weights)
+        coarser = None if factors is None or any(partition.periodic) else (factors, offsets)
+        return engine.per_chunk(partial(make, coarser=coarser), weights)
     packed = engine.per_chunk(partial(_packed, partition=partition), weights)
     senders = [partition.neighbors(number, WIDE) for number in range(len(partition))]
     halo = engine.halo(engine.per_chunk(partial(_plan, partition=partition, count=count)), senders)
@@ -56,8 +61,18 @@ def _plan(backend: Backend, number: int, *, partition: Partition, count: int) ->
     return direct_layout(backend, sends, received(partition, number, count))
 
 
-def with_ghosts(backend: Backend, number: int, weights: Any, halo: Any = None, *, partition: Partition) -> Any:
-    """A chunk's rows and what came from the neighbors in one array."""
+def with_ghosts(
+    backend: Backend,
+    number: int,
+    weights: Any,
+    halo: Any = None,
+    *,
+    partition: Partition,
+    coarser: tuple[Triple, Offsets] | None = None,
+) -> Any:
+    """A chunk's rows and what came from the neighbors in one array; the rows alone where `coarser` needs no others."""
+    if coarser is not None and backend.lattice.frameless(*coarser):
+        return weights
     number = own_number(partition, number)
     nx, ny, nz = partition[number].box.shape
     out = backend.lattice.framed(weights.reshape(-1, nz, ny, nx), WIDTH)

@@ -29,10 +29,12 @@ def chunk_transfer(
     offsets: Offsets,
     below: CoarseGrid,
     half: bool = False,
+    in_place: bool = False,
 ) -> AtLevel:
     """The `ChunkTransfer` of a chunk whose rows have this layout; weights in and around it, or (K,).
 
-    half: whether a chunk without neighbors is swept once before and after, so that a second color of two needs none.
+    half: whether a chunk without neighbors is swept once before and after, so that the last color needs none.
+    in_place: whether what is prolonged is read in the coarser level's own storage order; then `half` is so, too.
     """
     sell, number = backend.format("sell"), own_number(partition, number)
     backend.tidy(partition[number].box.points)
@@ -45,8 +47,9 @@ def chunk_transfer(
     rows = backend.lattice.galerkin(made, offsets, weights, p)
     coarse_numbering = chunk_numbering(backend, below.partition, coarse_number, BOX_OFFSETS)
     coarse = coarse_layout(backend, below, number)
-    columns = backend.layouts.plain(below.partition[coarse_number].box.shape)
-    found = sell.half_transfer(made, p, layout, coarse) if half else None
+    columns = coarse if in_place else backend.layouts.plain(below.partition[coarse_number].box.shape)
+    found = sell.half_transfer(made, p, layout, coarse, in_place=in_place) if half else None
+    assert found is not None or not in_place
     if found is not None:
         backend.synchronize()
         r, back = (ChunkMatrix(layout=written, local=found) for written in (coarse, layout))

@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.lattice import halving
+from dsolver.kernels.cuda.lattice import halving, semicoarsening
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Array
@@ -29,6 +29,8 @@ def interpolation(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: 
     """See `LatticeSetup.interpolation`."""
     if halving.serves(coarsening, offsets):
         return halving.interpolation(coarsening, offsets, weights)
+    if semicoarsening.serves(coarsening, offsets):
+        return semicoarsening.interpolation(coarsening, offsets, weights)
     p = cupy.zeros((len(CORNERS), *coarsening.ghosted))
     lattice = _lattice_arguments(coarsening, offsets, weights)
     nz, ny, nx = coarsening.ghosted
@@ -42,6 +44,8 @@ def galerkin(coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array
     """See `LatticeSetup.galerkin`."""
     if halving.serves(coarsening, offsets):
         return halving.galerkin(coarsening, offsets, weights, p)
+    if semicoarsening.serves(coarsening, offsets):
+        return semicoarsening.galerkin(coarsening, offsets, weights, p)
     rows = int(np.prod(coarsening.coarse_shape))
     kept = offsets_below(coarsening.factors, offsets)
     out = cupy.empty((len(kept), rows))

@@ -12,15 +12,21 @@ constexpr int CORNERS = 8;
 
 __device__ constexpr int absolute(int value) { return value < 0 ? -value : value; }
 
+// Entries that rows have, a bit for each of 27: of stars, of all, and of stars that were made coarser along one axis.
+constexpr unsigned STAR = 0x417410u, BOX = 0x7ffffffu, SLAB_X = 0xe3fe38u, SLAB_Y = 0x24bfe92u, SLAB_Z = 0x2e974bau;
+
+// How many of them there are.
+__device__ constexpr int count(unsigned bits) {
+    bits -= bits >> 1 & 0x55555555u;
+    bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
+    return (bits + (bits >> 4) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+
 // Whether rows have entry o, and which one it is.
-template <bool STAR>
-__device__ constexpr bool has(int o) {
-    return !STAR || absolute(step_of(o, 1)) + absolute(step_of(o, 3)) + absolute(step_of(o, 9)) <= 1;
-}
-template <bool STAR>
-__device__ constexpr int slot_of(int o) {
-    return STAR ? 3 + step_of(o, 1) + 2 * step_of(o, 3) + 3 * step_of(o, 9) : o;
-}
+template <unsigned KIND>
+__device__ constexpr bool has(int o) { return KIND >> o & 1u; }
+template <unsigned KIND>
+__device__ constexpr int slot_of(int o) { return count(KIND & ((1u << o) - 1u)); }
 
 // The first of a block's X x Y x Z items of nx x ny x ... ones. A grid's blocks are counted along x alone, where there may be more of them.
 template <int X, int Y, int Z>
@@ -29,8 +35,10 @@ __device__ __forceinline__ int3 tile_of(int nx, int ny) {
     return make_int3(block % along * X, block / along % lines * Y, block / along / lines * Z);
 }
 
-#define HALVED int nx, int ny, int nz, const double* __restrict__ weights, long long weight_stride, int weight_step
-#define FORWARDED nx, ny, nz, weights, weight_stride, weight_step
+// A chunk alone in a grid without periodic axes may come without ghost layers: bare is how many there would be then, else 0. Points
+// of these layers are not read.
+#define HALVED int nx, int ny, int nz, const double* __restrict__ weights, long long weight_stride, int weight_step, int bare
+#define FORWARDED nx, ny, nz, weights, weight_stride, weight_step, bare
 
 // -- Interpolation ----------------------------------------------------------------------------------------------------------
 // A cell is three places along each axis: a coarse point, the point between, a coarse point. A block has CELLS_X x CELLS_Y x CELLS_Z
@@ -62,16 +70,16 @@ constexpr int INSIDE = 4, AMID = 8;   // with LOWER and UPPER: in the array and 
 struct Cells {
     const double* weights;
     long long weight_stride;
-    int weight_step;
+    int weight_step, bare;
     int3 at;
-    long long nx, plane;
+    long long nx, plane;     // of the weights
     const int* spots;
     double* kept;
 };
 constexpr int SPOTS_Y = 2 * CELLS_X + 1, SPOTS_Z = SPOTS_Y + 2 * CELLS_Y + 1, SPOTS = SPOTS_Z + 2 * CELLS_Z + 1;
 
 // value = p of point (i, j, k) of a kind.
-template <bool STAR, int X, int Y, int Z>
+template <unsigned KIND, int X, int Y, int Z>
 __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, double (&value)[CORNERS]) {
     const int x = 2 * i + X, y = 2 * j + Y, z = 2 * k + Z;
     const int along = cells.spots[x], across = cells.spots[SPOTS_Y + y], up = cells.spots[SPOTS_Z + z];
@@ -79,16 +87,16 @@ __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, d
     for (int corner = 0; corner < CORNERS; ++corner) value[corner] = 0.0;
     if (!(along & across & up & INSIDE) || (X && !(along & AMID)) || (Y && !(across & AMID)) || (Z && !(up & AMID))) return;
     const double* const row = cells.weights
-        + cells.weight_step * (cells.at.x + x + cells.nx * (cells.at.y + y) + cells.plane * (cells.at.z + z));
+        + cells.weight_step * (cells.at.x + x - cells.bare + cells.nx * (cells.at.y + y - cells.bare) + cells.plane * (cells.at.z + z - cells.bare));
     double collapsed[POINTS], size = 0.0;
 #pragma unroll
     for (int o = 0; o < POINTS; ++o) collapsed[o] = 0.0;
 #pragma unroll
     for (int o = 0; o < POINTS; ++o) {
-        if (!has<STAR>(o)) continue;
+        if (!has<KIND>(o)) continue;
         const int dx = step_of(o, 1), dy = step_of(o, 3), dz = step_of(o, 9);
         const bool left = leaves(dx, along) || leaves(dy, across) || leaves(dz, up);
-        const double read = __ldg(row + slot_of<STAR>(o) * cells.weight_stride), weight = left ? 0.0 : read;
+        const double read = __ldg(row + slot_of<KIND>(o) * cells.weight_stride), weight = left ? 0.0 : read;
         collapsed[CENTER + X * dx + 3 * Y * dy + 9 * Z * dz] += weight;
         size += fabs(weight);
     }
@@ -97,7 +105,7 @@ __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, d
 #pragma unroll
     for (int o = 0; o < POINTS; ++o) {
         const int dx = step_of(o, 1), dy = step_of(o, 3), dz = step_of(o, 9);
-        if (o == CENTER || (!X && dx) || (!Y && dy) || (!Z && dz) || !has<STAR>(o)) continue;
+        if (o == CENTER || (!X && dx) || (!Y && dy) || (!Z && dz) || !has<KIND>(o)) continue;
         const double part = -collapsed[o] / center;
         // The neighbor's kind; only the corners along its axes are free.
         const int in_x = X && dx == 0, in_y = Y && dy == 0, in_z = Z && dz == 0, free = in_x + 2 * in_y + 4 * in_z;
@@ -112,26 +120,26 @@ __device__ __forceinline__ void solve(const Cells& cells, int i, int j, int k, d
 }
 
 // p of 32 points of a kind.
-template <bool STAR, int X, int Y, int Z>
+template <unsigned KIND, int X, int Y, int Z>
 __device__ __forceinline__ void solve_points(const Cells& cells, int first) {
     const int n = first + threadIdx.x % 32;
     if (n >= count_of(X, Y, Z)) return;
     const int i = n % along_x(X), j = n / along_x(X) % along_y(Y), k = n / (along_x(X) * along_y(Y));
     double value[CORNERS];
-    solve<STAR, X, Y, Z>(cells, i, j, k, value);
+    solve<KIND, X, Y, Z>(cells, i, j, k, value);
 #pragma unroll
     for (int corner = 0; corner < CORNERS; ++corner)
         if (!(corner & ~(X + 2 * Y + 4 * Z))) cells.kept[kept_at(X, Y, Z, i, j, k, corner)] = value[corner];
 }
 
 // p of one kind, then another, then a third: the block's warps take 32 points at a time, all of them of a kind.
-template <bool STAR, int X, int Y, int Z, int U, int V, int W, int R, int S, int T>
+template <unsigned KIND, int X, int Y, int Z, int U, int V, int W, int R, int S, int T>
 __device__ __forceinline__ void solve_kinds(const Cells& cells) {
     constexpr int ONE = (count_of(X, Y, Z) + 31) / 32, TWO = ONE + (count_of(U, V, W) + 31) / 32, ALL = TWO + (count_of(R, S, T) + 31) / 32;
     for (int n = threadIdx.x / 32; n < ALL; n += CELLS / 32) {
-        if (n < ONE) solve_points<STAR, X, Y, Z>(cells, 32 * n);
-        else if (n < TWO) solve_points<STAR, U, V, W>(cells, 32 * (n - ONE));
-        else solve_points<STAR, R, S, T>(cells, 32 * (n - TWO));
+        if (n < ONE) solve_points<KIND, X, Y, Z>(cells, 32 * n);
+        else if (n < TWO) solve_points<KIND, U, V, W>(cells, 32 * (n - ONE));
+        else solve_points<KIND, R, S, T>(cells, 32 * (n - TWO));
     }
     __syncthreads();
 }
@@ -159,7 +167,7 @@ __device__ __forceinline__ void put(
 }
 
 // p of all points. A cell's thread writes its middle and upper places. s: middle of cell 0.
-template <bool STAR>
+template <unsigned KIND>
 __device__ __forceinline__ void interpolate(HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p) {
     __shared__ double kept[KEPT];
     __shared__ int spots[SPOTS];
@@ -175,14 +183,15 @@ __device__ __forceinline__ void interpolate(HALVED, const Place* __restrict__ pl
         spots[n] = here && there.kind != OUTSIDE ? there.open | INSIDE | (place > 0 && place < size - 1 ? AMID : 0) : 0;
     }
     __syncthreads();
-    const Cells cells = {weights, weight_stride, weight_step, at, nx, plane, spots, kept};
-    solve_kinds<STAR, 1, 0, 0, 0, 1, 0, 0, 0, 1>(cells);
-    solve_kinds<STAR, 1, 1, 0, 1, 0, 1, 0, 1, 1>(cells);
+    const long long line = nx - 2 * bare;
+    const Cells cells = {weights, weight_stride, weight_step, bare, at, line, line * (ny - 2 * bare), spots, kept};
+    solve_kinds<KIND, 1, 0, 0, 0, 1, 0, 0, 0, 1>(cells);
+    solve_kinds<KIND, 1, 1, 0, 1, 0, 1, 0, 1, 1>(cells);
     const int i = threadIdx.x % CELLS_X, j = threadIdx.x / CELLS_X % CELLS_Y, k = threadIdx.x / (CELLS_X * CELLS_Y);
     const int x = at.x + 2 * i + 1, y = at.y + 2 * j + 1, z = at.z + 2 * k + 1;
     if (x >= nx || y >= ny || z >= nz) return;
     double middle[CORNERS];
-    solve<STAR, 1, 1, 1>(cells, i, j, k, middle);
+    solve<KIND, 1, 1, 1>(cells, i, j, k, middle);
     const bool first = x >= 0, second = x + 1 < nx;
     const bool both = first && second && !((x | nx) & 1);   // then a pair begins at a multiple of 16 bytes in every line
     const bool inside = spots[2 * i + 2] & spots[SPOTS_Y + 2 * j + 2] & spots[SPOTS_Z + 2 * k + 2] & INSIDE;
@@ -194,39 +203,42 @@ __device__ __forceinline__ void interpolate(HALVED, const Place* __restrict__ pl
     if (y1 && z1) put<0, 0>(cells, middle, i, j, k, first, second, both, inside, points, to + nx + plane);
 }
 
-extern "C" __global__ void __launch_bounds__(CELLS) interpolate_star(
-    HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p
-) {
-    interpolate<true>(FORWARDED, places, sx, sy, sz, p);
-}
+#define INTERPOLATE(name, KIND)                                                                                             \
+    extern "C" __global__ void __launch_bounds__(CELLS) interpolate_##name(                                                 \
+        HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p                            \
+    ) {                                                                                                                     \
+        interpolate<KIND>(FORWARDED, places, sx, sy, sz, p);                                                                \
+    }
 
-extern "C" __global__ void __launch_bounds__(CELLS) interpolate_box(
-    HALVED, const Place* __restrict__ places, int sx, int sy, int sz, double* __restrict__ p
-) {
-    interpolate<false>(FORWARDED, places, sx, sy, sz, p);
-}
+INTERPOLATE(star, STAR)
+INTERPOLATE(box, BOX)
+INTERPOLATE(slab_x, SLAB_X)
+INTERPOLATE(slab_y, SLAB_Y)
+INTERPOLATE(slab_z, SLAB_Z)
 
 // -- Galerkin, rows of 7 entries that are stored ------------------------------------------------------------------------
 // One thread a coarse row, everything unrolled: 725 products, 27 sums in registers.
 
 struct Strides {
-    long long y, z, corner, weight;
+    long long y, z, corner, weight, line, plane;   // of p, and of the weights
 };
 
-// What fine point S of a coarse row's 27 adds to its sums. weights, p: at the coarse point.
+// What fine point S of a coarse row's 27 adds to its sums. weights, p: at the coarse point. ends: the axes, as bits, along which no
+// weights are stored of the next point.
 template <int S>
 __device__ __forceinline__ void add_from(
-    const Strides& stride, const double* weights, const double* p, double (&sum)[POINTS], double& scale
+    const Strides& stride, const double* weights, const double* p, int ends, double (&sum)[POINTS], double& scale
 ) {
     if constexpr (S < POINTS) {
         constexpr int SX = step_of(S, 1), SY = step_of(S, 3), SZ = step_of(S, 9);
-        const long long line = SY * stride.y + SZ * stride.z;
+        const long long line = SY * stride.y + SZ * stride.z, of_weights = SY * stride.line + SZ * stride.plane;
+        const bool stored = !(ends & ((SX > 0) + 2 * (SY > 0) + 4 * (SZ > 0)));
         const double restricted = __ldg(p + ((SX < 0) + 2 * (SY < 0) + 4 * (SZ < 0)) * stride.corner + line + SX);
 #pragma unroll
         for (int o = 0; o < POINTS; ++o) {
-            if (!has<true>(o)) continue;
+            if (!has<STAR>(o)) continue;
             const int tx = SX + step_of(o, 1), ty = SY + step_of(o, 3), tz = SZ + step_of(o, 9);
-            const double weight = restricted * __ldg(weights + slot_of<true>(o) * stride.weight + line + SX);
+            const double weight = restricted * (stored ? __ldg(weights + slot_of<STAR>(o) * stride.weight + of_weights + SX) : 0.0);
             scale += fabs(weight);
             const double* const from = p + (ty * stride.y + tz * stride.z) + tx;
             const int both = (tx & 1) + 2 * (ty & 1) + 4 * (tz & 1);  // axes along which it lies between two coarse points
@@ -238,7 +250,7 @@ __device__ __forceinline__ void add_from(
                 sum[CENTER + cx + 3 * cy + 9 * cz] += weight * __ldg(from + corner * stride.corner);
             }
         }
-        add_from<S + 1>(stride, weights, p, sum, scale);
+        add_from<S + 1>(stride, weights, p, ends, sum, scale);
     }
 }
 
@@ -250,12 +262,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) galerkin_star(
     const int ix = at.x + threadIdx.x % WIDE, iy = at.y + threadIdx.x / WIDE % HIGH, iz = at.z + threadIdx.x / (WIDE * HIGH);
     if (ix >= cx || iy >= cy || iz >= cz) return;
     const long long plane = static_cast<long long>(nx) * ny, points = plane * nz;
-    const Strides stride = {nx, plane, points, weight_stride};
-    const long long here = fx + 2 * ix + static_cast<long long>(nx) * (fy + 2 * iy) + plane * (fz + 2 * iz);
+    const int x = fx + 2 * ix, y = fy + 2 * iy, z = fz + 2 * iz;
+    const long long here = x + static_cast<long long>(nx) * y + plane * z, width = nx - 2 * bare, layer = width * (ny - 2 * bare);
+    const Strides stride = {nx, plane, points, weight_stride, width, layer};
+    const int ends = (x + 1 >= nx - bare) + 2 * (y + 1 >= ny - bare) + 4 * (z + 1 >= nz - bare);
     double sum[POINTS], scale = 0.0;
 #pragma unroll
     for (int j = 0; j < POINTS; ++j) sum[j] = 0.0;
-    add_from<0>(stride, weights + here, p + here, sum, scale);
+    add_from<0>(stride, weights + (x - bare + width * (y - bare) + layer * (z - bare)), p + here, ends, sum, scale);
     if (sum[CENTER] <= NEGLIGIBLE * scale) sum[CENTER] = scale > 0.0 ? scale : 1.0;
     const long long rows = static_cast<long long>(cx) * cy * cz;
     double* const to = out + ix + static_cast<long long>(cx) * (iy + static_cast<long long>(cy) * iz);
@@ -279,11 +293,11 @@ constexpr int FINE = 2 * ROWS_X + 1, EVEN_FINE = ROWS_X + 1;  // fine points of 
 __device__ __forceinline__ int place_of(int m) { return m % 3 ? 2 * (m / 3) - 1 : 2 * (m / 3) - 2; }
 __device__ __forceinline__ int corner_of(int m) { return m % 3 == 2; }
 
-template <bool STAR>
+template <unsigned KIND>
 __device__ __forceinline__ void galerkin_tile(
     HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
 ) {
-    constexpr int ENTRIES = STAR ? 7 : POINTS, EACH = (ROWS_Y * ENTRIES + PARTS - 1) / PARTS;  // lines of weights that a warp brings
+    constexpr int ENTRIES = count(KIND), EACH = (ROWS_Y * ENTRIES + PARTS - 1) / PARTS;  // lines of weights that a warp brings
     __shared__ double near[LINES_Z * LINES_Y * LINE_P], row[ROWS_Y * ENTRIES * FINE];
     const int3 at = tile_of<ROWS_X, ROWS_Y, 1>(cx, cy);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -305,8 +319,8 @@ __device__ __forceinline__ void galerkin_tile(
     double ahead[EACH + 1];
     const auto bring = [&](int step, int n, int r) {
         const int x = x0 - 1 + r, y = y0 + 2 * (n / ENTRIES) + step % 3 - 1, z = z0 + step / 3 - 1;
-        const bool there = n < ROWS_Y * ENTRIES && x < nx && y < ny;
-        const long long point = x + nx * static_cast<long long>(y) + plane * z;
+        const bool there = n < ROWS_Y * ENTRIES && x < nx - bare && y < ny - bare && z < nz - bare;
+        const long long width = nx - 2 * bare, point = x - bare + width * (y - bare + static_cast<long long>(ny - 2 * bare) * (z - bare));
         return there ? __ldg(weights + n % ENTRIES * weight_stride + weight_step * point) : 0.0;
     };
     const auto bring_all = [&](int step) {
@@ -344,12 +358,12 @@ __device__ __forceinline__ void galerkin_tile(
                 for (int oy = -1; oy <= 1; ++oy) {
                     const int off_y = sy + oy - 2 * dy;
                     const bool in = in_z && off_y >= -1 && off_y <= 1;
-                    if ((STAR && oy && oz) || (!in && !middle)) continue;
+                    if (!in && !middle) continue;
                     const double* const from = reached + (oz * LINES_Y + oy) * LINE_P;
 #pragma unroll
                     for (int ox = -1; ox <= 1; ++ox) {
-                        if (STAR && ox && (oy || oz)) continue;
-                        const double* const of = line + slot_of<STAR>(CENTER + ox + 3 * oy + 9 * oz) * FINE;
+                        if (!has<KIND>(CENTER + ox + 3 * oy + 9 * oz)) continue;
+                        const double* const of = line + slot_of<KIND>(CENTER + ox + 3 * oy + 9 * oz) * FINE;
                         const double weight = restricted * of[sx < 0 ? 0 : sx > 0 ? 1 : EVEN_FINE];
                         scale += fabs(weight);
                         if (!in) continue;
@@ -374,14 +388,15 @@ __device__ __forceinline__ void galerkin_tile(
     for (int dx = 0; dx < 3; ++dx) to[(dx + 3 * warp) * rows] = sum[dx];
 }
 
-extern "C" __global__ void __launch_bounds__(PARTS * WARP) tile_star(
-    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
-) {
-    galerkin_tile<true>(FORWARDED, fx, fy, fz, cx, cy, cz, p, out);
-}
+#define TILE(name, KIND)                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(PARTS * WARP, KIND == STAR ? 1 : 3) tile_##name(                           \
+        HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out      \
+    ) {                                                                                                                     \
+        galerkin_tile<KIND>(FORWARDED, fx, fy, fz, cx, cy, cz, p, out);                                                     \
+    }
 
-extern "C" __global__ void __launch_bounds__(PARTS * WARP, 3) tile_box(
-    HALVED, int fx, int fy, int fz, int cx, int cy, int cz, const double* __restrict__ p, double* __restrict__ out
-) {
-    galerkin_tile<false>(FORWARDED, fx, fy, fz, cx, cy, cz, p, out);
-}
+TILE(star, STAR)
+TILE(box, BOX)
+TILE(slab_x, SLAB_X)
+TILE(slab_y, SLAB_Y)
+TILE(slab_z, SLAB_Z)

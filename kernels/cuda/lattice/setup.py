@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.lattice import galerkin, look
+from dsolver.kernels.cuda.lattice import galerkin, halving, look, semicoarsening
 from dsolver.kernels.cuda.lattice.components import least_of_connected
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
@@ -42,6 +42,9 @@ AXIS = np.dtype(
 @final
 class CudaLattice(LatticeSetup):
     """Launches of set-up's lattice kernels."""
+
+    def frameless(self, factors: Triple, offsets: tuple[Triple, ...]) -> bool:
+        return semicoarsening.frameless(factors, offsets) or halving.frameless(factors, offsets)
 
     def interpolation(self, coarsening: Coarsening, offsets: tuple[Triple, ...], weights: Array) -> Array:
         return galerkin.interpolation(coarsening, offsets, weights)

@@ -167,6 +167,16 @@ def numbers(values: Array) -> Host:
     return answer(np.array, values)
 
 
+@contextmanager
+def aside() -> Iterator[None]:
+    """Context in which answers are waited for, whatever set-up foresees: they are kept, and not asked for again."""
+    now, _here.now = _here.now, None
+    try:
+        yield
+    finally:
+        _here.now = now
+
+
 def settle() -> None:
     """Wait for the current stream, because what was enqueued is read without that, or in the end by `confirm`."""
     if _here.now is None:

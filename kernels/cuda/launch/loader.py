@@ -21,6 +21,7 @@ AHEAD = {
         "faces/passes.cu",
         "sell/sweeps.cu",
         "sell/multigrid.cu",
+        "sell/parities.cu",
         "vectors.cu",
         "amg/dense.cu",
     ),

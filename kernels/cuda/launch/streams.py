@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
 from functools import cache
 from typing import Any, Final, final
@@ -48,6 +49,7 @@ class _Room(threading.local):
     def __init__(self) -> None:
         self.values = (ctypes.c_char * _BYTES)()
         self.first = ctypes.addressof(self.values)
+        self.even = (ctypes.c_void_p * _ARGUMENTS)(*(self.first + 8 * number for number in range(_ARGUMENTS)))
         self.places = (ctypes.c_void_p * _ARGUMENTS)()
         self.attributes = (_Attribute * 2)()
         for attribute in self.attributes:
@@ -55,19 +57,23 @@ class _Room(threading.local):
         self.config = _Config(attributes=self.attributes)
         self.address = ctypes.addressof(self.config)
 
-    def hold(self, parts: list[bytes]) -> None:
-        """Put a kernel's arguments here; raises ValueError where they are more than there is room for."""
+    def hold(self, parts: list[bytes]) -> Any:
+        """Put a kernel's arguments here and say where; raises ValueError where there is no room for so many."""
         raw = b"".join(parts)
         if len(parts) > _ARGUMENTS or len(raw) > _BYTES:
             raise ValueError(f"{len(parts)} arguments of {len(raw)} bytes are more than a launch can tell a kernel")
-        ctypes.memmove(self.values, raw, len(raw))
+        ctypes.memmove(self.first, raw, len(raw))
+        if len(raw) == 8 * len(parts):  # as most are
+            return self.even
         place = self.first
         for number, part in enumerate(parts):
             self.places[number] = place
             place += len(part)
+        return self.places
 
 
 _room: Final = _Room()
+_address: Final = struct.Struct("<Q").pack
 
 
 @cache
@@ -135,7 +141,7 @@ def follow(
         kernel(grid, block, arguments, shared_mem=shared)
         return
     room, config = _room, _room.config
-    room.hold([_bytes(argument) for argument in arguments])
+    places = room.hold([_bytes(argument) for argument in arguments])
     count = 0
     for wanted, name in ((early, _EARLY_START), (cooperative, _COOPERATIVE)):
         if wanted:
@@ -145,7 +151,7 @@ def follow(
     config.block_x, config.block_y, config.block_z = (*block, 1, 1)[:3]
     config.shared_bytes, config.count = shared, count
     config.stream = cupy.cuda.get_current_stream().ptr
-    status = _driver()(room.address, kernel.kernel.ptr, room.places, None)
+    status = _driver()(room.address, kernel.kernel.ptr, places, None)
     if status != 0:
         raise cupy.cuda.driver.CUDADriverError(status)
 
@@ -153,9 +159,9 @@ def follow(
 def _bytes(argument: Any) -> bytes:
     """An argument in a multiple of eight bytes: an array's address, a NumPy number or a structure of them."""
     if isinstance(argument, cupy.ndarray):
-        return int(argument.data.ptr).to_bytes(8, "little")
+        return _address(argument.data.ptr)
     value: bytes = argument.tobytes()
-    return value.ljust(-(-len(value) // 8) * 8, b"\0")
+    return value if len(value) == 8 else value.ljust(-(-len(value) // 8) * 8, b"\0")
 
 
 @final

@@ -85,6 +85,15 @@ def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
     return made
 
 
+def kept_with(owner: Any, kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T | None:
+    """As `kept`, of what follows from something that is kept itself and a key; None where there is no room for it."""
+    room = int(cupy.cuda.runtime.getDevice()), kind
+    known, both = id(owner) in _owners, (id(owner), key)
+    if not known or ((room, both) not in _made and (rows > MOST_ROWS or _rows.get(room, 0) + rows > TOGETHER)):
+        return None
+    return kept(kind, rows, both, make)
+
+
 def kept_of(owner: Any, kind: str, rows: int, make: Callable[[], T]) -> T:
     """As `kept`, of what follows from something that may be kept itself; where that is not, nor is this."""
     return kept(kind, rows, id(owner), make) if id(owner) in _owners else make()

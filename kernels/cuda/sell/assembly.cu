@@ -4,12 +4,22 @@
 #include "range.cuh"
 #include "sell/assembly.cuh"
 
-extern "C" __global__ void measure_local(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal) {
-    measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found);
+extern "C" __global__ void measure_local(
+    SOURCE, ROWS, SHAPES, int runs_wanted, Found* found, real* diagonal, const long long* __restrict__ order
+) {
+    measure(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, runs_wanted, diagonal, found, order);
 }
 
-extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(SOURCE, ROWS, PLACES, ROOM) {
-    if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns);
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) fill_local(
+    SOURCE, ROWS, PLACES, ROOM, const long long* __restrict__ order
+) {
+    if (FITS) fill(Square(), SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, ends, runs, start, column_start, values, columns, order);
+}
+
+extern "C" __global__ void __launch_bounds__(WIDEST * SLICE, STAGING ? 5 : 9) refill_local(
+    SOURCE, ROWS, const Header* __restrict__ headers, real* values, real* diagonal, Found* found
+) {
+    refill(SOURCE_OF_ARGUMENTS, COLUMNS_OF_ARGUMENTS, wanted, slices, headers, values, diagonal, found);
 }
 
 extern "C" __global__ void measure_halo(SOURCE, ROWS, SHAPES, int runs_wanted, Found* found) {

@@ -120,15 +120,22 @@ struct Found {
     int widest;                  // entry columns of the widest slice
 };
 
+// The slice of this warp: in the order that is given, if any. In that of their rows, slices of several colors that lie between each
+// other share what they read.
+__device__ __forceinline__ int visited(const long long* order, int slices) {
+    const int number = warp_number();
+    return order && number < slices ? static_cast<int>(__ldg(order + number)) : number;
+}
+
 // ends (slices, SECTIONS), where sections end, and runs (slices): the shape of each slice. Without runs_wanted, no slice is a run.
 // Of a square matrix also: the diagonal, and whether one is zero, in `found`, which was zero.
 template <typename Wanted>
 __device__ __forceinline__ void measure(
     const Wanted& want, const Source& source, const Columns& columns, const int* wanted, int slices, int* ends,
-    unsigned char* runs, int runs_wanted, real* diagonal, Found* found
+    unsigned char* runs, int runs_wanted, real* diagonal, Found* found, const long long* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
-    const int s = warp_number(), lane = lane_number();
+    const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long place = row < 0 ? 0 : source.place(row);
@@ -177,10 +184,11 @@ __device__ __forceinline__ void measure(
 // Writes the entries of each slice, holes included (value 0; column 0 in explicit slices): memory need not be zero.
 template <typename Wanted>
 __device__ __forceinline__ void fill(
-    const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES
+    const Wanted& want, const Source& source, const Columns& own, const int* wanted, int slices, PLACES,
+    const long long* order = nullptr
 ) {
     constexpr int SECTIONS = Wanted::SECTIONS;
-    const int s = warp_number(), lane = lane_number();
+    const int lane = lane_number(), s = visited(order, slices);
     if (s >= slices) return;
     const int row = wanted[s * SLICE + lane];
     const long long place = row < 0 ? 0 : source.place(row);
@@ -228,6 +236,53 @@ __device__ __forceinline__ void fill(
             out_columns[next[part] * SLICE + lane] = 0;
         }
     }
+}
+
+// `measure` and `fill` of a square matrix whose slices are known: by `headers`, and their columns.
+__device__ __forceinline__ void refill(
+    const Source& source, const Columns& own, const int* wanted, int slices, const Header* headers, real* values, real* diagonal,
+    Found* found
+) {
+    constexpr int SECTIONS = Square::SECTIONS;
+    const int s = warp_number(), lane = lane_number();
+    if (s >= slices) return;
+    const int row = wanted[s * SLICE + lane];
+    const long long place = row < 0 ? 0 : source.place(row);
+    const int own_color = row < 0 ? 0 : __ldg(own.color + row);
+    const Header header = load_header(headers + s);
+    const bool run = header.run();
+    real* const out = values + static_cast<long long>(header.start) * SLICE + lane;
+    int next[SECTIONS] = {0, header.upper()};
+    const int end[SECTIONS] = {header.upper(), header.width()};
+    double on_diagonal = 0.0;
+    for (int first = 0; first < source.count; first += TOGETHER) {
+        const Candidates<Square> seen(Square(), source, own, row, place, own_color, first);
+        double ahead[TOGETHER];
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) {
+            const bool center = row >= 0 && seen.column[a] == row;
+            ahead[a] = seen.section[a] == NONE && !center ? 0.0 : source.weight(first + a, row);
+            if (center) on_diagonal = ahead[a];
+        }
+#pragma unroll
+        for (int a = 0; a < TOGETHER; ++a) {
+#pragma unroll
+            for (int part = 0; part < SECTIONS; ++part) {
+                const bool member = seen.section[a] == part;
+                if (run ? __any_sync(ALL_LANES, member) : member) {
+                    out[next[part] * SLICE] = member ? static_cast<real>(ahead[a]) : real(0);
+                    next[part] += 1;
+                }
+            }
+        }
+    }
+#pragma unroll
+    for (int part = 0; part < SECTIONS; ++part)
+        for (; next[part] < end[part]; ++next[part]) out[next[part] * SLICE] = 0;
+    if (row < 0) return;
+    const int p = (s + 1) * SLICE + lane;
+    diagonal[p] = in_range(on_diagonal);
+    if (on_diagonal == 0.0) atomicMax(&found->from_end, (slices + 2) * SLICE - p);
 }
 
 #endif

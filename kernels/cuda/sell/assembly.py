@@ -12,22 +12,25 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.cuda.launch.foresight import aside, settle
 from dsolver.kernels.cuda.launch.foresight import numbers as told
-from dsolver.kernels.cuda.launch.foresight import settle
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.schedule import sweeps, warps
-from dsolver.kernels.cuda.launch.tables import kept, kept_of, table
+from dsolver.kernels.cuda.launch.tables import kept, kept_of, kept_with, table
 from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
+from dsolver.kernels.formats.stencil import StencilRows
 
 FILE = "sell/assembly.cu"
 THREADS = 256
 SCANNED = 1024
 """Threads of a block that adds up slices' lengths, as assembly.cu says too."""
+KEPT_COLUMNS = 8
+"""Bytes of columns of each row, at most, of what is kept: runs have 3.4 of 27 entries."""
 ANY = "float64"
 """The value type with which kernels are compiled that read and write none."""
 
@@ -41,15 +44,17 @@ class Part:
         file: where they are.
         sections: of a slice.
         widest: entry columns of a slice at most.
+        ordered: whether its kernels visit slices in an order that they are told.
     """
 
     name: str
     file: str = FILE
     sections: int = 1
     widest: int = WIDEST
+    ordered: bool = False
 
 
-LOCAL, HALO, RECTANGLE = Part(name="local", sections=2), Part(name="halo"), Part(name="rectangle")
+LOCAL, HALO, RECTANGLE = Part(name="local", sections=2, ordered=True), Part(name="halo"), Part(name="rectangle")
 
 
 def layout(color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:
@@ -125,6 +130,7 @@ def _lattice_layout(of_axes: tuple[bytes, ...], colors: bytes, kinds: int, shape
         color=color,
         shape=shape,
         checkered=_checkered(of_axes, colors, kinds),
+        parities=_parities(of_axes, colors, kinds),
     )
 
 
@@ -138,6 +144,17 @@ def _checkered(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> int | N
         return None
     x, y, z = (int(axis[0]) for axis in along)
     return int(of_class.reshape(2, 2, 2)[z, y, x])
+
+
+def _parities(classes: tuple[bytes, ...], colors: bytes, kinds: int) -> tuple[int, ...] | None:
+    """See `Layout.parities`; classes, colors and kinds as of `_lattice_tables`."""
+    of_class = np.frombuffer(colors, dtype=np.int32)
+    if kinds != 2 or sorted(of_class.tolist()) != list(range(8)):
+        return None
+    along = [np.frombuffer(axis, dtype=np.int64) for axis in classes]
+    if not all(len(axis) and (axis == np.arange(len(axis)) % 2).all() for axis in along):
+        return None
+    return tuple(of_class.tolist())
 
 
 @lru_cache(maxsize=64)
@@ -181,12 +198,85 @@ def matrix(
         runs: whether slices may be runs; without, all columns are explicit, as a matrix without structure has them.
         swept: whether half sweeps are wanted.
     """
-    a, _ = square(LOCAL, where, rows, dtype, runs=runs)
-    return with_launches(a, swept=swept)
+    known = _known_shape(where, rows, dtype) if runs else None
+    if known is not None:
+        return _refilled(where, rows, dtype, known, swept=swept)
+    order = _slices_in_order(where)
+    a, _ = square(LOCAL, where, rows, dtype, runs=runs, order=order)
+    return with_launches(a, swept=swept, order=order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """All of a small matrix' slices but the values: it follows from a grid, and is kept for set-ups of the same grid.
+
+    Attributes:
+        local: the slices, without values.
+        values: how many there are.
+        by_color: headers in storage order, as of `CudaMatrix`.
+        by_plane: those in the order of rows.
+        widths: of the slices.
+    """
+
+    local: Slices
+    values: int
+    by_color: Array
+    by_plane: Array
+    widths: Widths
+
+
+def _known_shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
+    """The shape of rows of a box without neighbors, which their offsets tell; None where it is not kept."""
+    if not isinstance(rows, StencilRows) or rows.halo or rows.wraps is None or any(rows.wraps):
+        return None
+    (found,) = kept_with(where, "shapes", where.rows, rows.offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
+    return found
+
+
+def _shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
+    """The shape; None for one that takes too much to be kept."""
+    with aside():
+        of_rows = _rows_arguments(where, where.row[SLICE:-SLICE])
+        local, _, _ = _slices(LOCAL, dtype, _source_arguments(rows), of_rows, cupy.ones(where.size, dtype))
+        if local.columns.nbytes > KEPT_COLUMNS * where.rows:
+            return None
+        by_color, values = packed(local), len(local.values)
+        by_plane, widths = packed(local, _slices_in_order(where)), widths_of(where, local)
+    local = replace(local, values=cupy.empty(0, dtype))
+    return Shape(local=local, values=values, by_color=by_color, by_plane=by_plane, widths=widths)
+
+
+def _refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Shape, *, swept: bool) -> CudaMatrix:
+    """The matrix of rows of a known shape: one launch."""
+    diagonal, values = cupy.ones(where.size, dtype), cupy.empty(known.values, dtype)
+    found, count = cupy.zeros(3, dtype=np.int64), len(known.by_color)
+    if count:
+        of_rows = _rows_arguments(where, where.row[SLICE:-SLICE])
+        arguments = (*_source_arguments(rows), *of_rows, known.by_color, values, diagonal, found)
+        kernel(FILE, "refill_local", type_of(values))(*warps(count), arguments)
+    bad = int(told(found)[2:].view(np.int32)[0])
+    if bad:
+        raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
+    a = Matrix(layout=where, diagonal=diagonal, local=replace(known.local, values=values))
+    result = CudaMatrix(
+        **vars(a),
+        by_color=known.by_color,
+        by_plane=known.by_plane,
+        partials=cupy.zeros(count),
+        halves=sweeps(where, known.by_color, a.local, known.widths) if swept else None,
+    )
+    settle()  # sweeps read a matrix before they wait for earlier launches
+    return result
 
 
 def square(
-    part: Part, where: Layout, rows: CandidateRows, dtype: np.dtype[Any], *more: Any, runs: bool = True
+    part: Part,
+    where: Layout,
+    rows: CandidateRows,
+    dtype: np.dtype[Any],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
 ) -> tuple[Matrix, Array]:
     """The local part of a matrix, and where the sections of its slices end, int32 (S, sections).
 
@@ -197,6 +287,7 @@ def square(
         dtype: of the values.
         more: what the part's kernels must know of the columns.
         runs: whether slices may be runs.
+        order: in which they are visited, int64 (S,); None for their own.
 
     Raises:
         ZeroDivisionError: a row has no diagonal entry or a zero one.
@@ -204,7 +295,7 @@ def square(
     """
     diagonal = cupy.ones(where.size, dtype)
     of_rows = (*_rows_arguments(where, where.row[SLICE:-SLICE]), *more)
-    local, ends, bad = _slices(part, dtype, _source_arguments(rows), of_rows, diagonal, runs=runs)
+    local, ends, bad = _slices(part, dtype, _source_arguments(rows), of_rows, diagonal, runs=runs, order=order)
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
     return Matrix(layout=where, diagonal=diagonal, local=local), ends
@@ -261,17 +352,23 @@ def _rows_to_visit(where: Layout, *, in_order: bool) -> tuple[Array, Array]:
     return stored, target
 
 
-def with_launches(a: Matrix, *, swept: bool = True) -> CudaMatrix:
-    """The matrix with what its launches need; swept: those of half sweeps too."""
-    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None))
+def with_launches(a: Matrix, *, swept: bool = True, order: Array | None = None) -> CudaMatrix:
+    """The matrix with what its launches need; swept: those of half sweeps too; order: as of `launches`."""
+    result = CudaMatrix(**vars(a), **launches(a, widths_of(a.layout, a.local) if swept else None, order))
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
 
 
-def launches(a: Matrix, widths: Widths | None) -> dict[str, Any]:
-    """The attributes of `CudaMatrix` that launches need; `widths` are those of its slices, None for no half sweeps."""
+def launches(a: Matrix, widths: Widths | None, order: Array | None = None) -> dict[str, Any]:
+    """The attributes of `CudaMatrix` that launches need.
+
+    Args:
+        a: the matrix.
+        widths: those of its slices, None for no half sweeps.
+        order: its slices in the order of their first rows, if that is known.
+    """
     by_color = packed(a.local)
-    by_plane = _slices_in_order(a.layout)
+    by_plane = _slices_in_order(a.layout) if order is None else order
     return {
         "by_color": by_color,
         "by_plane": packed(a.local, by_plane),
@@ -332,7 +429,13 @@ def _rows_arguments(columns: Layout, wanted: Array, color: Array | None = None) 
 
 
 def _slices(
-    part: Part, dtype: np.dtype[Any], source: tuple[Any, ...], of_rows: tuple[Any, ...], *more: Any, runs: bool = True
+    part: Part,
+    dtype: np.dtype[Any],
+    source: tuple[Any, ...],
+    of_rows: tuple[Any, ...],
+    *more: Any,
+    runs: bool = True,
+    order: Array | None = None,
 ) -> tuple[Slices, Array, int]:
     """The filled slices of a part of a matrix, with where their sections end, int32 (S, sections).
 
@@ -345,6 +448,7 @@ def _slices(
         of_rows: which rows.
         more: what else is measured.
         runs: whether slices may be runs.
+        order: in which they are visited, of a part that is told; None for their own.
     """
     count = int(of_rows[1])
     ends, is_run = cupy.empty((count, part.sections), dtype=np.int32), cupy.empty(count, dtype=np.uint8)
@@ -353,8 +457,9 @@ def _slices(
         return Slices(start=starts, upper=none, column_start=starts, values=cupy.empty(0, dtype), columns=none), ends, 0
     found = cupy.zeros(3, dtype=np.int64)
     head, measured = (*source, *of_rows), (ends, is_run)
+    last = (np.uintp(0) if order is None else order,) if part.ordered else ()
     measure, fill = _of_part(part, dtype)
-    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more))
+    measure(*warps(count), (*head, *measured, np.int32(runs), found, *more, *last))
     upper = cupy.empty(count, dtype=np.int32)
     start, column_start = cupy.empty((2, count + 1), dtype=np.int64)
     scanned, numbers = ((-(-count // SCANNED),), (SCANNED,)), (np.int32(part.sections), np.int32(count))
@@ -370,7 +475,7 @@ def _slices(
     values, columns = cupy.empty(values_of_lane * SLICE, dtype), cupy.empty(length, dtype=np.int32)
     room = (found, np.int64(values_of_lane), np.int64(length))
     places = (*measured, start, column_start, values, columns, *room)
-    fill(*warps(count), (*head, *places))
+    fill(*warps(count), (*head, *places, *last))
     return Slices(start=start, upper=upper, column_start=column_start, values=values, columns=columns), ends, bad
 
 

@@ -9,6 +9,7 @@ from dsolver.kernels.cuda.faces.matrix import CudaFaces
 from dsolver.kernels.cuda.faces.setup import faces
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.parities import CudaParities, parities
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import FormatBuilder
 from dsolver.kernels.formats.layout import Array, Layout
@@ -37,8 +38,10 @@ class CudaSell(FormatBuilder):
     def narrowed_halo(self, halo: CudaHaloMatrix) -> CudaHaloMatrix:
         return assembly.narrowed_halo(halo, self._dtype)
 
-    def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout) -> CudaCorners | None:
-        return corners(made, p, rows, coarse, self._dtype)
+    def half_transfer(
+        self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool
+    ) -> CudaCorners | CudaParities | None:
+        return (parities if in_place else corners)(made, p, rows, coarse, self._dtype)
 
     def product(self, rows: Layout, columns: Layout, entries: CandidateRows, *, in_order: bool) -> CudaProduct:
         return assembly.product(rows, columns, entries, self._dtype, in_order=in_order)

@@ -1,1 +1,1 @@
-"""Formats of stars whose rows have the colors of a checkerboard: they need no columns."""
+"""Formats without columns of rows whose colors alternate along axes: stars in two, and transfers between eight."""
