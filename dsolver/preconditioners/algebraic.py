@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.rows import narrowed_chunk
+from dsolver.distributed.rows import chunk_layouts, chunk_matrix, narrowed_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -26,6 +26,7 @@ from dsolver.multigrid.algebraic.of_grid import first_of_grid
 from dsolver.multigrid.algebraic.parallel_setup import (
     COARSE_ROWS,
     GATHERED_ROWS,
+    LATE,
     FirstRows,
     Options,
     ParallelSetup,
@@ -310,17 +311,24 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 
 def _of_matrix(builder: Builder, *, on_device: bool) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
-    # Nobody multiplies before the hierarchy is there, which is waited for.
-    exact, blocks = builder.stored(wait=False), builder.system.per_chunk(_as_it_came)
+    blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
-    chunks = view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
+
+    def stored() -> tuple[PerChunk, PerChunk]:
+        # Nobody multiplies before the hierarchy is there, which is waited for.
+        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0)
+        return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
+
+    both = Later(stored)
+    if bounds[-1] < LATE * (len(bounds) - 1):
+        both()
     senders = builder.problem.senders or [()]
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders, on_device=on_device)
-    return lambda: exact, FirstRows(
+    return lambda: both()[0], FirstRows(
         rows=rows,
-        layout=chunks.at("layout"),
-        chunks=lambda: chunks,
+        layout=layouts.at(0),
+        chunks=lambda: both()[1],
         bounds=bounds,
         senders=senders,
         singular=builder.system.singular,
