@@ -38,7 +38,7 @@ from dsolver.multigrid.algebraic.level_rows import (
 )
 from dsolver.multigrid.algebraic.methods import Here, Method, Smoothing
 from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
-from dsolver.multigrid.algebraic.parallel_transfer import coarsened, level_rows
+from dsolver.multigrid.algebraic.parallel_transfer import Coarsened, coarsened, level_rows
 from dsolver.multigrid.algebraic.repeated import (
     Again,
     Kept,
@@ -261,7 +261,12 @@ class ParallelSetup:
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
             self._grid = None
-        self._coarsen(depth, made, below.bounds, restricted, prolonged, again)
+        place, parts = self._place(made, below.bounds)
+        coarse = engine.per_chunk(_brought, made)
+        store = (depth, made, place, parts, below.bounds, restricted, prolonged, again)
+        step = self._put_off(self._storing(*store), first=True)
+        del below, made, store  # R and P in float64 end with their storing
+        self._coarsen(depth, place, coarse, step)
         return True
 
     def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
@@ -336,40 +341,51 @@ class ParallelSetup:
         if self._reuse is not None and self._kept is not None:
             self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
 
-    def _coarsen(
-        self, number: int, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders, again: Again
-    ) -> None:
-        """Make the transfer to the coarser level of the level of this number, and its rows."""
-        engine, view, depth = self._engine, self._view, self._above + number
-        several = len(bounds) > 2
-        gathered = several and (
-            bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
-        )
+    def _place(self, made: PerChunk, bounds: Bounds) -> tuple[Place, PerChunk]:
+        """The place of a coarser level, and the `Layout` of what each chunk has made of it."""
+        engine, view = self._engine, self._view
         parts = view.per_chunk(partial(plain_layout, bounds=bounds))
-        store, layout = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered), self._layout
-        place = self._whole(made, bounds) if gathered else None
-        if place is None:
-            senders = mutual(senders_of(engine, made.at("named")))
-            place = Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders)
+        few = bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
+        if len(bounds) > 2 and few:
+            return self._whole(made, bounds), parts
+        senders = mutual(senders_of(engine, made.at("named")))
+        return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
+
+    def _storing(
+        self,
+        number: int,
+        made: PerChunk,
+        place: Place,
+        parts: PerChunk,
+        bounds: Bounds,
+        restricted: Senders,
+        prolonged: Senders,
+        again: Again,
+    ) -> Callable[[], Step]:
+        """What stores the transfer from the level of this number. Nobody else keeps R and P in float64."""
+        view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
+        store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
         def stored() -> Step:
             chunks = view.per_chunk(store, layout, parts, made).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
-            step = Step(
+            return Step(
                 transfer=StoredTransfer(
                     chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged
                 ),
                 place=place,
                 again=again,
             )
-            return step
 
-        step = self._put_off(stored, first=True)  # and float64 of R and P ends
+        return stored
+
+    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Later[Step]) -> None:
+        """Go from the level of this number to the rows of the coarser one."""
         self._put_off(lambda: self._connect(number, step()))
         if self._late:
             self._catch_up()
         brought = self._take(place, made)
-        if again.products is not None:
+        if self._reuse is not None:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
 
@@ -507,6 +523,10 @@ def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> Level
         return replace(rows, near=np.require(rows.near, requirements="W")) if host else rows
     numbers = np.arange(rows.window.first, rows.window.first + rows.rows, like=rows.origin)
     return replace(rows, near=(numbers[:, None] % size == np.arange(size, like=numbers)).astype(np.float64))
+
+
+def _brought(_: Backend, __: int, made: Coarsened) -> BroughtRows:
+    return BroughtRows(rows=made.rows, origin=made.origin, near=made.near, named=made.named, mirrored=made.mirrored)
 
 
 def _entries(_: Backend, __: int, rows: LevelRows) -> int:
