@@ -98,11 +98,11 @@ class CudaBackend(Backend):
     def synchronize(self) -> None:
         foresight.settle()
 
-    def tidy(self, rows: int) -> None:
+    def tidy(self, rows: int, *, always: bool = False) -> None:
         if rows < TIDIED:
             return
         pool = cupy.get_default_memory_pool()
-        if pool.free_bytes() > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
+        if always or pool.free_bytes() > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
             pool.free_all_blocks()
 
 

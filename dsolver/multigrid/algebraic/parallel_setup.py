@@ -242,6 +242,7 @@ class ParallelSetup:
             return False
         diagonal = measures.at("diagonal")
         del here, measures, exchange  # and what nothing but coarse points follows from
+        self._tidy()
         made, restricted, prolonged = coarsened(
             engine,
             self.rows,
@@ -299,6 +300,11 @@ class ParallelSetup:
         """Do what was put off."""
         while self._later:
             self._later.popleft()()
+
+    def _tidy(self) -> None:
+        """Give free memory back before arrays that stay are cut from it, of levels that are so large that it counts."""
+        if self._late:
+            self._engine.per_chunk(partial(_tidied, rows=self._total))
 
     def _add_smoothed(self, smoothing: Smoothing, share: PerChunk) -> None:
         smoother = self._options.smoother
@@ -383,6 +389,8 @@ class ParallelSetup:
         """Go from the level of this number to the rows of the coarser one."""
         self._put_off(lambda: self._connect(number, step()))
         if self._late:
+            step()
+            self._tidy()
             self._catch_up()
         brought = self._take(place, made)
         if self._reuse is not None:
@@ -531,6 +539,10 @@ def _brought(_: Backend, __: int, made: Coarsened) -> BroughtRows:
 
 def _entries(_: Backend, __: int, rows: LevelRows) -> int:
     return len(rows.matrix.values)
+
+
+def _tidied(backend: Backend, _: int, *, rows: int) -> None:
+    backend.tidy(rows, always=True)
 
 
 def _waited(backend: Backend, _: int) -> None:
