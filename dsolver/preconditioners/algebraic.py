@@ -68,7 +68,11 @@ AGGREGATES: Final = 4
 SETUP_ROW: Final = 380
 SETUP_ENTRY: Final = 90
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
-and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points on a GPU 0.7."""
+and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
+SETUP_ON_GPU: Final = (460, 280, 2)
+"""Bytes of each row of a matrix that is alone on a GPU, of one with fewer rows than `LATE` and of a larger one, and of
+each entry beside the diagonal, by "pmis". With the finest matrix it was 0.85 to 1.04 and 0.7 to 1.1 times as much for 7
+and 27 points, rough coefficients, layers and tetrahedra."""
 ACROSS: Final = (1.25, 2.0)
 """Times as much where there are several chunks, whose rows travel as lists, on CPUs (1.0 to 1.3) and on GPUs (2.0)."""
 PUT_OFF: Final = 1 << 22
@@ -258,7 +262,11 @@ class Algebraic(Preconditioner):
         vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
         products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
         passes = products * (a.stored(value) + coarse) + transfers
-        setup = (SETUP_ROW * a.rows + SETUP_ENTRY * a.entries) * (ACROSS[part.cuda] if len(part.partition) > 1 else 1)
+        row, late, entry, alone = SETUP_ROW, SETUP_ROW, SETUP_ENTRY, len(part.partition) == 1
+        if isinstance(part.problem, MatrixProblem) and coarsening == "pmis" and part.cuda and alone:
+            row, late, entry = SETUP_ON_GPU
+        of_row = row if a.rows < LATE else late
+        setup = (of_row * a.rows + entry * a.entries) * (1 if alone else ACROSS[part.cuda])
         return Forecast(
             levels=(a,),
             exact=part.exact(a, shared=part.problem.lattice),
