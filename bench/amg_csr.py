@@ -290,12 +290,12 @@ class Machine:
             self.xp.get_default_memory_pool().free_all_blocks()
 
     def most_held(self, work: Callable[[], object]) -> float:
-        """GB that CuPy's pool holds at most while some work is done, beside what it held before."""
+        """GB that CuPy's pool holds at most while some work is done, beside what was in use before."""
         self.tidied()
-        before = found = self.held()
         if self.xp is np:
             work()
             return 0.0
+        before, found = self.xp.get_default_memory_pool().used_bytes() / 1e9, self.held()
 
         class Held(self.xp.cuda.MemoryHook):  # type: ignore[misc, name-defined]
             name = "held"
