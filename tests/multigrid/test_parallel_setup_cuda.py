@@ -215,7 +215,7 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
         del engine, system, builder, levels, of_coarse
     assert digests[0] == digests[1]
     assert most[1] < 0.75 * most[0]
-    assert most == pytest.approx(counted, rel=0.3)
+    assert all(0.6 * wanted <= found <= wanted for found, wanted in zip(most, counted, strict=True))
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])

@@ -368,7 +368,7 @@ class ParallelSetup:
         prolonged: Senders,
         again: Again,
     ) -> Callable[[], Step]:
-        """What stores the transfer from the level of this number. Nobody else keeps R and P in float64."""
+        """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 

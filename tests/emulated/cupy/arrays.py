@@ -32,7 +32,7 @@ class Guarded(np.ndarray[Any, np.dtype[np.uint8]]):
     margins: bytes
 
     def __del__(self) -> None:
-        Guarded.used -= self.size_used
+        type(self).used -= self.size_used  # names of the module may be gone
 
     def outside(self) -> bytes:
         """The bytes of both margins."""
