@@ -182,8 +182,9 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
     star = sp.diags_array([-np.ones(13), np.full(14, 2.0), -np.ones(13)], offsets=[-1, 0, 1])
     one = sp.eye_array(14)
     a = sum(sp.kron(sp.kron(x, y), z) for x, y, z in ((star, one, one), (one, star, one), (one, one, star))).tocoo()
-    there = matrix_of(*map(cupy.asarray, (a.row, a.col, a.data)), a.shape[0])
-    problem, pool, empty = dsolver.matrix(there).planned(1), cupy.get_default_memory_pool(), cupy.empty
+    row, column, values = map(cupy.asarray, (a.row, a.col, a.data))
+    problem: Any = dsolver.matrix(matrix_of(row, column, values, a.shape[0])).planned(1)
+    pool, empty = cupy.get_default_memory_pool(), cupy.empty
     spec = SolveSpec.plan(problem, problem.chunks, m=SMALL, precond_dtype="float32")
     used: list[int] = []
 
@@ -210,7 +211,7 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
             used.clear()
             _, levels = SMALL.build(builder)
         most.append(max(used) - before)
-        of_coarse = levels[1].chunks.items[0].local.product.entries  # type: ignore[attr-defined]
+        of_coarse = levels[1].chunks.items[0].local.product.entries
         digests.append([engine.backend.to_host(part).tobytes() for part in of_coarse])
         del engine, system, builder, levels, of_coarse
     assert digests[0] == digests[1]
