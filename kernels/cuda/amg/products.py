@@ -29,7 +29,7 @@ LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
-as A has. Larger products are counted first."""
+as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
 OVERLAP: Final = 1.25
 """Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
 LARGE: Final = 1 << 23
