@@ -139,13 +139,14 @@ class Backend(ABC):
     def synchronize(self) -> None:
         """Wait until all kernels launched by this thread have run."""
 
-    def tidy(self, rows: int) -> None:  # noqa: B027  # a CPU's memory needs none
+    def tidy(self, rows: int, *, always: bool = False) -> None:  # noqa: B027  # a CPU's memory needs none
         """Give back what set-up has freed, where it is much of what is left of the device's memory.
 
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
 
         Args:
             rows: how many the arrays are for that come next.
+            always: however little it is.
         """
 
 

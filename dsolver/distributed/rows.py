@@ -50,15 +50,27 @@ class LoadedRows:
         return (engine or self._engine).per_chunk(make, self._rows)
 
 
-def chunk_matrix(backend: Backend, _: int, block: RowBlock, *, wait: bool = True) -> tuple[ChunkMatrix]:
+def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, Layout]:
+    """The storage order of a chunk's rows, and theirs in the order that they have: the same one as a rule."""
+    stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
+    return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
+
+
+def chunk_matrix(
+    backend: Backend, number: int, block: RowBlock, layouts: tuple[Layout, Layout] | None = None, *, wait: bool = True
+) -> tuple[ChunkMatrix]:
     """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
 
     The format follows from the chunk's own rows: the same one, and the same bits, whoever owns the chunk.
 
-    wait: as of `GeneralSetup.matrix`, of the local part.
+    Args:
+        backend: where it is stored.
+        number: of the chunk.
+        block: its rows.
+        layouts: their `chunk_layouts`, where somebody has them.
+        wait: as of `GeneralSetup.matrix`, of the local part.
     """
-    stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
-    layout = stored if block.order is None else backend.layouts.permuted(stored, block.order)
+    layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = Csr(*(backend.asarray(part) for part in block.csr))
     borrowed = rows.values is block.values  # its user may change them
     made = stored_matrix(
@@ -75,7 +87,7 @@ def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkM
     """
     local = None if block.plan.slots else backend.general.narrowed(exact.local)
     if local is None:
-        return chunk_matrix(backend, number, block, wait=False)
+        return chunk_matrix(backend, number, block, (exact.layout, exact.local.layout), wait=False)
     none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
     ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
     return (replace(exact, local=local, ghost=ghost),)

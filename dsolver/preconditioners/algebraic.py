@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.rows import narrowed_chunk
+from dsolver.distributed.rows import chunk_layouts, chunk_matrix, narrowed_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -26,6 +26,7 @@ from dsolver.multigrid.algebraic.of_grid import first_of_grid
 from dsolver.multigrid.algebraic.parallel_setup import (
     COARSE_ROWS,
     GATHERED_ROWS,
+    LATE,
     FirstRows,
     Options,
     ParallelSetup,
@@ -67,7 +68,11 @@ AGGREGATES: Final = 4
 SETUP_ROW: Final = 380
 SETUP_ENTRY: Final = 90
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
-and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points on a GPU 0.7."""
+and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
+SETUP_ON_GPU: Final = (520, 340, 2)
+"""Bytes of each row of a matrix that is alone on a GPU, of one with fewer rows than `LATE` and of a larger one, and of
+each entry beside the diagonal, by "pmis". With the finest matrix it was 0.8 to 1.0 and 0.7 to 1.0 times as much for 7
+and 27 points, rough coefficients, layers and tetrahedra."""
 ACROSS: Final = (1.25, 2.0)
 """Times as much where there are several chunks, whose rows travel as lists, on CPUs (1.0 to 1.3) and on GPUs (2.0)."""
 PUT_OFF: Final = 1 << 22
@@ -255,7 +260,11 @@ class Algebraic(Preconditioner):
         vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
         products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
         passes = products * (a.stored(value) + coarse) + transfers
-        setup = (SETUP_ROW * a.rows + SETUP_ENTRY * a.entries) * (ACROSS[part.cuda] if len(part.partition) > 1 else 1)
+        row, late, entry, alone = SETUP_ROW, SETUP_ROW, SETUP_ENTRY, len(part.partition) == 1
+        if isinstance(part.problem, MatrixProblem) and coarsening == "pmis" and part.cuda and alone:
+            row, late, entry = SETUP_ON_GPU
+        of_row = row if a.rows < LATE else late
+        setup = (of_row * a.rows + entry * a.entries) * (1 if alone else ACROSS[part.cuda])
         return Forecast(
             levels=(a,),
             exact=part.exact(a, shared=part.problem.lattice),
@@ -308,17 +317,24 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 
 def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FirstRows]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
-    # Nobody multiplies before the hierarchy is there, which is waited for.
-    exact, blocks = builder.stored(wait=False), builder.system.per_chunk(_as_it_came)
+    blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
-    chunks = view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
     bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
+
+    def stored() -> tuple[PerChunk, PerChunk]:
+        # Nobody multiplies before the hierarchy is there, which is waited for.
+        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0)
+        return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
+
+    both = Later(stored)
+    if bounds[-1] < LATE * (len(bounds) - 1):
+        both()
     senders = builder.problem.senders or [()]
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
-    return lambda: exact, FirstRows(
+    return lambda: both()[0], FirstRows(
         rows=rows,
-        layout=chunks.at("layout"),
-        chunks=lambda: chunks,
+        layout=layouts.at(0),
+        chunks=lambda: both()[1],
         bounds=bounds,
         senders=senders,
         singular=builder.system.singular,

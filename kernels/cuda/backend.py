@@ -101,12 +101,14 @@ class CudaBackend(Backend):
     def synchronize(self) -> None:
         foresight.settle()
 
-    def tidy(self, rows: int) -> None:
+    def tidy(self, rows: int, *, always: bool = False) -> None:
         if rows < TIDIED:
             return
         pool = cupy.get_default_memory_pool()
         idle = pool.free_bytes()
-        if idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]:
+        if always or (
+            idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]
+        ):
             pool.free_all_blocks()
 
 

@@ -269,6 +269,30 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
         assert wrong == expected[2] == 0
 
 
+@pytest.mark.parametrize("apart", [7, 49])
+@pytest.mark.parametrize("whole", [False, True])
+def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, apart: int, whole: bool
+) -> None:
+    from dsolver.kernels.cuda.amg import galerkin, products
+    from dsolver.kernels.cuda.amg.stages import Rooms
+
+    a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
+    p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
+    there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
+    of_ap = there[0], Rooms(*there[1]), products.mean_of(p)
+    expected = products.expected_of(*of_ap)
+    # Two pieces, which may have a quarter more rows than half of all.
+    most = -(-5 * products._shape(*of_ap, expected).entries(343) // 8)
+    monkeypatch.setattr(products, "MOST_ROOM", most)
+    assert products.pieces_of(*of_ap, expected) == 2
+    assert (galerkin._in_rooms(*there, whole) is not None) == (apart == 7)
+    r, coarse, _ = galerkin.galerkin(*there, symmetric=whole)
+    of_host = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
+    same(r, of_host[0])
+    same(coarse, of_host[1])
+
+
 @pytest.mark.parametrize("short", [0, 8])
 def test_new_values_of_short_rows_are_made_by_a_thread_each(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver import kernels
+from dsolver.cost import memory
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
@@ -162,6 +163,51 @@ def test_levels_with_the_aggregates_of_an_earlier_matrix_have_the_hosts_bits(nam
     for chunks in (1, 2):
         expected = hierarchy("cpu", name, chunks, again=True, coarsening="aggregation")
         assert hierarchy("cuda", name, chunks, again=True, coarsening="aggregation") == expected
+
+
+def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import cupy
+
+    star = sp.diags_array([-np.ones(13), np.full(14, 2.0), -np.ones(13)], offsets=[-1, 0, 1])
+    one = sp.eye_array(14)
+    a = sum(sp.kron(sp.kron(x, y), z) for x, y, z in ((star, one, one), (one, star, one), (one, one, star))).tocoo()
+    row, column, values = map(cupy.asarray, (a.row, a.col, a.data))
+    problem: Any = dsolver.matrix(matrix_of(row, column, values, a.shape[0])).planned(1)
+    pool, empty = cupy.get_default_memory_pool(), cupy.empty
+    spec = SolveSpec.plan(problem, problem.chunks, m=SMALL, precond_dtype="float32")
+    used: list[int] = []
+
+    def sampled(*shape: Any, **more: Any) -> Any:
+        made = empty(*shape, **more)
+        used.append(pool.used_bytes())
+        return made
+
+    for name in ("LARGE", "FEW"):  # as of large products
+        monkeypatch.setattr(f"dsolver.kernels.cuda.amg.products.{name}", 0)
+    digests, most, counted = [], [], []
+    for late, room in ((1 << 25, 1 << 28), (1000, 1000)):
+        monkeypatch.setattr("dsolver.kernels.cuda.amg.products.MOST_ROOM", room)
+        for module in ("preconditioners.algebraic", "multigrid.algebraic.parallel_setup"):
+            monkeypatch.setattr(f"dsolver.{module}.LATE", late)
+        forecast = memory.of_chunk(spec, 0, cuda=True)
+        counted.append(forecast.finest + forecast.temporary)
+        engine = EagerEngine(spec.partition, kernels.load("cuda"))
+        system = System(engine, spec.problem, spec.partition)
+        system.load("rows", problem.coefficients["rows"].blocks(spec.partition, host=False))
+        builder, before = spec.builder(engine, system), pool.used_bytes()
+        with monkeypatch.context() as context:
+            context.setattr(cupy, "empty", sampled)
+            used.clear()
+            _, levels = SMALL.build(builder)
+        most.append(max(used) - before)
+        of_coarse = levels[1].chunks.items[0].local.product.entries
+        digests.append([engine.backend.to_host(part).tobytes() for part in of_coarse])
+        del engine, system, builder, levels, of_coarse
+    assert digests[0] == digests[1]
+    assert most[1] < 0.75 * most[0]
+    assert all(0.6 * wanted <= found <= wanted for found, wanted in zip(most, counted, strict=True))
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])

@@ -104,7 +104,7 @@ class SecondGraph:
 def aggressive(
     engine: Engine,
     rows: PerChunk,
-    graph: PerChunk,
+    bits: PerChunk,
     numbers: PerChunk,
     exchange: GhostExchange,
     senders: Senders,
@@ -117,7 +117,7 @@ def aggressive(
     Args:
         engine: of the level.
         rows: the `LevelRows` of every chunk.
-        graph: the `Graph`.
+        bits: of the `Graph`.
         numbers: int64, of the first pass's coarse points in every window, -1 for others.
         exchange: of the rows' ghosts.
         senders: the chunks whose rows each chunk reads.
@@ -128,9 +128,39 @@ def aggressive(
     Returns:
         numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
     """
-    marked = engine.per_chunk(_marked, rows, graph, numbers)
+    left = _second_pass(engine, rows, bits, numbers, exchange, senders, bounds, level)
+    if left is None:
+        return None
+    fewer, below, points = left
+    p2 = interpolated(engine, rows, bits, fewer, senders, below, most, points)
+    p1 = interpolated(engine, rows, bits, numbers, senders, bounds, most)
+    seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
+    read, wanted = _asked(engine, seen)
+    around = delivered(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
+    p = engine.per_chunk(partial(_product, bounds=below, most=most), rows, p1, p2, seen, around)
+    return fewer, below, p
+
+
+def _second_pass(
+    engine: Engine,
+    rows: PerChunk,
+    bits: PerChunk,
+    numbers: PerChunk,
+    exchange: GhostExchange,
+    senders: Senders,
+    bounds: Bounds,
+    level: int,
+) -> tuple[PerChunk, Bounds, PerChunk] | None:
+    """The coarse points that a second pass leaves; None where these are too many.
+
+    Couplings of the first pass's points, 60 bytes a row of a lattice, end with it.
+
+    Returns:
+        numbers and bounds of the points that are left, and the rows of the level that the first pass's points are.
+    """
+    marked = engine.per_chunk(_marked, rows, bits, numbers)
     around = delivered(engine, senders, marked.at("lists"))
-    second = engine.per_chunk(partial(_second_graph, bounds=bounds), rows, graph, numbers, marked, around)
+    second = engine.per_chunk(partial(_second_graph, bounds=bounds), rows, bits, numbers, marked, around)
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
@@ -139,14 +169,7 @@ def aggressive(
     if below[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    fewer = engine.per_chunk(numbers_in_window, rows, own, exchange(own))
-    p2 = interpolated(engine, rows, graph, fewer, senders, below, most, second.at("points"))
-    p1 = interpolated(engine, rows, graph, numbers, senders, bounds, most)
-    seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
-    read, wanted = _asked(engine, seen)
-    around = delivered(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
-    p = engine.per_chunk(partial(_product, bounds=below, most=most), rows, p1, p2, seen, around)
-    return fewer, below, p
+    return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), below, second.at("points")
 
 
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
@@ -158,16 +181,16 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _marked(backend: Backend, __: int, rows: LevelRows, graph: Graph, numbers: I64) -> SeenRows:
+def _marked(backend: Backend, __: int, rows: LevelRows, bits: Any, numbers: I64) -> SeenRows:
     """Strong couplings of own points to coarse ones, by these points' numbers, with bits for values."""
-    return coarse_rows(backend, rows, graph, numbers, every=True)
+    return coarse_rows(backend, rows, bits, numbers, every=True)
 
 
 def _second_graph(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    graph: Graph,
+    couplings: Any,
     numbers: I64,
     marked: SeenRows,
     around: Mapping[int, F64],
@@ -184,7 +207,7 @@ def _second_graph(
         rows.matrix,
         chosen,
         window.below,
-        graph.bits,
+        couplings,
         coarse,
         whole.within(near),
         near.size,

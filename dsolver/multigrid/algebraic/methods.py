@@ -126,15 +126,15 @@ class CoarsePoints(Method):
         """Coarse points."""
         engine, rows, exchange, most = here.engine, here.rows, here.exchange, self.max_elements
         graph = strong_graph(engine, rows, here.measures, exchange, self.theta)
-        splitting = split(engine, rows, graph, exchange, here.depth)
-        numbers, bounds = coarse_numbers(engine, rows, splitting, exchange)
+        numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, here.depth), exchange)
         if not _worth(bounds, here.bounds):
             return None
-        fewer = None
+        bits, fewer = graph.at("bits"), None
+        del graph  # and the numbers of rows that depend on each
         if here.depth < self.aggressive_levels:
-            fewer = aggressive(engine, rows, graph, numbers, exchange, here.senders, bounds, here.depth, most)
+            fewer = aggressive(engine, rows, bits, numbers, exchange, here.senders, bounds, here.depth, most)
         if fewer is None:
-            p = interpolated(engine, rows, graph, numbers, here.senders, bounds, most)
+            p = interpolated(engine, rows, bits, numbers, here.senders, bounds, most)
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)

@@ -38,7 +38,7 @@ from dsolver.multigrid.algebraic.level_rows import (
 )
 from dsolver.multigrid.algebraic.methods import Here, Method, Smoothing
 from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
-from dsolver.multigrid.algebraic.parallel_transfer import coarsened, level_rows
+from dsolver.multigrid.algebraic.parallel_transfer import Coarsened, coarsened, level_rows
 from dsolver.multigrid.algebraic.repeated import (
     Again,
     Kept,
@@ -69,6 +69,9 @@ T = TypeVar("T")
 COARSE_ROWS: Final = (300, 1000)
 """Most rows of a level that is solved by its inverse, made on a host and on a GPU. There a level of 400 rows takes 3 ms
 to set up and 18 us in each cycle, its inverse 1 ms and 3 us; on a CPU the inverse of 1000 rows takes a second."""
+LATE: Final = 1 << 25
+"""Rows of a chunk from which on nothing is stored before its coarse rows are there: what makes these is twice as much
+memory as what is stored. With fewer rows it is stored while a GPU makes them, and the host does not wait."""
 GATHERED_ROWS: Final = 4000
 """Most rows of a coarse level that every owner has whole: exchanges would take longer than its work."""
 
@@ -227,17 +230,21 @@ class ParallelSetup:
             measures=measures,
         )
         smoothing = options.method.smoothing(here)
-        self._put_off(partial(self._add_smoothed, smoothing, measures))
+        late = self._late
+        self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
         if self._kept is not None and self._kept.steps:
             self._catch_up()
-            return self._descend_again(self._kept.steps, measures)
+            return self._descend_again(self._kept.steps, measures.at("diagonal"))
         below = options.method.below(here, smoothing)
         if below is None:
             return False
+        diagonal = measures.at("diagonal")
+        del here, measures, exchange  # and what nothing but coarse points follows from
+        self._tidy()
         made, restricted, prolonged = coarsened(
             engine,
             self.rows,
-            measures.at("diagonal"),
+            diagonal,
             below.p,
             below.origin,
             below.near,
@@ -247,29 +254,44 @@ class ParallelSetup:
             symmetric=self._symmetric,
             blocks=below.blocks,
         )
-        self._catch_up()
+        if not late:
+            self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
             self._grid = None
-        self._coarsen(made, below.bounds, restricted, prolonged, again)
+        place, parts = self._place(made, below.bounds)
+        coarse = engine.per_chunk(_brought, made)
+        store = (depth, made, place, parts, below.bounds, restricted, prolonged, again)
+        step = self._put_off(self._storing(*store), first=True)
+        del below, made, store  # R and P in float64 end with their storing
+        self._coarsen(depth, place, coarse, step)
         return True
 
-    def _descend_again(self, steps: Sequence[Step], measures: PerChunk) -> bool:
+    def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
         """Make the coarser level with the P and R that there are; whether there is one."""
         if len(self.levels) > len(steps):
             return False
         step, self._grid = steps[len(self.levels) - 1], None
-        made = coarse_again(self._engine, self.rows, measures.at("diagonal"), step.again)
+        made = coarse_again(self._engine, self.rows, diagonal, step.again)
         self._connect(len(self.levels) - 1, step)
         self._take(step.place, made, step.mirrors, step.choices)
         return True
 
-    def _put_off(self, make: Callable[[], T]) -> Later[T]:
-        """Work that is done in the order in which it was put off: while a device is waited for, or by `_catch_up`."""
+    @property
+    def _late(self) -> bool:
+        """Whether nothing of the level that is next is stored before its coarse rows are there."""
+        return self._grid is None and self._total >= LATE * (len(self._bounds) - 1)
+
+    def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Later[T]:
+        """Work that is done in the order in which it was put off: while a device is waited for, or by `_catch_up`.
+
+        first: before all that still waits.
+        """
         work = Later(make)
-        self._later.append(work)
-        self._engine.meanwhile(work)
+        (self._later.appendleft if first else self._later.append)(work)
+        if not self._late:
+            self._engine.meanwhile(work)
         return work
 
     def _catch_up(self) -> None:
@@ -277,14 +299,19 @@ class ParallelSetup:
         while self._later:
             self._later.popleft()()
 
-    def _add_smoothed(self, smoothing: Smoothing, measures: PerChunk) -> None:
+    def _tidy(self) -> None:
+        """Give free memory back before arrays that stay are cut from it, of levels that are so large that it counts."""
+        if self._late:
+            self._engine.per_chunk(partial(_tidied, rows=self._total))
+
+    def _add_smoothed(self, smoothing: Smoothing, share: PerChunk) -> None:
         smoother = self._options.smoother
         chebyshev = smoother == "chebyshev"
         factor = 1.0 if smoother == "l1-jacobi" else smoothing.scale * (smoothing.bound if chebyshev else 1.0)
         lessened = smoothing.damped and smoother == "jacobi"
         make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened)
-        shares = measures if self._grid is None else self._grid.rows.boxes
-        made = self._view.per_chunk(make, self._chunks, shares.at("share")).at(self._depth)
+        share = share if self._grid is None else self._grid.rows.boxes.at("share")
+        made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
         make_smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
         self.levels.append(self._level(self._chunks, make_smoother=make_smoother))
 
@@ -318,37 +345,53 @@ class ParallelSetup:
         if self._reuse is not None and self._kept is not None:
             self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
 
-    def _coarsen(self, made: PerChunk, bounds: Bounds, restricted: Senders, prolonged: Senders, again: Again) -> None:
-        """Make the transfer to the coarser level, and its rows."""
-        engine, view, depth = self._engine, self._view, self._depth - 1
-        several = len(bounds) > 2
-        gathered = several and (
-            bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
-        )
+    def _place(self, made: PerChunk, bounds: Bounds) -> tuple[Place, PerChunk]:
+        """The place of a coarser level, and the `Layout` of what each chunk has made of it."""
+        engine, view = self._engine, self._view
         parts = view.per_chunk(partial(plain_layout, bounds=bounds))
-        store, layout = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered), self._layout
-        place = self._whole(made, bounds) if gathered else None
-        if place is None:
-            senders = mutual(senders_of(engine, made.at("named")))
-            place = Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders)
+        few = bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
+        if len(bounds) > 2 and few:
+            return self._whole(made, bounds), parts
+        senders = mutual(senders_of(engine, made.at("named")))
+        return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
+
+    def _storing(
+        self,
+        number: int,
+        made: PerChunk,
+        place: Place,
+        parts: PerChunk,
+        bounds: Bounds,
+        restricted: Senders,
+        prolonged: Senders,
+        again: Again,
+    ) -> Callable[[], Step]:
+        """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
+        view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
+        store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
         def stored() -> Step:
             chunks = view.per_chunk(store, layout, parts, made).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
-            step = Step(
+            return Step(
                 transfer=StoredTransfer(
                     chunks=chunks, replication=replication, restricted=restricted, prolonged=prolonged
                 ),
                 place=place,
                 again=again,
             )
-            self._connect(number, step)
-            return step
 
-        number = len(self.levels) - 1
-        step = self._put_off(stored)
+        return stored
+
+    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Later[Step]) -> None:
+        """Go from the level of this number to the rows of the coarser one."""
+        self._put_off(lambda: self._connect(number, step()))
+        if self._late:
+            step()
+            self._tidy()
+            self._catch_up()
         brought = self._take(place, made)
-        if again.products is not None:
+        if self._reuse is not None:
             mirrors = mirrors_of(self._engine, brought, self.rows) if self._symmetric and place.alone else None
             self._steps.append(replace(step(), mirrors=mirrors, choices=self._chunks.at("local", "choice")))
 
@@ -484,8 +527,16 @@ def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> Level
     return replace(rows, near=(numbers[:, None] % size == np.arange(size, like=numbers)).astype(np.float64))
 
 
+def _brought(_: Backend, __: int, made: Coarsened) -> BroughtRows:
+    return BroughtRows(rows=made.rows, origin=made.origin, near=made.near, named=made.named, mirrored=made.mirrored)
+
+
 def _entries(_: Backend, __: int, rows: LevelRows) -> int:
     return len(rows.matrix.values)
+
+
+def _tidied(backend: Backend, _: int, *, rows: int) -> None:
+    backend.tidy(rows, always=True)
 
 
 def _waited(backend: Backend, _: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     received,
     window_of,
 )
-from dsolver.multigrid.algebraic.parallel_coarsening import Graph
 from dsolver.multigrid.algebraic.repeated import Products, bare, bare_rows
 
 ONE_SIDED: Final = "M='amg' needs A[j, i] stored wherever A[i, j] is: use (A + A.T) / 2"
@@ -129,7 +128,7 @@ class HalfMirrored:
 def interpolated(
     engine: Engine,
     rows: PerChunk,
-    graph: PerChunk,
+    bits: PerChunk,
     numbers: PerChunk,
     senders: Senders,
     bounds: Bounds,
@@ -141,18 +140,18 @@ def interpolated(
     Args:
         engine: of the level.
         rows: the `LevelRows` of every chunk.
-        graph: the `Graph`.
+        bits: of the `Graph`.
         numbers: int64, of the coarse points of every window, -1 for fine ones.
         senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
         most: entries of a row.
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
-    seen = engine.per_chunk(_seen, rows, graph, numbers)
+    seen = engine.per_chunk(_seen, rows, bits, numbers)
     around = delivered(engine, senders, seen.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
-    return engine.per_chunk(make, rows, graph, numbers, seen, around, *wanted)
+    return engine.per_chunk(make, rows, bits, numbers, seen, around, *wanted)
 
 
 def coarsened(
@@ -226,16 +225,16 @@ def level_rows(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _seen(backend: Backend, _: int, rows: LevelRows, graph: Graph, numbers: I64) -> SeenRows:
+def _seen(backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64) -> SeenRows:
     """Strong couplings of own fine points to coarse ones, by the coarse points' numbers."""
-    return coarse_rows(backend, rows, graph, numbers)
+    return coarse_rows(backend, rows, bits, numbers)
 
 
 def _interpolated(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    graph: Graph,
+    bits: Any,
     numbers: I64,
     seen: SeenRows,
     around: Mapping[int, F64],
@@ -251,7 +250,7 @@ def _interpolated(
     p = amg.interpolation(
         rows.matrix,
         points,
-        graph.bits,
+        bits,
         seen.states,
         window.below,
         whole.within(below),
@@ -457,13 +456,13 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
 # -- pieces ------------------------------------------------------------------------------------------------------------
 
 
-def coarse_rows(backend: Backend, rows: LevelRows, graph: Graph, numbers: I64, *, every: bool = False) -> SeenRows:
-    """Strong couplings to coarse points by their numbers; every: as of `coarse_couplings`."""
+def coarse_rows(backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False) -> SeenRows:
+    """Strong couplings to coarse points by their numbers; bits: of the `Graph`; every: as of `coarse_couplings`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
     if not window.whole:
         names = np.arange(window.size, dtype=np.int32, like=numbers)
-    found = amg.coarse_couplings(rows.matrix, graph.bits, states, window.below, names, every=every, loose=window.whole)
+    found = amg.coarse_couplings(rows.matrix, bits, states, window.below, names, every=every, loose=window.whole)
     columns = found.columns if window.whole else numbers[found.columns]
     made = Rows(start=found.start, columns=columns, values=found.values)
     return SeenRows(rows=made, lists=sent(rows, made).lists, states=states, names=names)

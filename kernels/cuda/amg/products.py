@@ -29,7 +29,9 @@ LONGEST: Final = 1 << 12
 """Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
-as A has. Larger products are counted first."""
+as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
+OVERLAP: Final = 1.25
+"""Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
 LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
@@ -270,16 +272,8 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         expected: of A B.
         stages: of A's rows.
     """
-    room = _room(expected.usual)
-    if b.room:
-        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
-    else:
-        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
-    tables = _tables(expected.slots, mean)[0]
-    room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
-    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
-    count = a.size if a.size * second.most <= FEW else a.size // PART
-    entries = a.size * room + count * second.most
+    shape = _shape(a, b, mean, expected)
+    room, second, entries = shape.room, shape.second, shape.entries(a.size)
     if entries > max(MOST_ROOM, len(a.columns)):
         return None
     lengths, columns, values = (
@@ -288,12 +282,52 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         cupy.empty(entries),
     )
     made = Rooms(lengths, columns, values, room, second.most)
-    if alone:
+    if shape.alone:
         _launch_alone("make", a, b, room, stages, (lengths, columns, values))
     else:
-        _make(a, b, made, tables._replace(most=room), stages)
+        _make(a, b, made, shape.first._replace(most=room), stages)
     _make(a, b, made, second, stages)
     return made
+
+
+def pieces_of(a: Csr, b: Rooms, mean: float, expected: Expected) -> int:
+    """Number of pieces of A's rows, as large as each other, that `in_rooms` takes one by one; arguments as there."""
+    entries = _shape(a, b, mean, expected).entries(a.size)
+    return 1 if entries <= max(MOST_ROOM, len(a.columns)) else int(np.ceil(OVERLAP * entries / max(1, MOST_ROOM)))
+
+
+class _Shape(NamedTuple):
+    """Rooms of the rows of a product.
+
+    Attributes:
+        alone: whether the first stage has a thread for each row.
+        room: entries of each row's own room.
+        first: tables of the first stage, if it has groups of lanes.
+        second: of the second one, whose rows have larger rooms.
+    """
+
+    alone: bool
+    room: int
+    first: _Tables
+    second: _Tables
+
+    def entries(self, rows: int) -> int:
+        """Entries of all rooms of so many rows."""
+        larger = rows if rows * self.second.most <= FEW else rows // PART
+        return rows * self.room + larger * self.second.most
+
+
+def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
+    """Rooms of `in_rooms`, whose arguments these are."""
+    room = _room(expected.usual)
+    if b.room:
+        alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
+    else:
+        alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
+    tables = _tables(expected.slots, mean)[0]
+    room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
+    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
+    return _Shape(alone, room, tables, second)
 
 
 def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:

@@ -7,7 +7,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,14 @@ recording = threading.local()
 class Guarded(np.ndarray[Any, np.dtype[np.uint8]]):
     """The bytes of an allocation and its margins, poisoned."""
 
+    used: ClassVar[int] = 0
+    """Bytes of all arrays that there are."""
     first: int  # byte of the array
-    size_used: int
+    size_used: int = 0  # of views none
     margins: bytes
+
+    def __del__(self) -> None:
+        type(self).used -= self.size_used  # names of the module may be gone
 
     def outside(self) -> bytes:
         """The bytes of both margins."""
@@ -43,6 +48,7 @@ def room(shape: Any, dtype: Any = float, order: Any = "C") -> Any:
     held = Guarded(size + 8 + 3 * MARGIN, np.uint8)
     held.first = MARGIN + -held.ctypes.data % MARGIN
     held.size_used = size
+    Guarded.used += size
     held[held.first % 8 :][: (len(held) - 8) // 8 * 8].view(np.uint64)[:] = POISON
     held.margins = held.outside()
     return np.ndarray(shape, dtype, buffer=held, offset=held.first, order=order)

@@ -141,6 +141,9 @@ class Pool:
     def free_bytes(self) -> int:
         return 0
 
+    def used_bytes(self) -> int:
+        return arrays.Guarded.used
+
     def get_limit(self) -> int:
         return 0
 
