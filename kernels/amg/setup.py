@@ -61,6 +61,10 @@ class AlgebraicSetup:
         """The set-up where this array lies: a GPU's chunks may have theirs on the host."""
         return self
 
+    def leave(self) -> None:
+        """Let go of the memory that loops of a set-up have left to each other."""
+        self.team.clear()
+
     # -- coarse points -------------------------------------------------------------------------------------------------
 
     def box_rows(

@@ -496,6 +496,7 @@ def _entries(_: Backend, __: int, rows: LevelRows) -> int:
 
 def _waited(backend: Backend, _: int) -> None:
     backend.synchronize()  # kernels read what a level has before they wait for earlier launches
+    backend.amg.host.leave()
 
 
 def _packed(backend: Backend, _: int, made: Any) -> _Packed:

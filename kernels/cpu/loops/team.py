@@ -5,8 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 from weakref import WeakSet
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Room(NamedTuple):
+    """Room for entries of rows that are being made.
+
+    Attributes:
+        columns: int32.
+        values: float64.
+    """
+
+    columns: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
 
 
 @final
@@ -28,12 +43,28 @@ class Team:
             raise ValueError(f"a team needs at least one thread, not {threads}")
         self.threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._rooms: list[Room] = []
         self.gather()
         _teams.add(self)
 
     def gather(self) -> None:
         """Take new threads: a process that was forked has the team of its parent and none of its threads."""
         self._pool = ThreadPoolExecutor(self.threads - 1, "dsolver-kernel") if self.threads > 1 else None
+
+    def room(self, entries: int) -> Room:
+        """Room for so many entries at least, of those that were left here, or new."""
+        found = self._rooms.pop() if self._rooms else None  # other threads may take one, too
+        if found is None or len(found.columns) < entries:
+            found = Room(np.empty(entries, np.int32), np.empty(entries))
+        return found
+
+    def leave(self, room: Room) -> None:
+        """Give a room back."""
+        self._rooms.append(room)
+
+    def clear(self) -> None:
+        """Let go of rooms that were left here."""
+        self._rooms.clear()
 
     def run(
         self, loop: Callable[..., Any], first: int, last: int, *args: Any, worth: int = SLICES_WORTH_A_THREAD
