@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import fsum
 from typing import Any
 
@@ -25,9 +26,19 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         team: threads that share the rows.
     """
     arrays = tuple(np.require(part, requirements="W") for part in rows)  # loops are compiled for such
-    parts = team.run(_look_at_rows, 0, rows.size, *arrays, CANCELED, worth=ROWS_WORTH_A_THREAD)
+    count = max(1, min(team.threads - 1, rows.size // ROWS_WORTH_A_THREAD))
+    cuts = [rows.size * part // count for part in range(count + 1)]
+
+    def found(first: int, last: int) -> list[Any]:
+        """Comparison with the transpose, which one thread makes in the time in which another looks at the rows."""
+        return [
+            _look_at_rows(cuts[part - 1], cuts[part], *arrays, CANCELED) if part else _compare_with_transpose(*arrays)
+            for part in range(first, last)
+        ]
+
+    alone = rows.size < 2 * ROWS_WORTH_A_THREAD
+    (mirrored, (difference, i, j)), *parts = chain(*team.run(found, 0, count + 1, worth=count + 1 if alone else 1))
     empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
-    mirrored, (difference, i, j) = _compare_with_transpose(*arrays)
     rows_cancel = not any(opened)
     return Look(
         empty=counted(empty),
