@@ -37,15 +37,17 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
         write: writes rows first .. last with these arguments: int64 lengths, int32 columns, float64 values of theirs.
             Returns the number of their entries.
     """
+    bounds = team.run(lambda first, last: (first, last, int(most(first, last))), 0, rows)
+    parts: list[tuple[int, int, Room]] = [(first, last, team.room(entries)) for first, last, entries in bounds]
     start = np.zeros(rows + 1, dtype=np.int64)
 
-    def piece(first: int, last: int) -> tuple[int, int, Room]:
-        room, ends = team.room(int(most(first, last))), start[first + 1 : last + 1]
-        write(first, last, ends, room.columns, room.values)
+    def piece(number: int, _: int) -> None:
+        first, last, room = parts[number]
+        ends = start[first + 1 : last + 1]
+        write(first, last, ends, *room)
         np.cumsum(ends, out=ends)
-        return first, last, room
 
-    parts = team.run(piece, 0, rows)
+    team.run(piece, 0, len(parts), worth=1)
     begins = list(accumulate((int(start[last]) for _, last, _ in parts), initial=0))
     out = Csr(start, np.empty(begins[-1], np.int32), np.empty(begins[-1]))
 

@@ -54,8 +54,10 @@ class Team:
     def room(self, entries: int) -> Room:
         """Room for so many entries at least, of those that were left here, or new."""
         found = self._rooms.pop() if self._rooms else None  # other threads may take one, too
-        if found is None or len(found.columns) < entries:
-            found = Room(np.empty(entries, np.int32), np.empty(entries))
+        before = 0 if found is None else len(found.columns)
+        if found is None or before < entries:
+            count = max(entries, 2 * before)  # what nobody writes costs nothing
+            found = Room(np.empty(count, np.int32), np.empty(count))
         return found
 
     def leave(self, room: Room) -> None:
