@@ -19,8 +19,8 @@ from dsolver.kernels.formats.csr import Csr
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 F64 = npt.NDArray[np.float64]
-ROWS_WORTH_A_THREAD = 1024
-CHUNKS_WORTH_A_THREAD = 4
+ROWS_WORTH_A_THREAD = 8192
+CHUNKS_WORTH_A_THREAD = 32
 AT_ONCE = 64
 """Chunks that one vector after the other is multiplied with: a megabyte of entries, which comes from memory for the
 first one and from a cache for the others. A call of a loop takes 5 us, those of so many chunks 60."""
