@@ -250,6 +250,7 @@ def _fill_lost(first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal:
             if coarse.columns[k] == below + i and coarse.values[k] <= negligible * size:
                 coarse.values[coarse.start[i] : coarse.start[i + 1]] = 0.0
                 coarse.values[k] = size if size > 0.0 else 1.0  # a column of P that is zero
+                break
 
 
 @compiled()
