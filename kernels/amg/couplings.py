@@ -120,7 +120,8 @@ def _couple(first: Any, last: Any, a: Any, below: Any, largest: Any, theta: Any,
         n = 0
         own = theta * largest[below + i]
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            j, value, found = a.columns[k], -a.values[k], 0
+            j, value = a.columns[k], -a.values[k]
+            found: Any = 0
             if j != below + i and value > 0.0:
                 found = np.int64(value > own) | (np.int64(value > theta * largest[uint64(j)]) << 1)
             bits[k] = found
