@@ -52,17 +52,18 @@ class CpuVectors(Vectors):
         self.team.run(loop, first, last, *operands, worth=BLOCKS_WORTH_A_THREAD)
 
     def load(self, layout: Layout, block: npt.NDArray[Any], x: Real) -> None:
-        x[layout.position] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
+        x[layout.places] = np.asarray(block, dtype=np.float64).reshape(-1, order="F")
         x[-SLICE:] = 0.0  # of rows that are not stored
 
     def unload(self, layout: Layout, x: Real) -> Real:
-        return x[layout.position].reshape(layout.shape, order="F")
+        block: Real = x[layout.places].reshape(layout.shape, order="F")
+        return block if layout.places is layout.position else block.copy(order="F")
 
     def copy(self, x: Real, y: Real) -> None:
         y[:] = x
 
     def fill(self, layout: Layout, value: float, x: Real) -> None:
-        x[layout.position] = value
+        x[layout.places] = value
         x[-SLICE:] = 0.0  # as above
 
     def pack(self, plan: HaloLayout, x: Real, buffer: Real) -> None:
