@@ -57,10 +57,8 @@ class CpuGeneral(GeneralSetup):
     def transfer(
         self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
     ) -> Any:
-        """See `GeneralSetup.transfer`; short rows become equally long."""
-        short = 0 < rows.width <= products.SHORT
-        rows = products.equally_long(rows, self._vectors) if short else rows
-        return super().transfer(rows, written, read, wait=wait)
+        """See `GeneralSetup.transfer`; short rows get holes."""
+        return super().transfer(products.evened(rows, self._vectors), written, read, wait=wait)
 
     def diagonal(self, rows: Csr) -> Array:
         out = np.empty(rows.size, dtype=rows.values.dtype)
