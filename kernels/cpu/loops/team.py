@@ -92,6 +92,7 @@ class Team:
             raise ValueError(f"a team needs at least one thread, not {threads}")
         self.threads = threads
         self._rooms: list[Room] = []
+        self._end: finalize[..., Team] | None = None
         self.gather()
         _teams.add(self)
 
@@ -99,7 +100,9 @@ class Team:
         """Take new threads: a process that was forked has the team of its parent and none of its threads."""
         self._missing = [None] * (self.threads - 1)  # of the helpers
         self._free: list[Helper] = []
-        finalize(self, _dismiss, self._free)
+        if self._end is not None:
+            self._end.detach()
+        self._end = finalize(self, _dismiss, self._free)
 
     def _taken(self, count: int) -> list[Helper]:
         """So many helpers, or as many as there are; other threads may take some, too."""
