@@ -12,6 +12,7 @@ from scipy import sparse
 from dsolver import kernels
 from dsolver.kernels.cpu import octets as cpu_octets
 from dsolver.kernels.cpu.block_slices import products as cpu_slices
+from dsolver.kernels.cpu.csr import loops as cpu_loops
 from dsolver.kernels.cpu.csr import products as cpu_rows
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
@@ -257,7 +258,7 @@ def test_holes_in_rows_between_levels_change_no_bit(longest: int, step: int) -> 
     assert (made is rows) == (step == 1)
     x, y = rng.standard_normal(50), np.empty((2, 100))
     for out, a in zip(y, (rows, made), strict=True):
-        cpu_rows.loops.transfer(0, 100, *a, x, 0.0, out, out)
+        cpu_loops.transfer(0, 100, *a, x, 0.0, out, out)
     assert y[0].tobytes() == y[1].tobytes()
 
 
