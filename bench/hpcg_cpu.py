@@ -13,8 +13,9 @@ from __future__ import annotations
 import argparse
 
 from dsolver.benchmarks import hpcg
-from dsolver.cluster.runtime import connect, usable_cpus
+from dsolver.cluster.runtime import connect
 from dsolver.cost import bandwidth
+from dsolver.kernels import usable_cpus
 
 COPIED = 2**28  # bytes, all threads together: beyond any cache
 ROUNDS = 10

@@ -5,11 +5,12 @@ This package knows nothing of grids' partitions, engines or Dask.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "load"]
+__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "load", "usable_cpus"]
 
 DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
@@ -34,6 +35,11 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
     if dtype not in DTYPES:
         raise ValueError(f"no kernels for {dtype!r}: choose {' or '.join(DTYPES)}")
     return _loaded(name, threads if name == "cpu" else 1, dtype)
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

@@ -49,7 +49,7 @@ class Vectors(Kernels, ABC):
         Factors are of the value type before they are multiplied by. What is padding stays as it is.
         """
         out = diagonal.copy()
-        out[layout.position] *= factors.astype(out.dtype, copy=False)
+        out[layout.places] *= factors.astype(out.dtype, copy=False)
         return out, 1.0 / out
 
     @abstractmethod

@@ -12,8 +12,8 @@ import click
 
 from dsolver.cli import files
 from dsolver.cluster.local import count_gpus, start_local
-from dsolver.cluster.runtime import usable_cpus
 from dsolver.errors import ClusterError, DeviceError, DsolverError, InputError
+from dsolver.kernels import usable_cpus
 
 EPILOG = """
 \b

@@ -13,8 +13,8 @@ from dsolver.cli import matrix_info
 from dsolver.cli.progress import announced
 from dsolver.cluster import versions
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
-from dsolver.cluster.runtime import DeviceName, usable_cpus
-from dsolver.kernels import DTYPES, device_cache
+from dsolver.cluster.runtime import DeviceName
+from dsolver.kernels import DTYPES, device_cache, usable_cpus
 
 
 @click.command("info", short_help="Show versions and devices, or what there is to know of a matrix.")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.cluster.devices import INSTALL, Gpu, find_gpu
 from dsolver.cluster.nannies import set_timeout
-from dsolver.cluster.runtime import usable_cpus
 from dsolver.errors import ClusterError, DeviceError, InputError
+from dsolver.kernels import usable_cpus
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
@@ -14,6 +13,7 @@ from dsolver.engines.running import LocalProgram, RunningProgram, S
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import chunks_for, owners_of
 from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
+from dsolver.kernels import usable_cpus
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -162,11 +162,6 @@ def check_device(device: str) -> None:
         InputError: its name is unknown.
     """
     _check("device", device, ("auto", "cpu", "cuda"))
-
-
-def usable_cpus() -> int:
-    """CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_client(client: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
-from dsolver.kernels import Backend, load
+from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
 from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
@@ -108,7 +108,7 @@ def checked(name: str, A: Any) -> tuple[Any, Look]:
         read = READERS.get(A.format)
         return (None if read is None else _on_gpu(read(name, A))) or checked(name, _brought(name, A))
     rows = canonical(name, A)
-    return rows, load("cpu").general.look(csr_of(rows), ASYMMETRY)
+    return rows, load("cpu", usable_cpus()).general.look(csr_of(rows), ASYMMETRY)
 
 
 def csr_of(rows: Any) -> Csr:

@@ -103,29 +103,29 @@ def paths(
 def _measure(first: Any, last: Any, a: Any, below: Any, largest: Any, diagonal: Any, sizes: Any) -> None:
     for i in range(first, last):
         most = center = size = 0.0
-        for k in range(a.start[i], a.start[i + 1]):
-            size += abs(a.values[k])
-            if a.columns[k] == below + i:
-                center = a.values[k]
-            else:
-                most = max(most, -a.values[k])
+        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+            value, own = a.values[k], a.columns[k] == below + i
+            size += abs(value)
+            if own:
+                center = value
+            coupling = 0.0 if own else -value
+            most = coupling if coupling > most else most
         largest[i], diagonal[i], sizes[i] = most, center, size
 
 
 @compiled()
 def _couple(first: Any, last: Any, a: Any, below: Any, largest: Any, theta: Any, bits: Any, counts: Any) -> None:
+    """Whether a coupling is strong is no branch: nobody foresees it."""
     for i in range(first, last):
         n = 0
         own = theta * largest[below + i]
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            j, value, found = a.columns[k], -a.values[k], 0
+            j, value = a.columns[k], -a.values[k]
+            found: Any = 0
             if j != below + i and value > 0.0:
-                if value > own:
-                    found += 1
-                if value > theta * largest[uint64(j)]:
-                    found += 2
-                    n += 1
+                found = np.int64(value > own) | (np.int64(value > theta * largest[uint64(j)]) << 1)
             bits[k] = found
+            n += found >> 1
         counts[i] = n
 
 

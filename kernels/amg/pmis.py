@@ -24,6 +24,7 @@ HASHED: Final = 48
 LEAST: Final = uint64(0)
 MOST: Final = uint64(2**64 - 1)
 ONE: Final = uint64(1)
+POINTS_WORTH_A_THREAD: Final = 1024
 SALT: Final = 0x632BE59BD9B4E019
 """Factor of the level's number, so that a point's hash differs from level to level."""
 
@@ -68,9 +69,10 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
     """
     rank = np.empty(len(key), dtype=np.uint64)
     team.run(_rank, 0, len(key), key, state, rank)
+    worth = POINTS_WORTH_A_THREAD
     todo = np.flatnonzero(state[below : below + a.size] == UNDECIDED)
     while len(todo):
-        parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank)
+        parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank, worth=worth)
         left = np.concatenate([todo[first : first + count] for first, count in parts])
         if len(left) == len(todo):
             break

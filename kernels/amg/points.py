@@ -92,7 +92,9 @@ def of_coarse(numbers: Any, first: int, count: int, values: Any) -> Any:
         count: how many there are.
         values: float64 or int64, of all points: (points,) or (points, k).
     """
-    chosen = np.flatnonzero(numbers >= 0)
     found = np.empty((count, *values.shape[1:]), dtype=values.dtype)
+    if not found.size:
+        return found
+    chosen = np.flatnonzero(numbers >= 0)
     found[numbers[chosen] - first] = values[chosen]
     return found

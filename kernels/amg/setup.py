@@ -52,6 +52,10 @@ class AlgebraicSetup:
         self.team, self.asarray = team, asarray
         self.aggregation = AggregationSetup(team)
 
+    def leave(self) -> None:
+        """Let go of the memory that loops of a set-up have left to each other."""
+        self.team.clear()
+
     # -- coarse points -------------------------------------------------------------------------------------------------
 
     def box_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,10 @@ ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 def transposed(a: Csr, columns: int, team: Team) -> Csr:
     """Aᵀ of a matrix with so many columns."""
     parts = team.run(_count_columns, 0, a.size, a, columns)
-    counts = np.stack([of for *_, of in parts])
+    counts = [of for *_, of in parts]
     start = np.zeros(columns + 1, dtype=np.int64)
-    np.cumsum(counts.sum(axis=0), out=start[1:])
-    places = start[:-1] + np.cumsum(counts, axis=0) - counts  # where each part's entries begin in each row of Aᵀ
+    np.cumsum(sum(counts[1:], counts[0]), out=start[1:])
+    places = list(accumulate(counts[:-1], np.add, initial=start[:-1].copy()))  # of each part, in each row of Aᵀ
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
 
     def fill(number: int, _: int) -> None:
@@ -249,6 +250,7 @@ def _fill_lost(first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal:
             if coarse.columns[k] == below + i and coarse.values[k] <= negligible * size:
                 coarse.values[coarse.start[i] : coarse.start[i + 1]] = 0.0
                 coarse.values[k] = size if size > 0.0 else 1.0  # a column of P that is zero
+                break
 
 
 @compiled()

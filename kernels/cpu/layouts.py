@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import numpy as np
@@ -25,4 +26,22 @@ class CpuLayouts(Layouts):
         assembly.storage_order(color, color_slices[:-1] * SLICE, position, row)
         return Layout(
             rows=len(color), size=size, color_slices=color_slices, position=position, row=row, color=color, shape=shape
+        )
+
+    def plain(self, shape: tuple[int, int, int]) -> Layout:
+        """See `Layouts.plain`."""
+        rows = math.prod(shape)
+        slices = -(-rows // SLICE)
+        row = np.full((slices + 2) * SLICE, -1, dtype=np.int32)
+        number = np.arange(rows, dtype=np.int32)
+        row[SLICE : SLICE + rows] = number
+        return Layout(
+            rows=rows,
+            size=len(row),
+            color_slices=np.array([1, slices + 1], dtype=np.int64),
+            position=number + np.int32(SLICE),
+            row=row,
+            color=np.zeros(rows, dtype=np.int32),
+            shape=shape,
+            in_order=True,
         )

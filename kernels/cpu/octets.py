@@ -24,7 +24,7 @@ from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, O
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 F64 = npt.NDArray[np.float64]
-WORTH_A_THREAD = 128
+WORTH_A_THREAD = 1024
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
 """Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""

@@ -106,9 +106,8 @@ class CudaBackend(Backend):
             return
         pool = cupy.get_default_memory_pool()
         idle = pool.free_bytes()
-        if always or (
-            idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]
-        ):
+        many = idle > LITTLE * device_property("totalGlobalMem") and idle > IDLE * cupy.cuda.runtime.memGetInfo()[0]
+        if always or many:
             pool.free_all_blocks()
 
 

@@ -55,6 +55,14 @@ class Layout:
         """Number of colors, empty ones included."""
         return len(self.color_slices) - 1
 
+    @property
+    def places(self) -> Any:
+        """`position`, or a slice where it is known that positions follow each other: no index is read then."""
+        if not self.in_order or self.colors > 1:
+            return self.position
+        first = int(self.color_slices[0]) * SLICE
+        return slice(first, first + self.rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Route:

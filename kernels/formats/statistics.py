@@ -84,12 +84,12 @@ class Statistics:
         return self.entries / max(1, self.shape[0])
 
 
-def samples_of(rows: int) -> Samples:
-    """Samples of so many rows of blocks: all of them where they are few."""
-    if rows <= MOST_SAMPLES * STRETCH:
+def samples_of(rows: int, most: int = MOST_SAMPLES) -> Samples:
+    """Samples of so many rows of blocks, at most so many: all of them where they are few."""
+    if rows <= most * STRETCH:
         return Samples(count=1, stretch=rows, stride=0)
-    stride = (rows - STRETCH) // (MOST_SAMPLES - 1) // SLICE * SLICE
-    return Samples(count=MOST_SAMPLES, stretch=STRETCH, stride=stride)
+    stride = (rows - STRETCH) // (most - 1) // SLICE * SLICE
+    return Samples(count=most, stretch=STRETCH, stride=stride)
 
 
 def stored(

@@ -12,6 +12,7 @@ from scipy import sparse
 from dsolver import kernels
 from dsolver.kernels.cpu import octets as cpu_octets
 from dsolver.kernels.cpu.block_slices import products as cpu_slices
+from dsolver.kernels.cpu.csr import loops as cpu_loops
 from dsolver.kernels.cpu.csr import products as cpu_rows
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.block_slices import BLOCKS, NEAR, RUN, WIDE
@@ -65,6 +66,14 @@ def matrices() -> dict[str, Any]:
 
 
 NAMES = tuple(matrices())
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of tests are cut among threads, too."""
+    monkeypatch.setattr(cpu_rows, "ROWS_WORTH_A_THREAD", 16)
+    monkeypatch.setattr(cpu_rows, "CHUNKS_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(cpu_octets, "WORTH_A_THREAD", 2)
 
 
 def compressed(name: str, dtype: str) -> tuple[Csr, Any]:
@@ -237,6 +246,20 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
 def test_the_diagonal_is_zero_where_a_row_has_none() -> None:
     rows, matrix = compressed("random", "float64")
     assert (numpy_rows.TextbookRows(shape=matrix.shape, entries=rows).diagonal() == matrix.diagonal()).all()
+
+
+@pytest.mark.parametrize(("longest", "step"), [(3, 2), (4, 4), (9, 4), (60, 1)])
+def test_holes_in_rows_between_levels_change_no_bit(longest: int, step: int) -> None:
+    rng = np.random.default_rng(longest)
+    start = np.append(0, np.cumsum(rng.integers(0, longest + 1, 100)))
+    rows = Csr(start, rng.integers(0, 50, start[-1], dtype=np.int32), rng.standard_normal(start[-1]))
+    made = cpu_rows.evened(rows, vectors(2, "float64"))
+    assert (np.diff(made.start) % step == 0).all()
+    assert (made is rows) == (step == 1)
+    x, y = rng.standard_normal(50), np.empty((2, 100))
+    for out, a in zip(y, (rows, made), strict=True):
+        cpu_loops.transfer(0, 100, *a, x, 0.0, out, out)
+    assert y[0].tobytes() == y[1].tobytes()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

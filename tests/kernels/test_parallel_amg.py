@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
+from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.ascending import ascend
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
@@ -21,6 +22,12 @@ from dsolver.kernels.formats.csr import Csr
 F64 = npt.NDArray[np.float64]
 TEAM = Team(2)
 THETA = 0.25
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points of tests are shared by threads, too."""
+    monkeypatch.setattr(pmis, "POINTS_WORTH_A_THREAD", 8)
 
 
 def graph(rows: int, seed: int, positive: float = 0.0) -> sp.csr_array:

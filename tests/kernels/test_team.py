@@ -25,3 +25,38 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         assert child.exitcode == 0
     finally:
         child.kill()
+
+
+@pytest.mark.parametrize("wrong", [0, 2])
+def test_what_a_part_raises_comes_to_the_caller_and_the_team_goes_on(wrong: int) -> None:
+    team = Team(3)
+
+    def part(first: int, last: int) -> int:
+        if first == wrong:
+            raise ValueError(f"part {first}")
+        return last
+
+    with pytest.raises(ValueError, match=f"part {wrong}"):
+        team.run(part, 0, 3, worth=1)
+    assert team.run(lambda first, last: (first, last), 0, 9, worth=1) == [(0, 3), (3, 6), (6, 9)]
+
+
+def test_a_part_may_be_cut_again_among_the_threads_that_are_free() -> None:
+    team = Team(2)
+
+    def inside(first: int, last: int) -> int:
+        return sum(map(sum, team.run(range, first, last, worth=1)))
+
+    assert sum(team.run(inside, 0, 100, worth=1)) == 4950
+
+
+def test_rooms_are_used_again_until_they_are_let_go() -> None:
+    team = Team()
+    room = team.room(10)
+    team.leave(room)
+    assert team.room(5) is room
+    team.leave(room)
+    assert len(team.room(11).values) >= 11
+    team.leave(room)
+    team.clear()
+    assert team.room(5) is not room

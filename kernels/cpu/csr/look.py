@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from math import fsum
 from typing import Any
 
@@ -24,10 +25,21 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         allowed: difference of mirrored entries up to which nobody asks for its place, as a part of the largest entry.
         team: threads that share the rows.
     """
-    arrays = tuple(np.require(part, requirements="W") for part in rows)  # loops are compiled for such
-    parts = team.run(_look_at_rows, 0, rows.size, *arrays, CANCELED, worth=ROWS_WORTH_A_THREAD)
+    start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
+    count = max(1, min(team.threads - 1, rows.size // ROWS_WORTH_A_THREAD))
+    cuts = [rows.size * part // count for part in range(count + 1)]
+
+    def part(number: int) -> Any:
+        if not number:  # takes one thread as long as the rest takes another
+            return _compare_with_transpose(start, columns, values)
+        return _look_at_rows(cuts[number - 1], cuts[number], start, columns, values, CANCELED)
+
+    def found(first: int, last: int) -> list[Any]:
+        return list(map(part, range(first, last)))
+
+    alone = rows.size < 2 * ROWS_WORTH_A_THREAD
+    (mirrored, (difference, i, j)), *parts = chain(*team.run(found, 0, count + 1, worth=count + 1 if alone else 1))
     empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
-    mirrored, (difference, i, j) = _compare_with_transpose(*arrays)
     rows_cancel = not any(opened)
     return Look(
         empty=counted(empty),

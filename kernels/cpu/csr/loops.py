@@ -48,14 +48,16 @@ def transfer(
 
 
 @compiled()
-def pad(first: Any, last: Any, start: Any, columns: Any, values: Any, out_columns: Any, out_values: Any) -> None:
-    """Rows [first, last) with holes behind their entries, column and value 0: (rows, width) both."""
+def pad(
+    first: Any, last: Any, start: Any, columns: Any, values: Any, room: Any, out_columns: Any, out_values: Any
+) -> None:
+    """Rows [first, last) with holes behind their entries, column and value 0; room: where each one begins there."""
     for row in range(uint64(first), uint64(last)):
-        count = uint64(start[row + ONE] - start[row])
-        for k in range(uint64(out_columns.shape[1])):
-            i = uint64(start[row]) + k
-            out_columns[row, k] = columns[i] if k < count else 0
-            out_values[row, k] = values[i] if k < count else 0
+        i, end = uint64(start[row]), uint64(start[row + ONE])
+        for k in range(uint64(room[row]), uint64(room[row + ONE])):
+            out_columns[k] = columns[i] if i < end else 0
+            out_values[k] = values[i] if i < end else 0
+            i += ONE
 
 
 # A chunk's rows are a function: called for each row, it would count references to its arrays there.

@@ -13,12 +13,14 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
-from dsolver.kernels.formats.statistics import Statistics, Stored, samples_of, stored
+from dsolver.kernels.formats.statistics import MOST_SAMPLES, Samples, Statistics, Stored, samples_of, stored
 
 SAMPLES_WORTH_A_THREAD = 8
 
 
-def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: Team = ALONE) -> Statistics:
+def statistics(
+    matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: Team = ALONE, samples: int = MOST_SAMPLES
+) -> Statistics:
     """Statistics by which formats are chosen.
 
     Args:
@@ -26,6 +28,7 @@ def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: 
         columns: of the matrix.
         blocks: sizes that are of interest.
         team: shares the samples.
+        samples: at most.
     """
     rows, lengths = matrix.size, np.diff(matrix.start)
     return Statistics(
@@ -33,13 +36,16 @@ def statistics(matrix: Csr, columns: int, blocks: Sequence[int] = BLOCKS, team: 
         entries=len(matrix.columns),
         longest=int(lengths.max(initial=0)),
         variance=float(lengths.var()) if rows else 0.0,
-        stored={b: _stored(matrix, columns, b, team) for b in blocks if rows and not (rows % b or columns % b)},
+        stored={
+            b: _stored(matrix, columns, b, team, samples_of(rows // b, samples))
+            for b in blocks
+            if rows and not (rows % b or columns % b)
+        },
     )
 
 
-def _stored(matrix: Csr, columns: int, block: int, team: Team) -> Stored:
+def _stored(matrix: Csr, columns: int, block: int, team: Team, samples: Samples) -> Stored:
     rows = matrix.size // block
-    samples = samples_of(rows)
     found = np.zeros((-(-rows // SLICE), 3), dtype=np.int64)
     length, order = np.zeros(rows, dtype=np.int64), np.zeros(0, dtype=np.int32)
     lines, entry_bytes = (matrix.start, matrix.columns), block * block * matrix.values.dtype.itemsize
