@@ -541,7 +541,7 @@ def _tidied(backend: Backend, _: int, *, rows: int) -> None:
 
 def _waited(backend: Backend, _: int) -> None:
     backend.synchronize()  # kernels read what a level has before they wait for earlier launches
-    backend.amg.host.leave()
+    backend.amg.leave()
 
 
 def _packed(backend: Backend, _: int, made: Any) -> _Packed:
