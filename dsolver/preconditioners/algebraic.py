@@ -112,7 +112,8 @@ class Algebraic(Preconditioner):
             diagonal a_ii / 0.85 or 1.05 Σ_j |a_ij| / 2, whichever is more, and "chebyshev" for "aggregation".
             "l1-jacobi" has the diagonal (a_ii + Σ_j |a_ij|) / 2, with which sweeps converge for any such A.
         sweeps: of Jacobi on the finest level, before and after; 1 or 2.
-        cycle: "V", or "W": the two largest coarse levels are visited twice.
+        cycle: "V", or "W": the two largest coarse levels are visited twice. By default "V", and "W" where A is not
+            symmetric and P is not smoothed, for then coarse corrections are too small.
         coarse_rows: a level with as few rows is solved by its inverse. By default 300, and 1000 where that is made on
             GPUs.
         precision: value type of the levels, "float64" or "float32", which moves half the bytes; by default what
@@ -134,7 +135,7 @@ class Algebraic(Preconditioner):
     omega: float | None = None
     smoother: str | None = None
     sweeps: int = 1
-    cycle: str = "V"
+    cycle: str | None = None
     coarse_rows: int | None = None
     gathered_rows: int = GATHERED_ROWS
     precision: str | None = None
@@ -162,7 +163,7 @@ class Algebraic(Preconditioner):
             raise InputError(f"smoother must be {' or '.join(map(repr, SMOOTHERS))}, not {self.smoother!r}")
         if self.precision not in (None, *DTYPES):
             raise InputError(f"precision must be {' or '.join(map(repr, DTYPES))}, not {self.precision!r}")
-        if self.cycle not in CYCLES:
+        if self.cycle not in (None, *CYCLES):
             raise InputError(f"cycle must be {' or '.join(map(repr, CYCLES))}, not {self.cycle!r}")
 
     def check(self, problem: Problem, partition: Partition) -> None:
@@ -247,7 +248,9 @@ class Algebraic(Preconditioner):
         levels, engine = site.levels, site.engine
         if engine.width > 1:
             levels = [level.batched(engine.width) for level in levels]
-        return MultigridCycle(levels, int(self.sweeps), visits=1 + (self.cycle == "W"))
+        unsmoothed = not site.symmetric and self.coarsening in (None, "aggregation") and not self.omega
+        cycle = self.cycle or ("W" if unsmoothed else "V")
+        return MultigridCycle(levels, int(self.sweeps), visits=1 + (cycle == "W"))
 
     def forecast(self, part: Part) -> Forecast:
         """Levels of the usual complexity; what they are depends on the matrix."""

@@ -64,6 +64,7 @@ class Site:
         chunks: A in float64, the `ChunkMatrix` of every chunk.
         levels: of the preconditioner, as it has built them.
         matrix: A on the engine of float64.
+        symmetric: whether A is.
         method: whose fields may be used as work space; b and x must then be what they were.
         single: where the engine is for several vectors, what was made of the same for one; else None.
     """
@@ -72,6 +73,7 @@ class Site:
     chunks: PerChunk
     levels: Sequence[Any]
     matrix: Matrix
+    symmetric: bool
     method: KrylovMethod
     single: ApproximateInverse | None = None
 

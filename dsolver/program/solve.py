@@ -144,7 +144,14 @@ class Solve:
         self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
         if "_widths" not in self.__dict__:
             make_room(chunks)
-        self._site = Site(engine=self._engine, chunks=chunks, levels=levels, matrix=self.operator, method=self.method)
+        self._site = Site(
+            engine=self._engine,
+            chunks=chunks,
+            levels=levels,
+            matrix=self.operator,
+            symmetric=not self._spec.problem.asymmetry,
+            method=self.method,
+        )
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)
 

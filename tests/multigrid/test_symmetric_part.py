@@ -74,6 +74,15 @@ def test_convection_is_solved_whatever_its_strength(method: str, peclet: float, 
     assert solution.iterations <= most
 
 
+def test_cycles_are_w_where_convection_is_strong() -> None:
+    a = convection(40, 10.0)
+    b = a @ np.random.default_rng(0).standard_normal(a.shape[0])
+    v, w, usual = (
+        dsolver.solve(a, b, M=Algebraic(cycle=cycle), rtol=1e-8, device="cpu").iterations for cycle in ("V", "W", None)
+    )
+    assert usual == w < 0.8 * v
+
+
 def test_smoothed_interpolation_takes_fewer_iterations_where_diffusion_prevails() -> None:
     a = convection(40, 0.1)
     b = a @ np.random.default_rng(0).standard_normal(a.shape[0])
