@@ -158,7 +158,7 @@ class Team:
         return found + self._wait(helpers)
 
     def _wait(self, helpers: list[Helper]) -> list[Any]:
-        """What helpers return, all of whom are free then, or what one of them raises."""
+        """Results of the helpers, all of whom are free then; or the exception that one of them raised."""
         found, errors = [], []
         for number, helper in enumerate(helpers):
             try:
