@@ -87,6 +87,8 @@ def same(found: Csr, expected: Csr) -> None:
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_products(cupy: Any, case: str, ascending: bool) -> None:
+    from dsolver.kernels.amg.setup import Places
+    from dsolver.kernels.cuda.amg.places import products as placed
     from dsolver.kernels.cuda.amg.products import numeric, product
 
     a, b, columns = CASES[case]
@@ -94,8 +96,11 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
     found = product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
     same(found, expected)
     other = a._replace(values=-3.7 * a.values)
-    again = numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending)
-    same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
+    expected = spgemm.product(other, b, columns, TEAM, ascending=ascending)
+    same(numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending), expected)
+    kept = Places()
+    for _ in range(2):  # places are found, and then kept
+        same(placed.numeric(kept, found, on(cupy, other), on(cupy, b), columns, ascending=ascending), expected)
 
 
 def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_blocks(
