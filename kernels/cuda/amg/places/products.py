@@ -126,4 +126,4 @@ def _counts(a: Csr, b: Csr) -> Array:
 
 def _lanes(mean: float) -> int:
     """Lanes of a row; mean: entries of a row of B."""
-    return 4 if mean <= 4.5 else 8 if mean <= 6.5 else 16 if mean <= 16.0 else WARP
+    return 4 if mean <= 4.5 else 8 if mean <= 12.0 else 16 if mean <= 16.0 else WARP
