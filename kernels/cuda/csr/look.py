@@ -18,6 +18,9 @@ LOOK: Final = "csr/look.cu"
 THREADS: Final = 256
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
+FEW: Final = 2
+"""Of these, the most that have four entries each in the mean, at most: more have seven, since a row's sums meet in many
+instructions. 27 entries a row took 4.9 ms with four threads where eight took 7.3."""
 USUAL: Final = 8
 """Threads of a row in kernels that few matrices need."""
 PARTS: Final = 528
@@ -80,7 +83,7 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
 
     name: "look", or "glance", by which mirror images are right where entries are the "same" as these.
     """
-    lanes = next(t for t in LANES if t == LANES[-1] or len(rows.columns) <= 4 * t * rows.size)
+    lanes = next(t for t in LANES if t == LANES[-1] or len(rows.columns) <= (4 if t <= FEW else 7) * t * rows.size)
     blocks, words = _blocks(rows, lanes), len(REALS) + MIXED + len(COUNTS) // 2
     out = cupy.full(len(FIRSTS) + blocks * words, NONE, dtype=np.int64)
     _launch(f"{name}_{lanes}", blocks, rows, np.float64(CANCELED), out)
