@@ -151,7 +151,12 @@ def test_mirror_images_are_searched_where_a_matrix_is_not_symmetric(monkeypatch:
 
     launched: list[str] = []
     launch = module._launch
-    monkeypatch.setattr(module, "_launch", lambda name, *rest: (launched.append(name), launch(name, *rest)))
+
+    def recorded(name: str, *rest: Any) -> None:
+        launched.append(name)
+        launch(name, *rest)
+
+    monkeypatch.setattr(module, "_launch", recorded)
     closed = graph(300, 1)
     i, j = (int(part[0]) for part in np.nonzero(sparse.triu(closed, 1).toarray()))
     value = float(closed[i, j])
