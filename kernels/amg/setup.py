@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -32,6 +32,18 @@ class BlockSizes(NamedTuple):
     def restricted(self) -> BlockSizes:
         """Sizes of the blocks of Bᵀ and A B."""
         return BlockSizes(self.columns, self.rows, self.columns)
+
+
+@final
+class Places:
+    """Places of the sums of a product, which `AlgebraicSetup.numeric` may keep for products with the same pattern.
+
+    Attributes:
+        found: what a backend has found; None before that, and where none is kept.
+    """
+
+    def __init__(self) -> None:
+        self.found: Any = None
 
 
 class AlgebraicSetup:
@@ -150,8 +162,12 @@ class AlgebraicSetup:
         *,
         ascending: bool = True,
         blocks: BlockSizes | None = None,
+        places: Places | None = None,
     ) -> Csr:
-        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`."""
+        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`.
+
+        places: of this pattern alone, for whoever asks again.
+        """
         return spgemm.numeric(pattern, a, b, columns, self.team)
 
     def galerkin(

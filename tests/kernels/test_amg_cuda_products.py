@@ -87,6 +87,8 @@ def same(found: Csr, expected: Csr) -> None:
 @pytest.mark.parametrize("ascending", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_products(cupy: Any, case: str, ascending: bool) -> None:
+    from dsolver.kernels.amg.setup import Places
+    from dsolver.kernels.cuda.amg.places import products as placed
     from dsolver.kernels.cuda.amg.products import numeric, product
 
     a, b, columns = CASES[case]
@@ -94,8 +96,11 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
     found = product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
     same(found, expected)
     other = a._replace(values=-3.7 * a.values)
-    again = numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending)
-    same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
+    expected = spgemm.product(other, b, columns, TEAM, ascending=ascending)
+    same(numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending), expected)
+    kept = Places()
+    for _ in range(2):  # places are found, and then kept
+        same(placed.numeric(kept, found, on(cupy, other), on(cupy, b), columns, ascending=ascending), expected)
 
 
 def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_blocks(
@@ -309,6 +314,40 @@ def test_new_values_of_short_rows_are_made_by_a_thread_each(
     a = a._replace(values=-0.3 * a.values)
     again = products.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
     same(again, spgemm.product(a, p, 172, TEAM, ascending=False))
+
+
+@pytest.mark.parametrize("case", ["lattice", "dense"])
+def test_new_values_of_rows_of_all_lengths_have_kept_places(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    from dsolver.kernels.amg.setup import Places
+    from dsolver.kernels.cuda.amg.places import products as placed
+
+    monkeypatch.setattr(placed, "ROOM", 2)
+    a, b, columns = CASES[case]
+    found, kept = spgemm.product(a, b, columns, TEAM), Places()
+    placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, b), columns)
+    assert kept.found.places.dtype == (np.uint8 if case == "lattice" else np.uint16)
+    lengths = np.diff(found.start)
+    np.testing.assert_array_equal(
+        kept.found.longer.get(), np.flatnonzero((lengths > kept.found.room) & (lengths <= 768))
+    )
+    other = b._replace(values=0.3 * b.values)
+    again = placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, other), columns)
+    same(again, spgemm.product(a, other, columns, TEAM))
+
+
+def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dsolver.kernels.amg.setup import Places
+    from dsolver.kernels.cuda.amg.places import products as placed
+
+    monkeypatch.setattr(placed, "OF_ENTRY", 4)
+    a, b, kept = random(200, 300, 40.0, 31), random(300, 60, 40.0, 32), Places()
+    found = spgemm.product(a, b, 60, TEAM)
+    same(placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, b), 60), found)
+    assert kept.found.places is None
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:

@@ -144,6 +144,37 @@ def test_a_gpu_finds_the_same(name: str) -> None:
 
 
 @pytest.mark.gpu
+def test_mirror_images_are_searched_where_a_matrix_is_not_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr import look as module
+
+    launched: list[str] = []
+    launch = module._launch
+
+    def recorded(name: str, *rest: Any) -> None:
+        launched.append(name)
+        launch(name, *rest)
+
+    monkeypatch.setattr(module, "_launch", recorded)
+    closed = graph(300, 1)
+    i, j = (int(part[0]) for part in np.nonzero(sparse.triu(closed, 1).toarray()))
+    value = float(closed[i, j])
+    near, far = np.nextafter(value, 9.0), (i, 299) if closed[i, 299] == 0.0 else (i, 298)
+    for a, searched in (
+        (closed, False),
+        (changed(closed, (i, j, near), (j, i, near)), False),
+        (changed(closed, (i, j, near)), True),
+        (changed(closed, (i, j, -value)), True),
+        (changed(closed, (*far, 2.0)), True),
+    ):
+        launched.clear()
+        rows = Csr(a.indptr.astype(np.int64), a.indices.astype(np.int32), a.data)
+        load("cuda").general.look(Csr(*(cupy.asarray(part) for part in rows)), ALLOWED)
+        assert any(name.startswith("look") for name in launched) == searched
+
+
+@pytest.mark.gpu
 def test_faults_are_found_on_a_gpu() -> None:
     import cupy
 

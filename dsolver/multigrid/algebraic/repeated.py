@@ -7,7 +7,7 @@ is the earlier matrix, values have the bits that they had.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from dsolver.distributed.messages import Senders, delivered
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import BlockSizes
+from dsolver.kernels.amg.setup import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.multigrid.algebraic.level_rows import (
@@ -49,6 +49,8 @@ class Products:
         ascending: whether its columns ascend in each row.
         coarse: the rows of the coarser level, without values.
         blocks: of A and P, where their rows come in such.
+        of_ap: where products find the sums of A P, once that is known.
+        of_galerkin: likewise, of R A P.
     """
 
     p: Csr
@@ -64,6 +66,8 @@ class Products:
     ascending: bool
     coarse: BroughtRows
     blocks: BlockSizes | None = None
+    of_ap: Places = field(default_factory=Places)
+    of_galerkin: Places = field(default_factory=Places)
 
 
 @final
@@ -260,7 +264,9 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
 
 
 def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
-    ap = backend.amg.numeric(kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks)
+    ap = backend.amg.numeric(
+        kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks, places=kept.of_ap
+    )
     found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
     lists = {to: message(found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
     return _Values(values=ap.values, lists=lists)
@@ -279,7 +285,9 @@ def _galerkin_again(
     order = sorted(values)
     sums = kept.sums._replace(values=np.concatenate([values[c] for c in order]) if around else ap.values)
     restricted = None if kept.blocks is None else kept.blocks.restricted
-    found = amg.numeric(kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted)
+    found = amg.numeric(
+        kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted, places=kept.of_galerkin
+    )
     amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
     return replace(kept.coarse, rows=replace(kept.coarse.rows, values=found.values))
 

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.box_rows import LatticeBox
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
+from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes, Places
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.cuda.amg import (
     box_rows,
@@ -25,6 +25,7 @@ from dsolver.kernels.cuda.amg import (
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
+from dsolver.kernels.cuda.amg.places import products as placed
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.told import counters, told
@@ -122,7 +123,10 @@ class CudaAlgebra(AlgebraicSetup):
         *,
         ascending: bool = True,
         blocks: BlockSizes | None = None,
+        places: Places | None = None,
     ) -> Csr:
+        if blocks is None and places is not None:
+            return placed.numeric(places, pattern, a, b, columns, ascending=ascending)
         if blocks is None:
             return products.numeric(pattern, a, b, columns, ascending=ascending)
         return block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)

@@ -1,6 +1,12 @@
-// A look at all entries of a square matrix in compressed rows, in one pass: pointers, columns, values, sums of rows, and for
-// each entry above the diagonal a search for its mirror image. 12 bytes an entry and 8 a row come from memory; what is
-// searched lies in L2 where rows are in a banded order.
+// A look at all entries of a square matrix in compressed rows, in one pass: pointers, columns, values, sums of rows, and
+// whether entries equal their mirror images. 12 bytes an entry and 8 a row come from memory.
+//
+// Nobody searches mirror images of a symmetric matrix (glance_*): an entry (i, j) off the diagonal becomes two numbers of 64 bits
+// that depend on the smaller and the larger one of i and j and on its value. Those of entries above the diagonal are added,
+// modulo 2^64, and those below taken away; as many above as below, and two zeros, say that each has its mirror image. Of a
+// single pair that differs a zero is impossible, since each step of the mixing is a bijection of the value; several would have
+// to cancel each other in 128 mixed bits. Where they do not end at zero each entry above the diagonal searches its mirror image
+// (look_*): what is searched lies in L2 where rows are in a banded order.
 //
 // Nothing is taken for granted: rows whose pointers lead astray are counted and left, and so are columns that are none. Sums
 // carry what rounding takes from them, so neither the number of threads nor the order changes them.
@@ -95,10 +101,38 @@ __device__ __forceinline__ void note(Count& first, long long here) {
         atomicMin(reinterpret_cast<unsigned long long*>(&first), static_cast<unsigned long long>(here));
 }
 
+// Sums of mixed entries above the diagonal, less those below, modulo 2^64.
+struct Mixed {
+    unsigned long long one, other;
+
+    static __device__ __forceinline__ unsigned long long mixed(unsigned long long x) {
+        x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
+        x = (x ^ x >> 29) * 0x94d049bb133111ebull;
+        return x ^ x >> 32;
+    }
+    static __device__ __forceinline__ unsigned long long signed_by(bool above, unsigned long long x) {
+        return above ? x : 0ull - x;
+    }
+
+    // An entry in row and column; -0 is 0.
+    __device__ __forceinline__ void add(unsigned row, unsigned column, double value) {
+        const unsigned long long place = static_cast<unsigned long long>(min(row, column)) << 32 | max(row, column);
+        const unsigned long long bits = __double_as_longlong(value + 0.0);
+        const unsigned long long p = place * 0x9e3779b97f4a7c15ull, v = bits * 0xd6e8feb86659fd93ull;   // odd, at random
+        one += signed_by(row < column, mixed((p >> 32 | p << 32) ^ v));
+        other += signed_by(row < column, mixed(p ^ (v >> 32 | v << 32) * 0xa0761d6478bd642full));
+    }
+    __device__ __forceinline__ void add(const Mixed& more) {
+        one += more.one;
+        other += more.other;
+    }
+};
+
 // What a thread, a warp, a block has found: the names are those of look.py. Counts of a block fit in 32 bits.
 struct Found {
     double largest, difference;
     Sum positive, dominance;
+    Mixed mixed;
     int pointers, outside, descending, repeated, infinite, empty, hollow, negative, opened, unmatched, upper, lower;
 
     __device__ __forceinline__ void merge(const Found& other) {
@@ -106,6 +140,7 @@ struct Found {
         difference = fmax(difference, other.difference);
         positive.add(other.positive);
         dominance.add(other.dominance);
+        mixed.add(other.mixed);
         pointers += other.pointers;
         outside += other.outside;
         descending += other.descending;
@@ -149,10 +184,10 @@ __device__ void report(Found mine, int* out) {
     for (int w = 0; w < WORDS; ++w) out[w] = words.word[w];
 }
 
-// All rows, each by T threads, or where it is long by the threads of a block: visit(row, first, k) gives the sums of entry k
-// that is the thread's, and done(row, first, last, sums) is called for the row by one thread. broken(row): its pointers lead
-// astray.
-template <int T, typename Visit, typename Done, typename Broken>
+// All rows, each by T threads, or where it is long by the threads of a block: visit(sums, row, first, k, column, value) adds entry
+// k, which is the thread's, and done(row, first, last, sums) is called for the row by one thread. broken(row): its pointers lead
+// astray. AHEAD: whether the next entry is asked for before one is visited.
+template <int T, bool AHEAD, typename Visit, typename Done, typename Broken>
 __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
     __shared__ RowSums sums_of[THREADS];
     __shared__ bool some_long;
@@ -178,7 +213,22 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
         }
         RowSums sums = {};
         if (mine)
-            for (long long k = first + lane; k < last; k += T) visit(sums, row, first, k);
+            if (AHEAD) {
+                long long k = first + lane;
+                int column = k < last ? __ldg(a.columns + k) : 0;
+                double value = k < last ? __ldg(a.values + k) : 0.0;
+                while (k < last) {
+                    const long long next = k + T;
+                    const int then = next < last ? __ldg(a.columns + next) : 0;
+                    const double more = next < last ? __ldg(a.values + next) : 0.0;
+                    visit(sums, row, first, k, column, value);
+                    k = next;
+                    column = then;
+                    value = more;
+                }
+            } else {
+                for (long long k = first + lane; k < last; k += T) visit(sums, row, first, k, a.columns[k], a.values[k]);
+            }
         for (int distance = T / 2; distance > 0; distance /= 2) sums.add(sums.of_lane(distance));
         if (mine && lane == 0) done(row, first, last, sums);
     }
@@ -190,7 +240,8 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
             const long long first = a.start[row], last = a.start[row + 1];
             if (!a.sound(first, last) || last - first <= LONG) continue;
             RowSums sums = {};
-            for (long long k = first + threadIdx.x; k < last; k += THREADS) visit(sums, row, first, k);
+            for (long long k = first + threadIdx.x; k < last; k += THREADS)
+                visit(sums, row, first, k, a.columns[k], a.values[k]);
             sums_of[threadIdx.x] = sums;
             for (int distance = THREADS / 2; distance > 0; distance /= 2) {
                 __syncthreads();
@@ -234,15 +285,15 @@ __device__ __forceinline__ void look_for_mirror(
     found.difference = fmax(found.difference, fabs(at < 0 ? value : value - a.values[at]));
 }
 
-template <int T>
+// EXACT: whether mirror images are searched, or the sums of mixed entries tell.
+template <int T, bool EXACT>
 __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, int* out) {
     Found found = {};
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
-    for_rows<T>(
+    for_rows<T, !EXACT>(
         a,
-        [&](RowSums& sums, long long row, long long first, long long k) {
-            const int column = a.columns[k];
-            const double value = a.values[k], size = fabs(value);
+        [&](RowSums& sums, long long row, long long first, long long k, int column, double value) {
+            const double size = fabs(value);
             sums.add(value, column == row);
             found.largest = fmax(found.largest, size);
             if (!(size <= LARGEST)) {
@@ -257,6 +308,10 @@ __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, in
             if (column < 0 || column >= a.rows) {
                 ++found.outside;
                 note(firsts.outside, k);
+            } else if (column != row && !EXACT) {
+                found.lower += column < row;
+                found.upper += column > row;
+                found.mixed.add(static_cast<unsigned>(row), static_cast<unsigned>(column), value);
             } else if (column != row) {
                 look_for_mirror(found, a, row, column, value, k - first);
             }
@@ -277,7 +332,10 @@ __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, in
 // out: `Firsts`, and behind it what each block has found.
 #define LOOK(T)                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {     \
-        look<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));         \
+        look<T, true>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));   \
+    }                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) {   \
+        look<T, false>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));  \
     }
 
 LOOK(1)
@@ -295,10 +353,10 @@ constexpr int USUAL = 8;
 extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned long long* widest) {
     const Rows a = {start, columns, values, rows, entries};
     double largest = 0.0;
-    for_rows<USUAL>(
+    for_rows<USUAL, false>(
         a,
-        [&](RowSums&, long long row, long long, long long k) {
-            if (a.columns[k] < row && a.find(a.columns[k], row) < 0) largest = fmax(largest, fabs(a.values[k]));
+        [&](RowSums&, long long row, long long, long long, int column, double value) {
+            if (column < row && a.find(column, row) < 0) largest = fmax(largest, fabs(value));
         },
         [](long long, long long, long long, const RowSums&) {}, [](long long) {});
     if (largest > 0.0) atomicMax(widest, static_cast<unsigned long long>(__double_as_longlong(largest)));
@@ -308,13 +366,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned
 extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, double difference, unsigned long long* place) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long first_place = ~0ull;
-    for_rows<USUAL>(
+    for_rows<USUAL, false>(
         a,
-        [&](RowSums&, long long row, long long, long long k) {
-            const long long column = a.columns[k];
+        [&](RowSums&, long long row, long long, long long, long long column, double value) {
             if (column == row) return;
             const long long at = a.find(static_cast<int>(column), row);
-            if (fabs(at < 0 ? a.values[k] : a.values[k] - a.values[at]) != difference) return;
+            if (fabs(at < 0 ? value : value - a.values[at]) != difference) return;
             const unsigned long long here = min(row, column) * rows + max(row, column);
             first_place = min(first_place, here);
         },
@@ -326,10 +383,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, doubl
 extern "C" __global__ void __launch_bounds__(THREADS) count_open_columns(CSR, double canceled, unsigned long long* opened) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long count = 0;
-    for_rows<USUAL>(
+    for_rows<USUAL, false>(
         a,
-        [&](RowSums& sums, long long row, long long, long long k) {
-            sums.add(a.values[a.find(a.columns[k], row)], false);
+        [&](RowSums& sums, long long row, long long, long long, int column, double) {
+            sums.add(a.values[a.find(column, row)], false);
         },
         [&](long long, long long, long long, const RowSums& sums) { count += !sums.cancel(canceled); }, [](long long) {});
     if (count) atomicAdd(opened, count);

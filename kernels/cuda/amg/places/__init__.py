@@ -1,0 +1,1 @@
+"""New values of products on a GPU, at places that are kept."""
