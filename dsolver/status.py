@@ -68,9 +68,9 @@ _ADVICE: Final = {
         "luck. Use method='gmres', another M, or another x0; x is the last iterate before that."
     ),
     Status.UNSYMMETRIC_M: (
-        "M is not symmetric, as this method needs it, and the residual hardly falls any more: use method='gmres', or "
-        "'fcg', which bears an M that is not far from symmetric, or another M. Incomplete LU factors (spilu) are not "
-        "symmetric. x is the last iterate."
+        "M is not symmetric, as this method needs it, and the residual hardly falls, or has not reached its limit: "
+        "use method='gmres', or 'fcg', which bears an M that is not far from symmetric, or another M. Incomplete LU "
+        "factors (spilu) are not symmetric. x is the last iterate."
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
     Status.INCOMPATIBLE_RHS: (

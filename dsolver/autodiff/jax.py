@@ -12,7 +12,16 @@ from jax.experimental import sparse
 
 from dsolver.autodiff.planes import in_space
 from dsolver.autodiff.solves import SETUPS, Solve
-from dsolver.autodiff.systems import Entries, System, cells_of, check_unused, entries_of
+from dsolver.autodiff.systems import (
+    Entries,
+    System,
+    array_of,
+    cells_of,
+    check_not_complex,
+    check_shape,
+    check_unused,
+    entries_of,
+)
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
@@ -57,12 +66,13 @@ def solve(
         NotConvergedError: the tolerance was not reached. JAX raises these as errors of its own, with the same message,
             where a value made the solve fail.
     """
-    b = jnp.asarray(b)
+    b = array_of("b", b, jnp.asarray)
     if not jnp.issubdtype(b.dtype, jnp.floating):
         raise InputError(f"b has dtype {b.dtype}: use b.astype(float)")
     shape = b.shape
     problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
     system, parameters = _system_of(problem, kappa, sigma)
+    check_shape(b, system)
     how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
     right = system.right_hand_side(parameters, b)
 
@@ -88,6 +98,7 @@ def _system_of(problem: Any, kappa: Any, sigma: Any) -> tuple[System, list[Any]]
         places = problem.to_bcoo() if isinstance(problem, sparse.BCSR) else problem
         if places.ndim != 2 or places.n_dense or places.n_batch or places.shape[0] != places.shape[1]:
             raise InputError(f"A must be a sparse matrix of shape (n, n) without dense or batch axes, not {problem}")
+        check_not_complex("A", places.dtype)
         return Entries(places.shape[0]), [places.data, places.indices[:, 0], places.indices[:, 1]]
     if is_matrix(problem):
         check_unused("a sparse matrix", kappa, sigma)

@@ -13,8 +13,9 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, check_real, in_a_line
 from dsolver.kernels.formats.layout import Array
+from dsolver.matrices.canonical import check_form
 from dsolver.matrices.checked import matrix_of
 from dsolver.matrices.matrix import matrix
 from dsolver.matrices.problem import MatrixProblem
@@ -32,6 +33,11 @@ class System(ABC):
     def arrays(self) -> Sequence[Array]:
         """Arrays of NumPy or CuPy that A is made of beside its parameters, and which a user might overwrite."""
         return ()
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of b: the grid's with three axes, or (rows,)."""
 
     @abstractmethod
     def like(self, other: System) -> bool:
@@ -87,6 +93,11 @@ class Fixed(System):
         matrix = [self._problem.matrix.data] if isinstance(self._problem, MatrixProblem) else []
         return [*matrix, *arrays_of(self._problem)]
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the problem."""
+        return self._problem.shape
+
     def like(self, other: System) -> bool:
         """Whether it is the same problem."""
         return isinstance(other, Fixed) and other._problem is self._problem
@@ -110,6 +121,11 @@ class Entries(System):
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows,)."""
+        return (self._rows,)
 
     def like(self, other: System) -> bool:
         """Whether it has as many rows."""
@@ -157,6 +173,11 @@ class Cells(System):
     def arrays(self) -> Sequence[Array]:
         """The coefficients that are no parameters."""
         return arrays_of(self._given)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The grid."""
+        return self._given.grid
 
     def like(self, other: System) -> bool:
         """Whether it is the same problem with the same parameters."""
@@ -216,10 +237,59 @@ def cells_of(
         kappas = [] if kappa is None else list(kappa) if isinstance(kappa, list | tuple) else [kappa]
         if len(kappas) not in (0, 1, len(KAPPA)):
             raise InputError(f"kappa has {len(kappas)} entries: give one for all axes, or three, along x, y and z")
-        parameters = [asarray(value) for value in (*kappas, *([] if sigma is None else [sigma]))]
+        named = [*(("kappa", value) for value in kappas), *([] if sigma is None else [(SIGMA, sigma)])]
+        parameters = [_coefficient(name, value, problem.grid, asarray) for name, value in named]
         return Cells(problem, len(kappas), sigma=sigma is not None, xp=xp, asarray=asarray), parameters
     check_unused(problem.name, kappa, sigma)
     return Fixed(problem), []
+
+
+def _coefficient(name: str, value: Any, grid: tuple[int, ...], asarray: Callable[[Any], Array]) -> Any:
+    values = array_of(name, value, asarray)
+    shape = tuple(values.shape)
+    if shape not in ((), grid):
+        raise InputError(f"{name} has shape {shape}, but the grid is {grid}: give a number, or an array of that shape")
+    return values
+
+
+def array_of(name: str, value: Any, asarray: Callable[[Any], Array]) -> Any:
+    """An argument as an array of the package that differentiates.
+
+    Raises:
+        InputError: it is none, and becomes none; or it is complex.
+    """
+    try:
+        values = asarray(value)
+    except InputError:
+        raise
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{name} must be a number or an array of real numbers, not {in_a_line(value)}") from error
+    check_not_complex(name, values.dtype)
+    return values
+
+
+def check_not_complex(name: str, dtype: Any) -> None:
+    """Refuse complex numbers, which derivatives are not taken of.
+
+    Raises:
+        InputError: a dtype of a package that differentiates is complex.
+    """
+    word = str(dtype).rpartition(".")[2]
+    if word in ("complex64", "complex128"):
+        check_real(name, np.dtype(word))
+
+
+def check_shape(b: Any, system: System) -> None:
+    """Refuse a right-hand side, or several, that do not fit a system.
+
+    Raises:
+        InputError: b has another shape.
+    """
+    one, shape = system.shape, tuple(b.shape)
+    flat = len(one) == 1
+    if shape != one and not (len(shape) == len(one) + 1 and one == (shape[:1] if flat else shape[1:])):
+        several = f"({one[0]}, k)" if flat else f"(m, {', '.join(map(str, one))})"
+        raise InputError(f"b has shape {shape}, but A takes one of shape {one}, or several as {several}")
 
 
 def check_unused(name: str, kappa: Any, sigma: Any) -> None:
@@ -234,7 +304,12 @@ def check_unused(name: str, kappa: Any, sigma: Any) -> None:
 
 
 def entries_of(A: Any) -> tuple[System, list[Any]]:
-    """The system of a matrix of SciPy, and its parameters."""
+    """The system of a matrix of SciPy, and its parameters.
+
+    Raises:
+        InputError: it is not square, or not real.
+    """
+    check_form("A", A)
     places = A.tocoo()
     return Entries(A.shape[0]), [places.data, places.row, places.col]
 

@@ -9,7 +9,15 @@ import torch
 
 from dsolver.autodiff.planes import in_space
 from dsolver.autodiff.solves import SETUPS, Solve
-from dsolver.autodiff.systems import Entries, System, cells_of, check_unused, entries_of
+from dsolver.autodiff.systems import (
+    Entries,
+    System,
+    cells_of,
+    check_not_complex,
+    check_shape,
+    check_unused,
+    entries_of,
+)
 from dsolver.engines.foreign_arrays import opened
 from dsolver.errors import InputError
 from dsolver.matrices.matrix import is_matrix
@@ -62,9 +70,13 @@ def solve(
         raise InputError(f"b must be a tensor, not a {type(b).__name__}: torch.as_tensor(b) makes one")
     if not b.dtype.is_floating_point:
         raise InputError(f"b has dtype {b.dtype}, which x would be rounded to: use b.to(torch.float64)")
-    asarray, shape = partial(torch.as_tensor, device=b.device), b.shape
+    _check_dense("b", b)
+    if isinstance(problem, torch.Tensor) and problem.device != b.device:
+        raise InputError(f"A is on {problem.device}, and b on {b.device}: move one of them with .to(device)")
+    asarray, shape = partial(_dense, b.device), b.shape
     problem, b, kappa, sigma = in_space(problem, b, kappa, sigma)
     system, parameters = _system_of(problem, kappa, sigma, asarray)
+    check_shape(b, system)
     right = system.right_hand_side(parameters, b.to(torch.float64))
     how = Solve(system=system, arguments=arguments, options={"rtol": rtol, "maxiter": maxiter})
     x: torch.Tensor = _Inverse.apply(how, False, False, right, *parameters)
@@ -87,12 +99,28 @@ def _system_of(problem: Any, kappa: Any, sigma: Any, asarray: Any) -> tuple[Syst
     return cells_of(problem, kappa, sigma, torch, asarray)
 
 
+def _dense(device: torch.device, values: Any) -> torch.Tensor:
+    """A coefficient as a tensor on a device."""
+    made = torch.as_tensor(values, device=device)
+    _check_dense("a coefficient", made)
+    return made
+
+
+def _check_dense(name: str, values: torch.Tensor) -> None:
+    if values.layout is not torch.strided:
+        raise InputError(f"{name} is a tensor with layout {values.layout}: values.to_dense() makes a dense one")
+    if values.is_meta:
+        raise InputError(f"{name} is a tensor on device meta, which holds no values: move it to a CPU or an NVIDIA GPU")
+
+
 def _square(A: torch.Tensor) -> int:
-    if A.layout not in (torch.sparse_coo, torch.sparse_csr) or A.ndim != 2 or A.shape[0] != A.shape[1]:
+    known = A.layout in (torch.sparse_coo, torch.sparse_csr) and A.sparse_dim() == A.ndim == 2
+    if not known or A.shape[0] != A.shape[1]:
         raise InputError(
             f"A must be a sparse tensor of shape (n, n), COO or CSR, not one of shape {tuple(A.shape)} with layout "
             f"{A.layout}: A.to_sparse_csr() makes one"
         )
+    check_not_complex("A", A.dtype)
     return int(A.shape[0])
 
 

@@ -39,7 +39,13 @@ def opened(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
         DeviceError: it lies on a GPU, and CuPy is not installed.
     """
     shared = hasattr(values, "__dlpack__")
-    device = int(values.__dlpack_device__()[0]) if shared else CUDA[0]
+    try:
+        device = int(values.__dlpack_device__()[0]) if shared else CUDA[0]
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} is a {type(values).__name__} without memory that can be shared ({error}): move it to a CPU or an "
+            f"NVIDIA GPU"
+        ) from error
     if device not in CPU + CUDA:
         raise InputError(f"{name} is a {type(values).__name__} on a device that is neither a CPU nor an NVIDIA GPU")
     package = np if device in CPU else _cupy(name)

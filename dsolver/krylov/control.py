@@ -240,7 +240,7 @@ class Control:
         while True:
             room = self.maxiter - (len(self.residuals) - 1)
             if room == 0:
-                return Status.MAX_ITERATIONS
+                return Status.UNSYMMETRIC_M if self._is_unsymmetric(column, ended=True) else Status.MAX_ITERATIONS
             samples, seconds = yield from asked(Advance(min(steps, room, self._to_look())))
             status = yield from self._judged(samples)
             if status is not None:
@@ -298,10 +298,16 @@ class Control:
             return False
         return self._further() > self._patience
 
-    def _is_unsymmetric(self, column: Column) -> bool:
-        """Whether the residual hardly falls because M is not symmetric; M is asked once, which applies it twice."""
+    def _is_unsymmetric(self, column: Column, *, ended: bool = False) -> bool:
+        """Whether M is not symmetric, and the residual hardly falls or has not reached its limit when a solve ended.
+
+        M is asked once, which applies it twice. Where κ jumps, the residual of such a solve may fall in steps for
+        thousands of iterations, and no pace tells it from that of a symmetric M: only the end does.
+        """
         done, residuals = len(self.residuals) - 1, self.residuals
-        if not self._suspicious or done < UNSYMMETRIC_FROM or min(residuals) < HARDLY * min(residuals[: done // 2 + 1]):
+        if not self._suspicious or done < UNSYMMETRIC_FROM:
+            return False
+        if not ended and min(residuals) < HARDLY * min(residuals[: done // 2 + 1]):
             return False
         self._suspicious = column.asymmetry() > UNSYMMETRIC
         return self._suspicious

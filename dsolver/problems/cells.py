@@ -188,10 +188,10 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
         InputError: it is none of them, or an array of another shape.
     """
     check_computed(name, value)
-    if value is None or isinstance(value, Real) or getattr(value, "shape", None) == ():
+    if value is None or isinstance(value, Real):
         return value
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        if tuple(value.shape) != space.shape:
+        if tuple(value.shape) not in ((), space.shape):
             raise InputError(
                 f"{name} has shape {tuple(value.shape)}, but the grid is {space.shape}: they must be equal"
             )
@@ -199,7 +199,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
             raise InputError(f"{name} has dtype {value.dtype}: real numbers are needed")
         if np.ma.is_masked(value):
             raise InputError(f"{name} is a masked array: pass {name}.filled(1.0), and its mask as mask=")
-        return space.array(value)
+        return space.array(value) if value.shape else value
     if callable(value):
         return space.function(value)
     raise InputError(

@@ -205,6 +205,8 @@ def no_matrix(given: Any) -> str:
     """Name of what was given for a sparse matrix and is none, and what makes one of it, for messages."""
     if isinstance(given, str | os.PathLike):
         return f"{os.fspath(given)!r}: dsolver.read_matrix(path) reads a matrix from a file"
+    if isinstance(given, type):
+        return f"the type {given.__name__} itself"
     shown = f"a {type(given).__name__}"  # arrays are long
     if hasattr(given, "nnz") and len(getattr(given, "shape", (0, 0))) != 2:
         return f"{shown} of shape {given.shape}: a matrix has two axes"

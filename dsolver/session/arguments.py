@@ -118,7 +118,7 @@ def columns(problem: Problem, name: str, values: Any) -> Any:
     Raises:
         InputError: there are several, but not that many rows.
     """
-    if problem.flat and getattr(values, "ndim", 0) == 2 and values.shape[1] > 1:
+    if problem.flat and getattr(values, "ndim", 0) == 2 and values.shape[1] > 1 and not is_matrix(values):
         (rows,), shape = problem.shape, tuple(values.shape)
         if shape[0] != rows:
             raise InputError(f"{name} has shape {shape}, but several for {rows} rows have ({rows}, k), each a column")

@@ -253,6 +253,21 @@ def refused() -> dict[str, tuple[Any, str]]:
         "two kappa": ((cells, f, {"kappa": (f, f)}), "kappa has 2 entries"),
         "a negative kappa": ((cells, f, {"kappa": -f}), "kappa must be positive"),
         "an unsymmetric problem": ((unsymmetric, torch.ones(6), {}), "its gradient needs the transpose: pass"),
+        "kappa that is no number": ((cells, f, {"kappa": "x"}), "kappa must be a number or an array .*, not 'x'"),
+        "complex kappa": ((cells, f, {"kappa": 1j * f}), "kappa has dtype complex128: real numbers are needed"),
+        "kappa of another shape": ((cells, f, {"kappa": f[:1]}), r"kappa has shape \(1, 3, 2\), but the grid is"),
+        "sparse kappa": (
+            (cells, f, {"kappa": f.to_sparse()}),
+            r"a tensor with layout torch.sparse_coo: .*to_dense\(\)",
+        ),
+        "a sparse b": ((cells, f.to_sparse(), {}), r"b is a tensor with layout torch.sparse_coo: .*to_dense\(\)"),
+        "b of another shape": ((cells, f[0], {}), r"b has shape \(3, 2\), but A takes one of shape \(2, 3, 2\)"),
+        "b of other rows": ((eye.to_sparse(), b[:3], {}), r"b has shape \(3,\), but A takes one of shape \(4,\)"),
+        "b without memory": ((cells, f.to("meta"), {}), r"b is a tensor on device meta, .*: move it to a CPU"),
+        "kappa without memory": ((cells, f, {"kappa": f.to("meta")}), "kappa must be a number or an array"),
+        "entries elsewhere": ((eye.to_sparse().to("meta"), b, {}), r"A is on meta, and b on cpu: move one"),
+        "complex entries": (((1j * eye).to_sparse(), b, {}), "A has dtype complex128: real numbers are needed"),
+        "rows that are dense": ((eye.to_sparse(1), b, {}), r"A must be a sparse tensor of shape \(n, n\)"),
         "no problem": (("A.mtx", b, {}), "dsolver.read_matrix"),
     }
 

@@ -310,6 +310,10 @@ def test_what_is_no_sparse_matrix_is_refused_with_what_makes_one() -> None:
         dsolver.solve(lattice(3), np.ones(9), M=np.eye(5))
     with pytest.raises(InputError, match=r"not an object of type .*: pass b.toarray\(\)"):
         dsolver.solve(lattice(3), sp.csr_array(np.ones((9, 1))))
+    with pytest.raises(InputError, match=r"b must be an array .*: pass b.toarray\(\)"):
+        dsolver.solve(lattice(3), sp.dia_array(np.ones((9, 2))))
+    with pytest.raises(InputError, match=r"A must be a sparse matrix of SciPy or CuPy, not the type csr_array itself"):
+        dsolver.matrix(sp.csr_array)
 
 
 def test_a_right_hand_side_whose_norm_underflows_is_refused() -> None:

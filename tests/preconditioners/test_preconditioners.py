@@ -269,6 +269,13 @@ def test_a_nearly_symmetric_function_may_take_its_time() -> None:
     solution = dsolver.solve(problem, b, M=m, rtol=1e-6, maxiter=4000)
     assert solution.converged
     assert solution.iterations > 2 * UNSYMMETRIC_FROM
+    with pytest.warns(RuntimeWarning, match="M is not symmetric"):  # though its residual falls
+        ended = dsolver.solve(problem, b, M=m, rtol=1e-6, maxiter=UNSYMMETRIC_FROM)
+    assert ended.status is Status.UNSYMMETRIC_M
+    symmetric = dsolver.solve(
+        problem, b, M=lambda r: np.float64(np.float32(r) / 6), rtol=1e-6, maxiter=UNSYMMETRIC_FROM
+    )
+    assert symmetric.status is Status.MAX_ITERATIONS
 
 
 def test_a_symmetric_function_is_not_blamed(b: F64) -> None:

@@ -420,12 +420,18 @@ def test_tensors_that_cannot_be_read_are_refused(b: F64) -> None:
         def __dlpack_device__(self) -> Any:
             return 8, 0
 
+    class Hollow(Tensor):
+        def __dlpack_device__(self) -> Any:
+            raise ValueError("Unknown device type meta")
+
     class Locked(Tensor):
         def __dlpack__(self, **_: Any) -> Any:
             raise BufferError("it requires a gradient")
 
     with pytest.raises(InputError, match="b is a Elsewhere on a device that is neither"):
         solve(PROBLEM, Elsewhere(b))
+    with pytest.raises(InputError, match=r"b is a Hollow without memory that can be shared .*type meta.: move it to"):
+        solve(PROBLEM, Hollow(b))
     with pytest.raises(InputError, match="b is a Locked that cannot be read: it requires a gradient"):
         solve(PROBLEM, Locked(b))
     with pytest.raises(InputError, match="b has shape"):

@@ -13,8 +13,9 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.passes import PassedSweeps
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
-from dsolver.kernels.formats.base import SeparateSweeps, SweepColumns
+from dsolver.kernels.formats.base import SweepColumns
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -33,7 +34,7 @@ ITEMS: Final = 4
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaFaces(SeparateSweeps, Faces):
+class CudaFaces(PassedSweeps, Faces):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -93,12 +94,11 @@ class CudaFaces(SeparateSweeps, Faces):
         cupy.cuda.get_current_stream().synchronize()  # as above
         return replace(self, values=values)
 
-    def spmv(self, x: Array, y: Array) -> None:
-        self._walk("spmv" + self.stored, x, y)
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        self._walk("spmv_dot" + self.stored, x, y, self.partials)
-        self.vectors.sum(self.partials, len(self.partials), dot)
+    def passed(self, name: str, *vectors: Array) -> None:
+        across, lines, planes = self.blocks
+        grid = across, lines, -(-planes // WALK)
+        head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
+        follow(self.function(name), grid, (THREADS,), (*head, *vectors))
 
     def forward(self, r: Array, x: Array) -> None:
         self.forward_columns(r, x, 1)
@@ -114,34 +114,6 @@ class CudaFaces(SeparateSweeps, Faces):
 
     def sweep_backward(self, r: Array, x: Array, w: Array) -> None:
         self.sweep_columns(r, x, 1)
-
-    def jacobi(self, r: Array, scale: float, z: Array) -> None:
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
-
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        if self.stored:
-            super().residual(r, x, y)
-        else:
-            self._walk("residual", r, x, y)
-
-    def jacobi_sweep(self, scaled: CudaFaces, r: Array, x: Array, z: Array) -> None:
-        if self.stored:
-            super().jacobi_sweep(scaled, r, x, z)
-        else:
-            self._walk("jacobi_sweep", scaled.diagonal, r, x, z)
-
-    def jacobi_sweep_dot(self, scaled: CudaFaces, r: Array, x: Array, z: Array, dot: Array) -> None:
-        if self.stored:
-            super().jacobi_sweep_dot(scaled, r, x, z, dot)
-        else:
-            self._walk("jacobi_sweep_dot", scaled.diagonal, r, x, z, self.partials)
-            self.vectors.sum(self.partials, len(self.partials), dot)
 
     # -- passes for several columns, which lie one behind the other ----------------------------------------------------
 
@@ -175,12 +147,6 @@ class CudaFaces(SeparateSweeps, Faces):
         follow(
             self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places)
         )
-
-    def _walk(self, name: str, *vectors: Array) -> None:
-        across, lines, planes = self.blocks
-        grid = across, lines, -(-planes // WALK)
-        head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
-        follow(self.function(name), grid, (THREADS,), (*head, *vectors))
 
 
 @final

@@ -15,10 +15,11 @@ from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, sweeps, warps
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.launch.widths import widths_of
+from dsolver.kernels.cuda.passes import PassedSweeps
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
 from dsolver.kernels.cuda.vectors import CudaVectors, cast
-from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps
+from dsolver.kernels.formats.base import SeparateBackward, SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
 from dsolver.kernels.precision import lossless
@@ -78,7 +79,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateBackward, SeparateDot, SeparateSweeps, Matrix):
+class CudaMatrix(WithKernels, SeparateBackward, PassedSweeps, Matrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -156,15 +157,9 @@ class CudaMatrix(WithKernels, SeparateBackward, SeparateDot, SeparateSweeps, Mat
         cupy.cuda.get_current_stream().synchronize()  # as above
         return replace(self, local=replace(self.local, values=values))
 
-    def spmv(self, x: Array, y: Array) -> None:
+    def passed(self, name: str, *vectors: Array) -> None:
         grid, block, tail = self.all_slices
-        follow(self.kernels.functions["spmv" + self.stored], grid, block, (*self.plane_arguments, x, y, *tail))
-
-    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
-        grid, block, tail = self.all_slices
-        arguments = (*self.plane_arguments, x, y, self.partials, *tail)
-        follow(self.kernels.functions["spmv_dot" + self.stored], grid, block, arguments)
-        self.vectors.sum(self.partials, len(self.by_plane), dot)
+        follow(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
 
     def forward(self, r: Array, x: Array) -> None:
         self._half_sweep(self.kernels.pair("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
@@ -177,39 +172,6 @@ class CudaMatrix(WithKernels, SeparateBackward, SeparateDot, SeparateSweeps, Mat
 
     def backward(self, w: Array, x: Array) -> None:
         self._half_sweep(self.kernels.pair("backward_solve"), self.backward_sweep, self.diagonal, w, x)
-
-    def jacobi(self, r: Array, scale: float, z: Array) -> None:
-        self.vectors.jacobi(self.diagonal, r, scale, z)
-
-    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
-        self.vectors.jacobi_step(self.diagonal, r, x, z)
-
-    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
-        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
-
-    def residual(self, r: Array, x: Array, y: Array) -> None:
-        if self.stored:
-            super().residual(r, x, y)
-        else:
-            self._passed("residual", r, x, y)
-
-    def jacobi_sweep(self, scaled: CudaMatrix, r: Array, x: Array, z: Array) -> None:
-        if self.stored:
-            super().jacobi_sweep(scaled, r, x, z)
-        else:
-            self._passed("jacobi_sweep", scaled.diagonal, r, x, z)
-
-    def jacobi_sweep_dot(self, scaled: CudaMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
-        if self.stored:
-            super().jacobi_sweep_dot(scaled, r, x, z, dot)
-        else:
-            self._passed("jacobi_sweep_dot", scaled.diagonal, r, x, z, self.partials)
-            self.vectors.sum(self.partials, len(self.by_plane), dot)
-
-    def _passed(self, name: str, *vectors: Array) -> None:
-        """A pass over all entries, the diagonal too, plane by plane."""
-        grid, block, tail = self.all_slices
-        follow(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
 
     def _half_sweep(self, functions: tuple[Any, Any | None], sweep: Sweep, *arguments: Any) -> None:
         headers = self.by_color if sweep.headers is None else sweep.headers
