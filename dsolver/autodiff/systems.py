@@ -95,7 +95,7 @@ class Fixed(System):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the problem."""
+        """Shape of b of the problem."""
         return self._problem.shape
 
     def like(self, other: System) -> bool:
