@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, spgemm
+from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, products
 from dsolver.kernels.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
@@ -150,8 +150,8 @@ class AlgebraicSetup:
     # -- coarse rows ---------------------------------------------------------------------------------------------------
 
     def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
-        """See `spgemm.product`; blocks: of both factors, as a rule; that may save time."""
-        return spgemm.product(a, b, columns, self.team, ascending=ascending)
+        """See `products.product`; blocks: of both factors, as a rule; that may save time."""
+        return products.product(a, b, columns, self.team, ascending=ascending)
 
     def numeric(
         self,
@@ -164,11 +164,11 @@ class AlgebraicSetup:
         blocks: BlockSizes | None = None,
         places: Places | None = None,
     ) -> Csr:
-        """See `spgemm.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`.
+        """See `products.numeric`; ascending: as of `product` when it made the pattern; blocks: as of `product`.
 
         places: of this pattern alone, for whoever asks again.
         """
-        return spgemm.numeric(pattern, a, b, columns, self.team)
+        return products.numeric(pattern, a, b, columns, self.team)
 
     def galerkin(
         self, a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = False, blocks: BlockSizes | None = None
@@ -187,28 +187,28 @@ class AlgebraicSetup:
         return (r, *self.mirrored_means(coarse)) if symmetric else (r, coarse, 0)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
-        """See `spgemm.transposed`."""
-        return spgemm.transposed(a, columns, self.team)
+        """See `products.transposed`."""
+        return products.transposed(a, columns, self.team)
 
     def fill_lost(self, coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
-        """See `spgemm.fill_lost`."""
-        spgemm.fill_lost(coarse, below, r, diagonal, self.team)
+        """See `products.fill_lost`."""
+        products.fill_lost(coarse, below, r, diagonal, self.team)
 
     def symmetrize(self, a: Csr, below: int) -> None:
-        """See `spgemm.symmetrize`."""
-        spgemm.symmetrize(a, below)
+        """See `products.symmetrize`."""
+        products.symmetrize(a, below)
 
     def mirrored_means(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-        """See `spgemm.mirrored_means`; ascending: whether columns do in each row."""
-        return spgemm.mirrored_means(a, self.team)
+        """See `products.mirrored_means`; ascending: whether columns do in each row."""
+        return products.mirrored_means(a, self.team)
 
     def same(self, one: Any, other: Any) -> bool:
         """Whether two arrays of integers are of one type, as long as each other, and equal."""
         return one.dtype == other.dtype and np.array_equal(one, other)
 
     def means(self, values: Any, one: Any, other: Any) -> Any:
-        """See `spgemm.means`."""
-        return spgemm.means(values, one, other, self.team)
+        """See `products.means`."""
+        return products.means(values, one, other, self.team)
 
     # -- storage -------------------------------------------------------------------------------------------------------
 

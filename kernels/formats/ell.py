@@ -45,6 +45,11 @@ class Ell:
         """Nothing is known of these rows."""
         return None
 
+    @property
+    def box_offsets(self) -> None:
+        """Nothing is known of these rows."""
+        return None
+
     def steps(self) -> npt.NDArray[np.int64]:
         """First item of each line: int64 (K,)."""
         count, rows = self.columns.shape

@@ -39,5 +39,12 @@ class CandidateRows(Protocol):
         None for all other rows. A star's have weights of their own, in the order of `STAR` in `formats.stencil`.
         """
 
+    @property
+    def box_offsets(self) -> tuple[tuple[int, int, int], ...] | None:
+        """Offsets of the candidates, where all columns follow from these and the box: rows without halo and wraps.
+
+        None for all other rows.
+        """
+
     def steps(self) -> npt.NDArray[np.int64]:
         """Offset of each candidate from its row's place, int64 (K,)."""

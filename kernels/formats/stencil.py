@@ -82,6 +82,11 @@ class StencilRows:
         """See `CandidateRows`."""
         return self.wraps if self.offsets == STAR and self.weights.ndim > 1 else None
 
+    @property
+    def box_offsets(self) -> tuple[tuple[int, int, int], ...] | None:
+        """See `CandidateRows`."""
+        return None if self.halo or self.wraps is None or any(self.wraps) else self.offsets
+
     def steps(self) -> npt.NDArray[np.int64]:
         """Distance of each offset in `numbering`: int64 (K,)."""
         *_, line, lines = self.walk

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import spgemm
+from dsolver.kernels.amg import products as hosts
 from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -93,10 +93,10 @@ def test_products(cupy: Any, blocks: BlockSizes, mean: float, offset: int, ascen
     right = right._replace(values=cupy.asarray(np.append(np.zeros(offset), b.values))[offset:])
     assert None not in factors(left, right, columns, blocks)
     found = product(left, right, columns, blocks, ascending=ascending)
-    same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
+    same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
     other = a._replace(values=-3.7 * a.values)
     again = numeric(found, on(cupy, other), right, columns, blocks, ascending=ascending)
-    same(again, spgemm.product(other, b, columns, TEAM, ascending=ascending))
+    same(again, hosts.product(other, b, columns, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize("most", [8, 4])
@@ -109,7 +109,7 @@ def test_rows_of_many_blocks(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: i
     monkeypatch.setattr(products, "SHARED", products._shared(3, 6, 2 * most) - 1)  # some rows, or most, are longer
     for ascending in (False, True):
         found = products.product(on(cupy, a), on(cupy, b), columns, blocks, ascending=ascending)
-        same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
+        same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
 
 
 def broken(matrix: Csr, how: str, rows: int, columns: int) -> Csr:
@@ -146,7 +146,7 @@ def test_blocks_that_are_not_full(cupy: Any, how: str) -> None:
         wide = columns + 6
         there = on(cupy, left), on(cupy, right)
         assert None in factors(*there, wide, blocks)
-        same(product(*there, wide, blocks), spgemm.product(left, right, wide, TEAM))
+        same(product(*there, wide, blocks), hosts.product(left, right, wide, TEAM))
     (whole,) = in_blocks((on(cupy, a), 3, 3))
     assert whole is not None
     same(whole.plain, a)
@@ -160,7 +160,7 @@ def test_transposes(cupy: Any, rows: int, columns: int) -> None:
     a = in_blocks_of(graph(40, 30, 3.0, 4), rows, columns, 5)
     (whole,) = in_blocks((on(cupy, a), rows, columns))
     assert whole is not None
-    same(transposed(whole, 30 * columns).plain, spgemm.transposed(a, 30 * columns, TEAM))
+    same(transposed(whole, 30 * columns).plain, hosts.transposed(a, 30 * columns, TEAM))
 
 
 def without(matrix: Csr, gone: Any) -> Csr:

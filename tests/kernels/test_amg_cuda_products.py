@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dsolver.kernels.amg import spgemm
+from dsolver.kernels.amg import products as hosts
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -92,11 +92,11 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
     from dsolver.kernels.cuda.amg.products import numeric, product
 
     a, b, columns = CASES[case]
-    expected = spgemm.product(a, b, columns, TEAM, ascending=ascending)
+    expected = hosts.product(a, b, columns, TEAM, ascending=ascending)
     found = product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
     same(found, expected)
     other = a._replace(values=-3.7 * a.values)
-    expected = spgemm.product(other, b, columns, TEAM, ascending=ascending)
+    expected = hosts.product(other, b, columns, TEAM, ascending=ascending)
     same(numeric(found, on(cupy, other), on(cupy, b), columns, ascending=ascending), expected)
     kept = Places()
     for _ in range(2):  # places are found, and then kept
@@ -111,13 +111,13 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_bloc
     monkeypatch.setattr(products, "LEAST_BITS", 3)
     monkeypatch.setattr(products, "LONGEST", 90)
     a, b = random(60, 200, 9.0, 12), random(200, 3000, 50.0, 13)
-    lengths = np.diff(spgemm.product(a, b, 3000, TEAM).start)
+    lengths = np.diff(hosts.product(a, b, 3000, TEAM).start)
     assert (lengths > 768).any()
     assert ((lengths > 192) & (lengths <= 768)).any()
     for ascending, room in ((False, 0), (True, 1 << 20), (False, 1 << 20)):
         monkeypatch.setattr(products, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
         found = products.product(on(cupy, a), on(cupy, b), 3000, ascending=ascending)
-        same(found, spgemm.product(a, b, 3000, TEAM, ascending=ascending))
+        same(found, hosts.product(a, b, 3000, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize("ascending", [False, True])
@@ -128,7 +128,7 @@ def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
 
     monkeypatch.setattr(long_rows, "AT_ONCE", 700)
     a, b, columns = random(9, 60, 5.0, 12), random(60, 900, 20.0, 13), 900
-    expected, rows = spgemm.product(a, b, columns, TEAM, ascending=ascending), cupy.arange(9, dtype=np.int32)
+    expected, rows = hosts.product(a, b, columns, TEAM, ascending=ascending), cupy.arange(9, dtype=np.int32)
     a, b = on(cupy, a), on(cupy, b)
     for width, sums, tall in ((1 << 20, 1 << 20, 100), (256, 8, 100), (1 << 20, 1 << 20, 7)):
         monkeypatch.setattr(long_rows, "RANGE", width)  # of three ranges at least, sums in global memory
@@ -162,7 +162,7 @@ def test_some_rows_of_large_products_are_counted_first(
     monkeypatch.setattr(products, "LARGE", 0)
     a, b, columns = CASES[case]
     found = products.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
-    same(found, spgemm.product(a, b, columns, TEAM, ascending=ascending))
+    same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_some_rows_of_large_products_are_counted_first(
 def test_transposes(cupy: Any, matrix: Csr, columns: int) -> None:
     from dsolver.kernels.cuda.amg.mirrors import transposed
 
-    same(transposed(on(cupy, matrix), columns), spgemm.transposed(matrix, columns, TEAM))
+    same(transposed(on(cupy, matrix), columns), hosts.transposed(matrix, columns, TEAM))
 
 
 def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: p
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", 40)
     a = random(300, 60, 9.0, 14)
-    same(mirrors.transposed(on(cupy, a), 60), spgemm.transposed(a, 60, TEAM))
+    same(mirrors.transposed(on(cupy, a), 60), hosts.transposed(a, 60, TEAM))
 
 
 @pytest.mark.parametrize("most", [4096, 40])
@@ -232,7 +232,7 @@ def ascended(matrix: Csr) -> Csr:
 def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
     from dsolver.kernels.cuda.amg.mirrors import mirrored_means
 
-    expected, wrong = spgemm.mirrored_means(matrix, TEAM)
+    expected, wrong = hosts.mirrored_means(matrix, TEAM)
     for given, ascending in ((matrix, False), (ascended(matrix), True)):
         found, missing = mirrored_means(on(cupy, given), ascending=ascending)
         same(found, expected)
@@ -313,7 +313,7 @@ def test_new_values_of_short_rows_are_made_by_a_thread_each(
     assert lengths.min() <= 4 < lengths.max()
     a = a._replace(values=-0.3 * a.values)
     again = products.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
-    same(again, spgemm.product(a, p, 172, TEAM, ascending=False))
+    same(again, hosts.product(a, p, 172, TEAM, ascending=False))
 
 
 @pytest.mark.parametrize("case", ["lattice", "dense"])
@@ -325,7 +325,7 @@ def test_new_values_of_rows_of_all_lengths_have_kept_places(
 
     monkeypatch.setattr(placed, "ROOM", 2)
     a, b, columns = CASES[case]
-    found, kept = spgemm.product(a, b, columns, TEAM), Places()
+    found, kept = hosts.product(a, b, columns, TEAM), Places()
     placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, b), columns)
     assert kept.found.places.dtype == (np.uint8 if case == "lattice" else np.uint16)
     lengths = np.diff(found.start)
@@ -334,7 +334,7 @@ def test_new_values_of_rows_of_all_lengths_have_kept_places(
     )
     other = b._replace(values=0.3 * b.values)
     again = placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, other), columns)
-    same(again, spgemm.product(a, other, columns, TEAM))
+    same(again, hosts.product(a, other, columns, TEAM))
 
 
 def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
@@ -345,7 +345,7 @@ def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
 
     monkeypatch.setattr(placed, "OF_ENTRY", 4)
     a, b, kept = random(200, 300, 40.0, 31), random(300, 60, 40.0, 32), Places()
-    found = spgemm.product(a, b, 60, TEAM)
+    found = hosts.product(a, b, 60, TEAM)
     same(placed.numeric(kept, on(cupy, found), on(cupy, a), on(cupy, b), 60), found)
     assert kept.found.places is None
 
@@ -362,12 +362,12 @@ def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
 def test_symmetrized_windows(cupy: Any) -> None:
     from dsolver.kernels.cuda.amg.mirrors import symmetrize
 
-    window = sp.csr_array(spgemm.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
+    window = sp.csr_array(hosts.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
     window.sort_indices()
     rows = Csr(window.indptr.astype(np.int64), window.indices.astype(np.int32), window.data)
     found = on(cupy, rows)
     symmetrize(found, 20)
-    spgemm.symmetrize(rows, 20)
+    hosts.symmetrize(rows, 20)
     same(found, rows)
 
 
@@ -383,7 +383,7 @@ def test_lost_rows(cupy: Any) -> None:
     found = on(cupy, coarse)
     fill_lost(found, below, on(cupy, r), cupy.asarray(diagonal))
     before = coarse.values.copy()
-    spgemm.fill_lost(coarse, below, r, diagonal, TEAM)
+    hosts.fill_lost(coarse, below, r, diagonal, TEAM)
     assert not np.array_equal(before, coarse.values)
     same(found, coarse)
 
@@ -395,7 +395,7 @@ def test_means_by_places_and_arrays_that_are_compared(cupy: Any, places: Any) ->
     rng, amg = np.random.default_rng(7), CudaAlgebra(TEAM)
     values, one, other = rng.standard_normal(90), rng.permutation(90).astype(places), rng.permutation(90).astype(places)
     arrays = cupy.asarray(values), cupy.asarray(one), cupy.asarray(other)
-    np.testing.assert_array_equal(amg.means(*arrays).get(), spgemm.means(values, one, other, TEAM))
+    np.testing.assert_array_equal(amg.means(*arrays).get(), hosts.means(values, one, other, TEAM))
     changed = arrays[1].copy()
     assert amg.same(arrays[1], changed)
     assert not amg.same(arrays[1], changed[:-1])

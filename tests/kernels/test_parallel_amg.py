@@ -15,7 +15,7 @@ from dsolver.kernels.amg.ascending import ascend
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
 from dsolver.kernels.amg.pmis import COARSE, FINE, keys, mixed, settle
-from dsolver.kernels.amg.spgemm import mirrored_means, product, symmetrize, transposed
+from dsolver.kernels.amg.products import mirrored_means, product, symmetrize, transposed
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 

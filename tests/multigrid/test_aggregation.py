@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.kernels.amg import spgemm
+from dsolver.kernels.amg import products
 from dsolver.kernels.amg.aggregation.roots import words
 from dsolver.kernels.amg.aggregation.tentative import orthonormal_blocks
 from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
@@ -85,7 +85,7 @@ def test_levels_of_nodes_are_the_same_bits_for_any_number_of_chunks() -> None:
 @pytest.mark.parametrize("chunks", [1, 2])
 def test_products_are_told_of_blocks(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
     told_of: set[BlockSizes | None] = set()
-    product = spgemm.product
+    product = products.product
 
     def recorded(self: AlgebraicSetup, a: Any, b: Any, columns: int, **options: Any) -> Any:
         sizes = options.pop("blocks", None)

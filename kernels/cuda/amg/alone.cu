@@ -1,4 +1,4 @@
-// Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/amg/spgemm.py.
+// Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/amg/products.py.
 //
 // For rows of few columns. A thread keeps sums and columns in the order in which they are found, and a table of bytes that says
 // at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands

@@ -1,4 +1,4 @@
-// Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/amg/spgemm.py. Rows of B
+// Products A B of sparse matrices with a thread for each row, with the bits of the host's loops: kernels/amg/products.py. Rows of B
 // are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before anybody knows its length, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
 #include "amg/table.cuh"

@@ -92,7 +92,7 @@ def fill(rows: Array, a: Csr, b: Csr, columns: int, out: Csr, *, ascending: bool
         b: B.
         columns: of B.
         out: A B; its start is known.
-        ascending: whether columns ascend in each row; they are in the order of `spgemm.product` otherwise.
+        ascending: whether columns ascend in each row; they are in the order of `products.product` otherwise.
     """
     terms = a.start[rows + 1] - a.start[rows]
     tall = terms > TALL

@@ -1,4 +1,4 @@
-// Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/spgemm.py.
+// Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/products.py.
 #include "amg/table.cuh"
 #include "amg/stage.cuh"
 #include "amg/rooms.cuh"

@@ -1,4 +1,4 @@
-"""Transposes and means of mirrored entries on a GPU, with the bits of `dsolver.kernels.amg.spgemm`."""
+"""Transposes and means of mirrored entries on a GPU, with the bits of `dsolver.kernels.amg.products`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANES_OF_LOST: Final = 8
 
 
 def transposed(a: Csr, columns: int) -> Csr:
-    """Aᵀ of a matrix with so many columns: see `spgemm.transposed`.
+    """Aᵀ of a matrix with so many columns: see `products.transposed`.
 
     Entries come to their rows in an order that chance has chosen, and are sorted there.
     """
@@ -76,14 +76,14 @@ def reordered(a: Csr, order: Array) -> Csr:
 
 
 def symmetrize(a: Csr, below: int) -> None:
-    """Replace each two entries (i, j) and (j, i) by their mean, in place: see `spgemm.symmetrize`."""
+    """Replace each two entries (i, j) and (j, i) by their mean, in place: see `products.symmetrize`."""
     _mirror(a, a.values, below, cupy.zeros(1, dtype=np.uint64))
 
 
 def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     """Rows with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
 
-    What `spgemm.mirrored_means` makes of a matrix whose entries all have mirror images.
+    What `products.mirrored_means` makes of a matrix whose entries all have mirror images.
 
     Args:
         a: a square matrix.
@@ -114,7 +114,7 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
 
 
 def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
-    """Replace coarse rows of which only rounding is left, in place: see `spgemm.fill_lost`."""
+    """Replace coarse rows of which only rounding is left, in place: see `products.fill_lost`."""
     if not coarse.size:
         return
     grid = (-(-coarse.size * LANES_OF_LOST // MOST_THREADS),)

@@ -1,4 +1,4 @@
-"""Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.amg.spgemm`."""
+"""Products of sparse matrices on a GPU, with the bits of `dsolver.kernels.amg.products`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _Tables(NamedTuple):
 
 
 def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
-    """A B, where B has so many columns: see `spgemm.product`.
+    """A B, where B has so many columns: see `products.product`.
 
     Rows of B have no column twice.
 

@@ -1,4 +1,4 @@
-// Rows of products A B that have many columns, a block of threads for each, with the bits of kernels/amg/spgemm.py.
+// Rows of products A B that have many columns, a block of threads for each, with the bits of kernels/amg/products.py.
 //
 // A bit of shared memory stands for each column: set for those that the row has. How many are set before a column is the place
 // of its sum among the ascending ones, so there is neither a table to search nor anything to sort. Columns are looked at in

@@ -23,7 +23,6 @@ from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Matrix, Slices, checked_width
-from dsolver.kernels.formats.stencil import StencilRows
 
 FILE = "sell/assembly.cu"
 THREADS = 256
@@ -227,9 +226,10 @@ class Shape:
 
 def _known_shape(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> Shape | None:
     """The shape of rows of a box without neighbors, which their offsets tell; None where it is not kept."""
-    if not isinstance(rows, StencilRows) or rows.halo or rows.wraps is None or any(rows.wraps):
+    offsets = rows.box_offsets
+    if offsets is None:
         return None
-    (found,) = kept_with(where, "shapes", where.rows, rows.offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
+    (found,) = kept_with(where, "shapes", where.rows, offsets, lambda: (_shape(where, rows, dtype),)) or (None,)
     return found
 
 

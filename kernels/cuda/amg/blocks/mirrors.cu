@@ -1,4 +1,4 @@
-// Transposes, and means of entries (i, j) and (j, i), of matrices of full blocks: kernels/amg/spgemm.py.
+// Transposes, and means of entries (i, j) and (j, i), of matrices of full blocks: kernels/amg/products.py.
 
 constexpr int WARP = 32;
 

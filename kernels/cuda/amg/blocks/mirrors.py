@@ -1,4 +1,4 @@
-"""Transposes and means of mirrored entries of matrices of full blocks: the bits of `dsolver.kernels.amg.spgemm`."""
+"""Transposes and means of mirrored entries of matrices of full blocks: the bits of `dsolver.kernels.amg.products`."""
 
 from __future__ import annotations
 

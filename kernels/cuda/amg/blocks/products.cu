@@ -1,4 +1,4 @@
-// Values of A B for matrices of full blocks, with the bits of the host's loops: kernels/amg/spgemm.py.
+// Values of A B for matrices of full blocks, with the bits of the host's loops: kernels/amg/products.py.
 //
 // A group of G lanes has R rows of a row of blocks of A. It takes one row of blocks of B at a time; each lane has WIDE columns
 // of it, and adds INNER products to each of R WIDE sums, in the order of the rows of A: scalar rows of A and B would give the

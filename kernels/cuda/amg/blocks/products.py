@@ -1,4 +1,4 @@
-"""Products of matrices of full blocks on a GPU, with the bits of `dsolver.kernels.amg.spgemm`.
+"""Products of matrices of full blocks on a GPU, with the bits of `dsolver.kernels.amg.products`.
 
 Blocks that a row of the product has follow from the nodes' graphs, by the product of other matrices: of 3 x 3 and 3 x 6
 entries one table look serves 54 products of numbers. Only the values are made here.
@@ -48,7 +48,7 @@ def product(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *, ascending: bool
         b: B.
         columns: of B.
         blocks: what they should be.
-        ascending: whether columns ascend in each row; they are in the order of `spgemm.product` otherwise.
+        ascending: whether columns ascend in each row; they are in the order of `products.product` otherwise.
     """
     left, right = factors(a, b, columns, blocks)
     if left is None or right is None:

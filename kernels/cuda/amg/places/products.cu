@@ -1,4 +1,4 @@
-// New values of products A B whose places are kept: with the bits of the host's loops, kernels/amg/spgemm.py.
+// New values of products A B whose places are kept: with the bits of the host's loops, kernels/amg/products.py.
 //
 // The place of each product's sum, as an entry of its row of A B, is found once by a hash table (place_*), and kept in a byte or
 // two. Then nobody reads columns or searches (add_*): a product is a value of B, a factor, a place and a sum in shared memory.

@@ -1,4 +1,4 @@
-"""New values of products on a GPU, at places that are kept, with the bits of `dsolver.kernels.amg.spgemm`.
+"""New values of products on a GPU, at places that are kept, with the bits of `dsolver.kernels.amg.products`.
 
 A product is a value of B, a factor, and a place that takes a byte, or two where a row has more than 256 columns: nobody
 reads columns, searches, or waits for a number. Places are found when values are first wanted.
