@@ -11,10 +11,11 @@ that is held on one side (Poisson's ratio 0.3); and bilinear elements for diffus
 direction, in a plane. u = 0 around all others. --size is for lattices; elements have --points along an edge, quadratic
 ones 0.75 times as many.
 
-They are made on the GPU, where the clock starts with them; b is standard normal, the relative residual 1e-8. Seconds
-of set-up and first solve, and of a later one with another b, the best of --runs; --update adds those of `update` with
-other values, and with reuse="interpolation". Memory is the most that CuPy's pool held, in a run of its own that begins
-with an empty one, beside A: b, x and those of a later solve are among it.
+They are made on the GPU, where the clock starts with them; b is standard normal, the relative residual 1e-8. Seconds of
+set-up and first solve, and of a later one with another b, the best of --runs; --update adds those of `update` with
+other values, and with reuse="interpolation", after one that finds the places of products. Memory is the most that
+CuPy's pool held, in a run of its own that begins with an empty one, beside A: b, x and those of a later solve are among
+it.
 --save writes A as FOLDER/NAME.npz, for other solvers.
 """
 
@@ -273,6 +274,7 @@ class Times(NamedTuple):
     first: float
     later: float
     update: float = 0.0
+    placing: float = 0.0
     kept: float = 0.0
 
 
@@ -340,11 +342,11 @@ class Machine:
             times = Times(ready - began, first - ready, self.clock() - first)
             if update:
                 later = []
-                for reuse in (None, "interpolation", "interpolation"):  # the first of them makes what the others need
+                for reuse in (None, *3 * ("interpolation",)):  # the first of these makes what the others need
                     began = self.clock()
                     solver.update(dsolver.matrix(other, chunks=1, **told), reuse=reuse)
                     later.append(self.clock() - began)
-                times = times._replace(update=later[0], kept=later[-1])
+                times = times._replace(update=later[0], placing=later[-2], kept=later[-1])
             return times, solution, solver.hierarchy
 
     def measured(self, name: str, case: Case, dtypes: list[Any], runs: int, *, update: bool) -> None:
@@ -354,7 +356,7 @@ class Machine:
                 times, solution, hierarchy = self.solved(case, dtype, update=update)
                 all_times.append(times)
             best = Times(*map(min, zip(*all_times, strict=True)))
-            again = f", update {best.update:.4f}, kept {best.kept:.4f}" if update else ""
+            again = f", update {best.update:.4f}, kept {best.kept:.4f} after {best.placing:.4f}" if update else ""
             print(
                 f"{name:10} {dtype:8} {case.rows.shape[0]:10} rows {case.rows.nnz:11} entries: {solution.iterations:3}"
                 f"{'' if solution.converged else '!'} iterations, {best.setup + best.first:.4f} = {best.setup:.4f} + "

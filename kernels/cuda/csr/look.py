@@ -19,8 +19,8 @@ THREADS: Final = 256
 LANES: Final = (1, 2, 4, 8, 16, 32)
 """Threads of a row that there are kernels for."""
 FEW: Final = 2
-"""Of these, the most that have four entries each in the mean, at most: more have seven, since a row's sums meet in many
-instructions. 27 entries a row took 4.9 ms with four threads where eight took 7.3."""
+"""Threads of a row up to which each has at most four entries in the mean; more have up to seven each, since their
+sums meet in many instructions: 27 entries a row took 4.9 ms with four threads, and 7.3 with eight."""
 USUAL: Final = 8
 """Threads of a row in kernels that few matrices need."""
 PARTS: Final = 528
