@@ -440,6 +440,16 @@ def test_tensors_that_cannot_be_read_are_refused(b: F64) -> None:
         solve(PROBLEM, Tensor(np.where(np.arange(b.size).reshape(b.shape) == 7, np.nan, b)))
 
 
+def test_x_of_one_chunk_belongs_to_the_user(b: F64) -> None:
+    with dsolver.Solver(dsolver.matrix(sp.diags_array([np.full(b.size, 3.0)], offsets=[0])), M="jacobi") as solver:
+        first = solver.solve(b.ravel()).x
+        expected = first.copy()
+        second = solver.solve(2.0 * b.ravel()).x
+        assert np.array_equal(first, expected)
+        first[:] = 0.0
+        assert np.array_equal(solver.solve(2.0 * b.ravel()).x, second)
+
+
 @pytest.mark.gpu
 def test_device_memory_of_other_packages_stays_there() -> None:
     """By DLPack as a tensor, and by the CUDA array interface alone, whose package has no way back but CuPy's."""
