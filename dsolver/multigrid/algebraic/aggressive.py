@@ -198,7 +198,7 @@ def _second_graph(
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
-    whole = stacked(backend, rows, marked.rows, around)
+    whole = stacked(rows, marked.rows, around)
     near = seen_by(bounds, number, numbers, whole)
     coarse = marked.names if window.whole else coarse_places(near, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
@@ -225,11 +225,10 @@ def _second_graph(
     )
 
 
-def _points(backend: Backend, _: int, second: SecondGraph, wanted: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
+def _points(_: Backend, __: int, second: SecondGraph, wanted: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
     """The coarse points of the first pass as rows, whose values nobody reads."""
     window = second.seen.window
-    amg = backend.amg
-    sends = tuple((reader, amg.asarray(wanted[reader]).astype(np.int64) - window.first) for reader in sorted(wanted))
+    sends = tuple((reader, wanted[reader].astype(np.int64) - window.first) for reader in sorted(wanted))
     plan = HaloPlan(sends=sends, receives=received(bounds, window))
     near = np.empty((window.rows, 0), like=second.origin)
     return LevelRows(window=window, matrix=second.matrix, origin=second.origin, near=near, plan=plan, bounds=bounds)
@@ -246,11 +245,9 @@ def _columns(_: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
     return _seen(bounds, number, p.rows.columns)
 
 
-def _answers(
-    backend: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds
-) -> dict[int, F64]:
-    first, amg = own_bounds(bounds, number)[0], backend.amg
-    numbers = {reader: amg.asarray(asked).astype(np.int64) for reader, asked in wanted.items()}
+def _answers(_: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds) -> dict[int, F64]:
+    first = own_bounds(bounds, number)[0]
+    numbers = {reader: asked.astype(np.int64) for reader, asked in wanted.items()}
     return {reader: p.rows.selected(asked - first).packed for reader, asked in numbers.items()}
 
 
@@ -267,11 +264,11 @@ def _product(
     most: int,
 ) -> SentRows:
     """Rows of P₁ P₂; bounds: of the columns of P₂."""
-    window, amg = seen.window, backend.amg
+    window = seen.window
     counts = {c: len(wanted) for c, wanted in seen.wanted.items()}
-    whole = with_ghosts(amg, window, counts, p2.rows, around)
+    whole = with_ghosts(window, counts, p2.rows, around)
     near = window_of(bounds, number, whole.columns)
-    found = amg.kept_product(p1.rows.within(window), whole.within(near), near.size, most)
+    found = backend.amg.kept_product(p1.rows.within(window), whole.within(near), near.size, most)
     return sent(rows, Rows.at(found, near))
 
 

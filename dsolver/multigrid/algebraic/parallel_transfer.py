@@ -20,7 +20,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
+from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.level_rows import (
     F64,
@@ -244,7 +244,7 @@ def _interpolated(
     most: int,
 ) -> SentRows:
     window, amg = rows.window, backend.amg
-    whole = stacked(backend, rows, seen.rows, around)
+    whole = stacked(rows, seen.rows, around)
     below = seen_by(bounds, number, numbers, whole)
     coarse = seen.names if window.whole else coarse_places(below, numbers)
     p = amg.interpolation(
@@ -310,7 +310,7 @@ def _ap(
 
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
-    whole = stacked(backend, rows, p.rows, around)
+    whole = stacked(rows, p.rows, around)
     below = window_of(bounds, number, whole.columns)
     factor = whole.within(below)
     made = Rows.at(backend.amg.product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
@@ -348,7 +348,7 @@ def _coarsened(
     weights, products, centers, counts = {}, {}, {}, {}
     for sender, packed in around.items():
         counts[sender] = int(packed[0])
-        weights[sender], rest = Rows.unpacked(amg.asarray(packed)[1:], counts[sender])
+        weights[sender], rest = Rows.unpacked(packed[1:], counts[sender])
         products[sender], centers[sender] = Rows.unpacked(rest, counts[sender])
     before, after = [c for c in sorted(around) if c < number], [c for c in sorted(around) if c > number]
     own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
@@ -437,7 +437,7 @@ def _half_mirrored(
     )
 
 
-def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+def _mirrored(_: Backend, __: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
     """Rows whose entries in other chunks' columns are the means of what the two owners have.
 
     Raises:
@@ -449,7 +449,7 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
         mine = owners == other
         if int(np.count_nonzero(mine)) != len(theirs):
             raise InputError(ONE_SIDED)
-        values[mine] = (values[mine] + backend.amg.asarray(theirs)) / 2
+        values[mine] = (values[mine] + theirs) / 2
     return replace(rows, matrix=rows.matrix._replace(values=values))
 
 
@@ -486,18 +486,16 @@ def sent(rows: LevelRows, own: Rows) -> SentRows:
     return SentRows(rows=own, lists={to: own.selected(wanted).packed for to, wanted in rows.plan.sends})
 
 
-def stacked(backend: Backend, rows: LevelRows, own: Rows, around: Mapping[int, F64]) -> Rows:
+def stacked(rows: LevelRows, own: Rows, around: Mapping[int, F64]) -> Rows:
     """Rows of a whole window: own ones and those of ghosts, which their owners have sent."""
-    return with_ghosts(backend.amg, rows.window, dict(rows.plan.receives), own, around)
+    return with_ghosts(rows.window, dict(rows.plan.receives), own, around)
 
 
-def with_ghosts(
-    amg: AlgebraicSetup, window: Window, counts: Mapping[int, int], own: Rows, around: Mapping[int, F64]
-) -> Rows:
+def with_ghosts(window: Window, counts: Mapping[int, int], own: Rows, around: Mapping[int, F64]) -> Rows:
     """Own rows among those of the ghosts of a window; counts: of the ghosts that each sender owns."""
     if not around:
         return own
-    parts = [Rows.unpacked(amg.asarray(around[sender]), counts[sender])[0] for sender in sorted(around)]
+    parts = [Rows.unpacked(around[sender], counts[sender])[0] for sender in sorted(around)]
     ghosts = Rows.joined(parts)
     return Rows.joined([ghosts.part(0, window.below), own, ghosts.part(window.below, ghosts.size)])
 

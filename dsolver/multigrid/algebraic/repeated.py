@@ -278,8 +278,7 @@ def _galerkin_again(
     amg = backend.amg
     values = {number: ap.values} if around else {}
     centers = {number: diagonal} if around else {}
-    for sender, packed in around.items():
-        arrived = amg.asarray(packed)
+    for sender, arrived in around.items():
         entries = len(arrived) - kept.counts[sender]
         values[sender], centers[sender] = arrived[:entries], arrived[entries:]
     order = sorted(values)

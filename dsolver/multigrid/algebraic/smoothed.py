@@ -286,8 +286,7 @@ def _blocks(
     amg, vectors, own = backend.amg, rows.near.shape[1], members.own
     width, (first, last) = size * vectors, own_bounds(bounds, number)
     parts = {number: (own.led, own.near)}
-    for sender, packed in around.items():
-        arrived = amg.asarray(packed)
+    for sender, arrived in around.items():
         count = len(arrived) // (1 + width)
         parts[sender] = arrived[:count].astype(np.int64), arrived[count:].reshape(-1, width)
     senders = sorted(parts)
@@ -318,8 +317,8 @@ def _blocks(
 
 
 def _tentative(
-    backend: Backend,
-    _: int,
+    _: Backend,
+    __: int,
     rows: LevelRows,
     members: Members,
     blocks: Blocks,
@@ -327,14 +326,14 @@ def _tentative(
     *,
     size: int,
 ) -> SentRows:
-    nodes, vectors, amg = rows.rows // size, rows.near.shape[1], backend.amg
+    nodes, vectors = rows.rows // size, rows.near.shape[1]
     width, number_type = size * vectors, np.int32 if rows.window.whole else np.int64
     aggregate, q = blocks.aggregates, blocks.q
     if members.own.at is not None:
         aggregate, q = np.full_like(aggregate, -1, shape=nodes), np.empty_like(q, shape=(nodes, width))
         aggregate[members.own.at], q[members.own.at] = blocks.aggregates, blocks.q
-        for owner, packed in answers.items():
-            arrived, at = amg.asarray(packed), members.at[owner]
+        for owner, arrived in answers.items():
+            at = members.at[owner]
             aggregate[at], q[at] = arrived[: len(at)].astype(np.int64), arrived[len(at) :].reshape(-1, width)
     first = (vectors * aggregate).astype(number_type)[:, None, None]
     columns = (first + np.arange(vectors, like=first)) + np.zeros_like(first, shape=(size, 1))
@@ -375,7 +374,7 @@ def _smoothed(
         damping = np.where(lonely, 1.0, damping)
         vector = in_window(backend, rows, near, ghosts)
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
-    whole = stacked(backend, rows, p.rows, around)
+    whole = stacked(rows, p.rows, around)
     window = window_of(bounds, number, whole.columns)
     made = amg.product(smoother, whole.within(window), window.size, blocks=blocks)
     return sent(rows, Rows.at(made, window))

@@ -71,7 +71,7 @@ class CudaDense(DenseSetup):
         return dense_matrix(rows)
 
     def of_rows(self, rows: Csr) -> Array:
-        if not (rows.size and isinstance(rows.values, cupy.ndarray)):
+        if not rows.size:
             return super().of_rows(rows)
         out = cupy.empty((rows.size, rows.size))
         kernel(FILE, "dense_rows", DTYPE)((rows.size,), (THREADS,), (*rows, np.int32(rows.size), out))
