@@ -186,13 +186,18 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
     ours = logging.getLogger("dsolver")
     ours.handlers = [handler]
     ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
-    logging.getLogger("asyncio").addFilter(worth_telling)
+    for name in ("asyncio", "distributed.batched"):
+        logging.getLogger(name).addFilter(worth_telling)
+
+
+CUT_OFF: Final = ("Task exception was never retrieved", "Batched Comm Closed")
+"""Beginnings of what Dask logs of calls and of messages that a lost connection has cut off."""
 
 
 def worth_telling(record: logging.LogRecord) -> bool:
-    """False for a call of Dask that a lost connection has cut off: the command itself says that the cluster is gone."""
+    """False for what a lost connection has cut off: the command itself says that the cluster is gone."""
     error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, OSError) and record.getMessage().startswith("Task exception was never retrieved"))
+    return not (isinstance(error, OSError) and record.getMessage().startswith(CUT_OFF))
 
 
 force_option = click.option(

@@ -25,7 +25,7 @@ from dsolver import problems
 from dsolver.cli import main
 from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
-from dsolver.cli.options import worth_telling
+from dsolver.cli.options import set_volume
 from dsolver.cli.system.choice import sums_of_stencil
 from dsolver.cluster import local
 from dsolver.cluster.devices import Gpu
@@ -381,10 +381,17 @@ def test_a_place_that_takes_no_file_is_found_before_the_solve(option: str, monke
 
 
 @pytest.mark.parametrize(("error", "told"), [(ConnectionError(), False), (ValueError(), True)])
-def test_calls_that_a_lost_connection_cuts_off_are_not_told_of(error: Exception, *, told: bool) -> None:
-    said = "Task exception was never retrieved\nfuture: <Task finished>"
-    record = logging.LogRecord("asyncio", logging.ERROR, "", 0, said, None, (type(error), error, None))
-    assert worth_telling(record) == told
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("asyncio", "Task exception was never retrieved\nfuture: <Task finished>"),
+        ("distributed.batched", "Batched Comm Closed <TCP (closed) Client->Scheduler>"),
+    ],
+)
+def test_what_a_lost_connection_cuts_off_is_not_told_of(log: str, said: str, error: Exception, *, told: bool) -> None:
+    set_volume(quiet=False, verbose=False)
+    record = logging.LogRecord(log, logging.ERROR, "", 0, said, None, (type(error), error, None))
+    assert bool(logging.getLogger(log).filter(record)) == told
 
 
 def test_a_scheduler_that_dies_ends_the_command_with_one_line_and_exit_status_3(tmp_path: Path) -> None:
