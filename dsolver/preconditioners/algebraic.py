@@ -30,10 +30,9 @@ from dsolver.multigrid.algebraic.parallel_setup import (
     FirstRows,
     Options,
     ParallelSetup,
-    check_diagonal,
     rows_of_blocks,
 )
-from dsolver.multigrid.algebraic.parallel_transfer import ONE_SIDED
+from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
 from dsolver.multigrid.algebraic.smoothed import OVER
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix

@@ -16,7 +16,7 @@ from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
-from dsolver.multigrid.algebraic.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic

@@ -18,7 +18,7 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.matrices.checked import matrix_of
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.multigrid.algebraic.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder

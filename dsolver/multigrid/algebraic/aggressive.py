@@ -22,19 +22,7 @@ from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.level_rows import (
-    F64,
-    I64,
-    Bounds,
-    LevelRows,
-    Rows,
-    Window,
-    others,
-    own_bounds,
-    owners_of,
-    received,
-    window_of,
-)
+from dsolver.multigrid.algebraic.interpolation import SeenRows, coarse_places, coarse_rows, interpolated, seen_by
 from dsolver.multigrid.algebraic.parallel_coarsening import (
     Graph,
     coarse_numbers,
@@ -43,16 +31,19 @@ from dsolver.multigrid.algebraic.parallel_coarsening import (
     own_of,
     split,
 )
-from dsolver.multigrid.algebraic.parallel_transfer import (
-    SeenRows,
-    SentRows,
-    coarse_places,
-    coarse_rows,
-    interpolated,
-    seen_by,
-    sent,
-    stacked,
-    with_ghosts,
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked, with_ghosts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import (
+    F64,
+    I64,
+    Bounds,
+    Window,
+    others,
+    own_bounds,
+    owners_of,
+    received,
+    window_of,
 )
 
 PATHS: Final = 2

@@ -21,14 +21,16 @@ from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
-from dsolver.multigrid.algebraic.level_rows import (
+from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, message
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
+from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
+from dsolver.multigrid.algebraic.rows.window import (
     F64,
     I64,
     Bounds,
-    BroughtRows,
-    Rows,
     Window,
-    message,
     named,
     others,
     own_bounds,
@@ -36,7 +38,6 @@ from dsolver.multigrid.algebraic.level_rows import (
     received,
     window_of,
 )
-from dsolver.multigrid.algebraic.parallel_transfer import Coarsened, SentRows, counted, level_rows
 
 
 @final
@@ -87,7 +88,7 @@ class LatticeRows:
         arrived = delivered(engine, receivers_of(self._ranges), self.boxes.at("lists"))
         made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
         self.senders: Senders = mutual(senders_of(engine, made.at("named")))
-        self.rows = level_rows(engine, made, self.senders, self.bounds, ascending=True)
+        self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
     def transfer(self, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
         """R and P between boxes of the grid and ranges of coarse rows.

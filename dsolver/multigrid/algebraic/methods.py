@@ -13,9 +13,10 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation import leaders, node_graph
 from dsolver.multigrid.algebraic.aggressive import aggressive
-from dsolver.multigrid.algebraic.level_rows import F64, I64, Bounds, LevelRows, own_bounds
+from dsolver.multigrid.algebraic.interpolation import interpolated
 from dsolver.multigrid.algebraic.parallel_coarsening import coarse_numbers, own_of, split, strong_graph
-from dsolver.multigrid.algebraic.parallel_transfer import interpolated
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
 from dsolver.multigrid.algebraic.smoothed import OVER, largest_eigenvalue, smoothed, tentative
 from dsolver.multigrid.smoothers import SAFETY
 

@@ -14,7 +14,8 @@ from dsolver.distributed.messages import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import FINE
-from dsolver.multigrid.algebraic.level_rows import F64, I64, LevelRows, Window, own_bounds
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Window, own_bounds
 
 
 @final

@@ -17,28 +17,17 @@ from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
-from dsolver.distributed.collectives import AllGather, field_of
-from dsolver.distributed.messages import GhostExchange, Senders, mutual, numbers_of, senders_of
+from dsolver.distributed.messages import GhostExchange, Senders, mutual, senders_of
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.errors import InputError
 from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.later import Later
 from dsolver.matrices.row_block import RowBlock
+from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
 from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
-from dsolver.multigrid.algebraic.level_rows import (
-    Bounds,
-    BroughtRows,
-    LevelRows,
-    Rows,
-    message,
-    own_bounds,
-    window_of,
-)
 from dsolver.multigrid.algebraic.methods import Here, Method, Smoothing
 from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
-from dsolver.multigrid.algebraic.parallel_transfer import Coarsened, coarsened, level_rows
 from dsolver.multigrid.algebraic.repeated import (
     Again,
     Kept,
@@ -50,14 +39,14 @@ from dsolver.multigrid.algebraic.repeated import (
     same_places,
     without_values,
 )
-from dsolver.multigrid.algebraic.storage import (
-    dense_inverse,
-    plain_layout,
-    stored_rows,
-    stored_transfer,
-    with_smoother,
-)
-from dsolver.multigrid.algebraic.symmetric_part import as_brought, with_symmetric_part
+from dsolver.multigrid.algebraic.requirements import check_diagonal
+from dsolver.multigrid.algebraic.rows.gathered import gathering
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
+from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
+from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of
+from dsolver.multigrid.algebraic.storage import dense_inverse, plain_layout, stored_rows, stored_transfer, with_smoother
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
@@ -416,7 +405,7 @@ class ParallelSetup:
         if mirrors is not None:
             self.rows = rows_again(self._engine, made, mirrors)
         elif self._symmetric:
-            self.rows = level_rows(self._engine, made, self._senders, self._bounds)
+            self.rows = symmetric_rows(self._engine, made, self._senders, self._bounds)
         else:
             self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
         self._reads = self._senders
@@ -428,9 +417,7 @@ class ParallelSetup:
     def _whole(self, made: PerChunk, bounds: Bounds) -> Place:
         """Place of a coarser level that lives whole on every owner."""
         engine = self._engine
-        sizes = numbers_of(engine, engine.per_chunk(_packed, made).at("size"))
-        gather = AllGather(engine, field_of(engine, engine.per_chunk(partial(_constant, values=sizes))))
-        unpack = partial(_unpacked, bounds=bounds)
+        gather = gathering(engine, made, bounds)
         alone = engine.alone((bounds[-1], 1, 1))
         view, whole = alone if self._dtype == "float64" else alone.lowered(self._dtype), (0, bounds[-1])
         return Place(
@@ -439,20 +426,7 @@ class ParallelSetup:
             layout=view.per_chunk(partial(plain_layout, bounds=whole)),
             bounds=whole,
             senders=[()],
-            gather=lambda made: gather.combine(unpack, engine.per_chunk(_packed, made).at("values")),
-        )
-
-
-def check_diagonal(wrong: int) -> None:
-    """Refuse a matrix with so many diagonal entries that are not positive.
-
-    Raises:
-        InputError: there are some.
-    """
-    if wrong:
-        raise InputError(
-            f"A has {wrong} diagonal entries that are not positive: algebraic multigrid is for positive definite "
-            f"matrices; use M='jacobi', or solve with -A where all are negative"
+            gather=gather,
         )
 
 
@@ -479,13 +453,6 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
 class _OwnNumbers:
     rows: int
     numbers: Any
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class _Packed:
-    values: Any
-    size: float
 
 
 def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
@@ -542,24 +509,3 @@ def _tidied(backend: Backend, _: int, *, rows: int) -> None:
 def _waited(backend: Backend, _: int) -> None:
     backend.synchronize()  # kernels read what a level has before they wait for earlier launches
     backend.amg.leave()
-
-
-def _packed(backend: Backend, _: int, made: Any) -> _Packed:
-    values = message(made.rows.packed, made.origin, made.near.ravel(), made.rows.start[:1])  # and a zero
-    return _Packed(values=backend.asarray(values), size=float(len(values)))
-
-
-def _constant(backend: Backend, _: int, *, values: tuple[int, ...]) -> Any:
-    return backend.asarray(np.array(values, dtype=np.float64))
-
-
-def _unpacked(_: Any, parts: list[Any], *, bounds: Bounds) -> BroughtRows:
-    rows, origin, near = [], [], []
-    for part, (first, last) in zip(parts, pairwise(bounds), strict=True):
-        count = last - first
-        found, rest = Rows.unpacked(part, count)
-        rows.append(found)
-        origin.append(rest[:count].astype(np.int64))
-        if count:
-            near.append(rest[count:-1].reshape(count, -1))
-    return BroughtRows(rows=Rows.joined(rows), origin=np.concatenate(origin), near=np.concatenate(near))

@@ -18,15 +18,9 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes, Places
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
-from dsolver.multigrid.algebraic.level_rows import (
-    F64,
-    I64,
-    Bounds,
-    BroughtRows,
-    LevelRows,
-    Rows,
-    message,
-)
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, message
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds
 from dsolver.multigrid.correction import StoredTransfer
 
 

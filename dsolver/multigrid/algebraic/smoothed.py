@@ -30,21 +30,11 @@ from dsolver.kernels.amg.aggregation.roots import WORD
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.aggregation import NodeGraph
-from dsolver.multigrid.algebraic.level_rows import (
-    F64,
-    I64,
-    Bounds,
-    LevelRows,
-    Rows,
-    message,
-    others,
-    own_bounds,
-    owners_of,
-    starts,
-    window_of,
-)
 from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
-from dsolver.multigrid.algebraic.parallel_transfer import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, message, starts
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of, window_of
 
 STEPS: Final = 15
 """Steps of the power method."""

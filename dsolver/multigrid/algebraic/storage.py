@@ -18,8 +18,9 @@ from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.general.rows import split
-from dsolver.multigrid.algebraic.level_rows import F64, Bounds, LevelRows, own_bounds, window_of
-from dsolver.multigrid.algebraic.parallel_transfer import Coarsened
+from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
 from dsolver.multigrid.coarse_solve import regularized, surely_definite, without_null_vectors
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level

@@ -18,21 +18,9 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.level_rows import (
-    F64,
-    I64,
-    Bounds,
-    BroughtRows,
-    LevelRows,
-    Rows,
-    message,
-    others,
-    own_bounds,
-    owners_of,
-    received,
-    starts,
-    window_of,
-)
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, message, starts
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of, received, window_of
 
 
 @final
@@ -54,7 +42,7 @@ def with_symmetric_part(engine: Engine, made: PerChunk, bounds: Bounds) -> tuple
 
     Args:
         engine: of the chunks.
-        made: of every chunk `rows`, `origin` and `near`, as in `Coarsened`.
+        made: the `BroughtRows` of every chunk.
         bounds: of the level.
 
     Returns:
@@ -78,7 +66,7 @@ def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
     return BroughtRows(rows=Rows.at(rows.matrix, rows.window), origin=rows.origin, near=rows.near)
 
 
-def _turned(_: Backend, number: int, made: Any, *, bounds: Bounds) -> Turned:
+def _turned(_: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
         return Turned(lists={}, named=())
     row, column, value = own_bounds(bounds, number)[0] + made.rows.of_entries, made.rows.columns, made.rows.values
@@ -89,7 +77,7 @@ def _turned(_: Backend, number: int, made: Any, *, bounds: Bounds) -> Turned:
     )
 
 
-def _both(backend: Backend, number: int, made: Any, around: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
+def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int, F64], *, bounds: Bounds) -> LevelRows:
     """Both are products with what there is, A and the parts of Aᵀ, in rows one below the other.
 
     Each sum has two terms at most, so it has one order.

@@ -1,0 +1,139 @@
+"""Rows of a matrix with columns by global number, as chunks send them to each other, and their messages.
+
+Arrays are of the chunk's device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Some rows of a matrix with columns by global number, as chunks send them to each other.
+
+    Attributes:
+        start: int64 (rows + 1,), row i has the entries start[i] .. start[i + 1].
+        columns: int64 or int32, ascending in each row unless told otherwise.
+        values: float64.
+    """
+
+    start: I64
+    columns: I64
+    values: F64
+
+    @classmethod
+    def of(cls, matrix: Csr, numbers: I64) -> Rows:
+        """The rows of a matrix whose column c has the global number numbers[c]."""
+        return cls(start=matrix.start, columns=numbers[matrix.columns], values=matrix.values)
+
+    @classmethod
+    def at(cls, matrix: Csr, window: Window) -> Rows:
+        """The rows of a matrix whose columns are places in a window."""
+        if window.whole:
+            return cls(start=matrix.start, columns=matrix.columns, values=matrix.values)
+        return cls.of(matrix, window.numbers)
+
+    @classmethod
+    def unpacked(cls, packed: F64, rows: int) -> tuple[Rows, F64]:
+        """So many rows from a message, and the rest of it."""
+        start = starts(packed[:rows].astype(np.int64))
+        entries = int(start[-1])
+        columns, values = packed[rows : rows + entries], packed[rows + entries : rows + 2 * entries]
+        return cls(start=start, columns=columns.astype(np.int64), values=values), packed[rows + 2 * entries :]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Rows after rows, of at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        before = accumulate((len(part.columns) for part in parts[:-1]), initial=0)
+        begun = [part.start[1:] + count for part, count in zip(parts, before, strict=True)]
+        return cls(
+            start=np.concatenate([parts[0].start[:1], *begun]),
+            columns=np.concatenate([part.columns for part in parts]),
+            values=np.concatenate([part.values for part in parts]),
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.start) - 1
+
+    @property
+    def lengths(self) -> I64:
+        """int64 (rows,), entries of each row."""
+        return np.diff(self.start)
+
+    @property
+    def of_entries(self) -> I64:
+        """int64, the row of each entry."""
+        return _of_entries(self.start, len(self.columns))
+
+    @property
+    def packed(self) -> F64:
+        """The rows as a message."""
+        return message(self.lengths, self.columns, self.values)
+
+    def part(self, first: int, last: int) -> Rows:
+        """Rows first .. last."""
+        begin, end = int(self.start[first]), int(self.start[last])
+        start = self.start[first : last + 1] - begin
+        return Rows(start=start, columns=self.columns[begin:end], values=self.values[begin:end])
+
+    def selected(self, rows: I64) -> Rows:
+        """Some of the rows."""
+        first = self.start[rows]
+        start = starts(self.start[rows + 1] - first)
+        count = int(start[-1])
+        entries = np.arange(count, like=start) + (first - start[:-1])[_of_entries(start, count)]
+        return Rows(start=start, columns=self.columns[entries], values=self.values[entries])
+
+    @property
+    def ascending(self) -> Rows:
+        """Rows with ascending columns."""
+        order = np.lexsort(np.stack((self.columns, self.of_entries)))
+        return replace(self, columns=self.columns[order], values=self.values[order])
+
+    def restricted(self, low: int, high: int) -> Rows:
+        """The entries in columns low .. high of all rows."""
+        inside = (self.columns >= low) & (self.columns < high)
+        if bool(inside.all()):
+            return self
+        before = starts(inside)
+        return Rows(start=before[self.start], columns=self.columns[inside], values=self.values[inside])
+
+    def within(self, window: Window) -> Csr:
+        """The rows with columns as places in a window that has them all."""
+        return Csr(self.start, window.places(self.columns), self.values)
+
+
+def starts(lengths: Any) -> I64:
+    """Begins of rows of these lengths, and the end of the last one: int64 (rows + 1,)."""
+    out = np.zeros_like(lengths, dtype=np.int64, shape=len(lengths) + 1)
+    np.cumsum(lengths, out=out[1:])
+    return out
+
+
+def _of_entries(start: I64, count: int) -> I64:
+    """The row of each of so many entries: the ends of rows that it lies behind."""
+    return np.cumsum(np.bincount(start[1:], minlength=count)[:count]) if count else start[:0]
+
+
+def message(*parts: Any) -> F64:
+    """Arrays one after the other as float64."""
+    return np.concatenate([part.astype(np.float64, copy=False) for part in parts])
+
+
+def counted(items: I64) -> F64:
+    """Number of them: float64 (1,)."""
+    return np.asarray([float(len(items))], like=items)

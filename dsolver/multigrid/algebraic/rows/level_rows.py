@@ -1,0 +1,68 @@
+"""A chunk's rows of a level whose hierarchy is made across chunks.
+
+Arrays are of the chunk's device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class BroughtRows:
+    """A chunk's rows of a level that were brought from elsewhere, before its window is known.
+
+    Attributes:
+        rows: with columns by their numbers in the level.
+        origin: int64, the finest row that each one stands for.
+        near: as of `LevelRows`.
+        named: the other chunks whose rows the columns name, ascending.
+        mirrored: whether columns ascend, and mirrored entries are equal.
+    """
+
+    rows: Rows
+    origin: I64
+    near: F64
+    named: tuple[int, ...] = ()
+    mirrored: bool = False
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LevelRows:
+    """One chunk's rows of a level.
+
+    Attributes:
+        window: what its rows read.
+        matrix: its rows, columns as places in the window, ascending; the symmetric part where A is not symmetric.
+        origin: int64 (rows,), the row of the finest level that each stems from.
+        near: float64 (rows, k), vectors of the near-null space; k is 0 where nobody needs them.
+        plan: the exchange of a vector of the level, its ghosts in ascending order.
+        bounds: the first row of each chunk on the level, and behind them the number of rows.
+        full: A where it is not symmetric, with the columns of `matrix`; else None.
+    """
+
+    window: Window
+    matrix: Csr
+    origin: I64
+    near: F64
+    plan: HaloPlan
+    bounds: Bounds
+    full: Csr | None = None
+
+    @property
+    def a(self) -> Csr:
+        """The rows of A."""
+        return self.matrix if self.full is None else self.full
+
+    @property
+    def rows(self) -> int:
+        """Number of own rows."""
+        return self.window.rows

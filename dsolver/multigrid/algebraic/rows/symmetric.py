@@ -1,0 +1,109 @@
+"""Rows of a coarser level of a symmetric matrix: symmetric to the bit, though products leave roundings.
+
+Mirrored entries become their mean; where they are two chunks', each sends the other what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from dsolver.distributed.messages import Senders, delivered
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.errors import InputError
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.requirements import ONE_SIDED
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, owners_of, received, window_of
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class HalfMirrored:
+    """A chunk's rows of a level, symmetric to the bit among its own columns.
+
+    Attributes:
+        rows: of the level.
+        lists: for each neighbor the entries in its columns, column after column.
+    """
+
+    rows: LevelRows
+    lists: Mapping[int, F64]
+
+
+def symmetric_rows(
+    engine: Engine, made: PerChunk, senders: Senders, bounds: Bounds, *, ascending: bool = False
+) -> PerChunk:
+    """The `LevelRows` of every chunk of a coarser level, symmetric to the bit.
+
+    Args:
+        engine: of the chunks.
+        made: the `BroughtRows` of every chunk.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the level.
+        ascending: whether columns ascend in each row.
+    """
+    make = partial(_half_mirrored, bounds=bounds, senders=tuple(map(tuple, senders)), ascending=ascending)
+    half = engine.per_chunk(make, made)
+    if not engine.coupled:
+        return half.at("rows")
+    return engine.per_chunk(_mirrored, half.at("rows"), delivered(engine, senders, half.at("lists")))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _half_mirrored(
+    backend: Backend,
+    number: int,
+    made: BroughtRows,
+    *,
+    bounds: Bounds,
+    senders: tuple[tuple[int, ...], ...],
+    ascending: bool,
+) -> HalfMirrored:
+    rows = made.rows
+    window = window_of(bounds, number, rows.columns)
+    matrix = rows.within(window)
+    if len(bounds) == 2:
+        if not made.mirrored:
+            matrix, wrong = backend.amg.mirrored_means(matrix, ascending=ascending)
+            if wrong:
+                raise InputError(ONE_SIDED)
+        plan = HaloPlan(sends=(), receives=())
+        whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
+        return HalfMirrored(rows=whole, lists={})
+    of_entry, owners = rows.of_entries, owners_of(bounds, rows.columns)
+    sends, lists = [], {}
+    for other in senders[number] if len(senders) > 1 else ():
+        inside = np.flatnonzero(owners == other)
+        sends.append((other, np.unique(of_entry[inside])))
+        lists[other] = rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]]
+    matrix = matrix._replace(values=matrix.values.copy())
+    backend.amg.symmetrize(matrix, window.below)
+    plan = HaloPlan(sends=tuple(sends), receives=received(bounds, window))
+    return HalfMirrored(
+        rows=LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds),
+        lists=lists,
+    )
+
+
+def _mirrored(_: Backend, __: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+    """Rows whose entries in other chunks' columns are the means of what the two owners have.
+
+    Raises:
+        InputError: one of them has entries that the other one has not.
+    """
+    values = rows.matrix.values.copy()
+    owners = owners_of(rows.bounds, rows.window.numbers)[rows.matrix.columns]
+    for other, theirs in around.items():
+        mine = owners == other
+        if int(np.count_nonzero(mine)) != len(theirs):
+            raise InputError(ONE_SIDED)
+        values[mine] = (values[mine] + theirs) / 2
+    return replace(rows, matrix=rows.matrix._replace(values=values))

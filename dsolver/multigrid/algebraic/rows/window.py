@@ -1,0 +1,130 @@
+"""Windows: what a chunk sees of a level, and the chunks that own it.
+
+Set-up works in global row numbers. A chunk numbers what it sees in a *window*: ghosts with smaller numbers, own rows,
+ghosts with larger ones. Numbers that ascend in the window ascend in the whole level, so loops add up in one order
+however the level is cut.
+
+Arrays are of the chunk's device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bounds = tuple[int, ...]
+"""The first row of each chunk on a level, and behind them the number of rows."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Numbers that a chunk sees of a level, ascending.
+
+    Attributes:
+        first: the first own one.
+        rows: how many are its own, one after the other.
+        ghosts: int64, all others.
+        whole: whether the chunk is the only one: global numbers are places in the window.
+    """
+
+    first: int
+    rows: int
+    ghosts: I64
+    whole: bool = False
+
+    @classmethod
+    def around(cls, first: int, rows: int, seen: I64) -> Window:
+        """The window of a chunk with these own rows that sees these numbers, own ones among them."""
+        return cls(first=first, rows=rows, ghosts=np.unique(seen[(seen < first) | (seen >= first + rows)]))
+
+    @cached_property
+    def below(self) -> int:
+        """Number of ghosts before the own rows."""
+        return 0 if self.whole else int(np.count_nonzero(self.ghosts < self.first))
+
+    @property
+    def size(self) -> int:
+        """Number of all."""
+        return self.rows + len(self.ghosts)
+
+    @property
+    def numbers(self) -> I64:
+        """int64 (size,), the global numbers."""
+        numbers: I64 = self.joined(np.arange(self.first, self.first + self.rows, like=self.ghosts), self.ghosts)
+        return numbers
+
+    def joined(self, own: Any, ghosts: Any) -> Any:
+        """Values of own rows and of ghosts, in the window's order."""
+        return np.concatenate([ghosts[: self.below], own, ghosts[self.below :]])
+
+    def places(self, numbers: I64) -> npt.NDArray[np.int32]:
+        """Places in the window, int32, of global numbers that it holds."""
+        if self.whole:
+            return numbers.astype(np.int32, copy=False)
+        below = self.below
+        found: npt.NDArray[np.int32] = (numbers - (self.first - below)).astype(np.int32)
+        if len(self.ghosts):
+            outside = np.flatnonzero((numbers < self.first) | (numbers >= self.first + self.rows))
+            ghost = np.searchsorted(self.ghosts, numbers[outside])
+            found[outside] = (ghost + self.rows * (ghost >= below)).astype(np.int32)
+        return found
+
+    def slots(self, places: Any) -> npt.NDArray[np.int32]:
+        """Columns as matrices of chunks number them: own ones from 0, then ghosts; int32, of places in the window."""
+        found: npt.NDArray[np.int32]
+        if not len(self.ghosts):
+            found = places.astype(np.int32, copy=False)
+            return found
+        below = self.below
+        ghost = np.where(places < below, places, places - self.rows) + self.rows
+        own = (places >= below) & (places < below + self.rows)
+        found = np.where(own, places - below, ghost).astype(np.int32)
+        return found
+
+
+def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:
+    """The first row of a chunk and the one behind its last; the only chunk is called with its host's number."""
+    own = number if len(bounds) > 2 else 0
+    return bounds[own], bounds[own + 1]
+
+
+def window_of(bounds: Bounds, number: int, seen: I64) -> Window:
+    """The window of a chunk that sees these numbers, own ones among them."""
+    first, last = own_bounds(bounds, number)
+    if len(bounds) == 2:
+        return Window(first=first, rows=last - first, ghosts=seen[:0], whole=True)
+    return Window.around(first, last - first, seen)
+
+
+def owners_of(bounds: Bounds, numbers: I64) -> I64:
+    """The chunk that owns each number."""
+    if len(bounds) == 2:
+        return np.zeros_like(numbers, dtype=np.int64)
+    return np.searchsorted(np.asarray(bounds[1:], like=numbers), numbers, side="right").astype(np.int64)
+
+
+def others(bounds: Bounds, number: int, owners: I64) -> tuple[int, ...]:
+    """The chunks among some owners other than this one, ascending."""
+    if len(bounds) == 2:
+        return ()
+    return tuple(owner for owner in np.unique(owners).tolist() if owner != number)
+
+
+def named(bounds: Bounds, number: int, numbers: I64) -> tuple[int, ...]:
+    """The chunks other than this one that own some of these numbers, ascending."""
+    return () if len(bounds) == 2 else others(bounds, number, owners_of(bounds, numbers))
+
+
+def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
+    """Number of ghosts of a window that each chunk owns."""
+    if not len(window.ghosts):
+        return ()
+    owners, counts = np.unique(owners_of(bounds, window.ghosts), return_counts=True)
+    return tuple(zip(owners.tolist(), counts.tolist(), strict=True))
