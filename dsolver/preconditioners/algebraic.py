@@ -21,6 +21,7 @@ from dsolver.kernels import DTYPES, Backend
 from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.later import Later
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.of_grid import first_of_grid
 from dsolver.multigrid.algebraic.parallel_setup import (
@@ -33,7 +34,6 @@ from dsolver.multigrid.algebraic.parallel_setup import (
     rows_of_blocks,
 )
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
-from dsolver.multigrid.algebraic.smoothed import OVER
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
 from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows

@@ -20,13 +20,7 @@ from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import (
-    F64,
-    I64,
-    Bounds,
-    Window,
-    window_of,
-)
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, window_of
 
 
 @final

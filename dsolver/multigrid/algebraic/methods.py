@@ -11,13 +11,15 @@ from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.multigrid.algebraic.aggregation import leaders, node_graph
+from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_graph
+from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
+from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
+from dsolver.multigrid.algebraic.aggregation.tentative import tentative
 from dsolver.multigrid.algebraic.aggressive import aggressive
 from dsolver.multigrid.algebraic.interpolation import interpolated
 from dsolver.multigrid.algebraic.parallel_coarsening import coarse_numbers, own_of, split, strong_graph
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
-from dsolver.multigrid.algebraic.smoothed import OVER, largest_eigenvalue, smoothed, tentative
 from dsolver.multigrid.smoothers import SAFETY
 
 SLOW: Final = 0.95

@@ -1,9 +1,7 @@
-"""Smoothed aggregation across chunks: prolongation by aggregates that keeps a near-null space, smoothed once.
+"""The tentative prolongation: a block of the near-null space, such as rigid body modes, for each aggregate.
 
-P = (I − ω D⁻¹ A_F) P̂ with ω = 4/3 / λ, λ the largest eigenvalue of D⁻¹A (Vaněk, Mandel, Brezina, Computing 56, 1996).
-D is the smoother's, (a_ii + Σ_j |a_ij|) / 2: so a few bad elements of a mesh do not decide about all others. The owner
-of an aggregate's root gets the rows of the near-null space of all its nodes, makes Q R of them in ascending order, and
-sends back the rows of Q.
+The owner of an aggregate's root gets the rows of the near-null space of all its nodes, makes Q R of them in ascending
+order, and sends back the rows of Q: P̂ is Q, and R the near-null space of the coarser level.
 """
 
 from __future__ import annotations
@@ -11,35 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, final
+from typing import final
 
 import numpy as np
 
-from dsolver.distributed.messages import (
-    GhostExchange,
-    Senders,
-    delivered,
-    numbers_of,
-    receivers_of,
-    senders_of,
-    values_of,
-)
+from dsolver.distributed.messages import delivered, numbers_of, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.amg.aggregation.roots import WORD
-from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.aggregation import NodeGraph
-from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
-from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, message, starts
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of, window_of
-
-STEPS: Final = 15
-"""Steps of the power method."""
-OVER: Final = 4.0 / 3.0
-"""ω λ: the Chebyshev polynomial of degree one whose largest value over the part of P̂ that is far from B is least."""
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of
 
 
 @final
@@ -100,36 +81,6 @@ class Blocks:
     origin: I64
 
 
-def largest_eigenvalue(
-    engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, level: int, total: int, size: int
-) -> float:
-    """The largest eigenvalue of D⁻¹A, from below: `STEPS` steps of the power method in the norm of D.
-
-    Terms of the two sums become integers of a scale that follows from the largest: their sum is the same in any order.
-
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        measures: their `Measures`.
-        exchange: of the rows' ghosts.
-        level: the level's number.
-        total: rows of all chunks.
-        size: unknowns of a node.
-    """
-    sought = engine.per_chunk(partial(_sought, size=size), rows)
-    diagonal = engine.per_chunk(_diagonal, measures)
-    made = engine.per_chunk(partial(_rough, level=level), rows, diagonal)
-    for _ in range(STEPS):
-        made = engine.per_chunk(_step, rows, sought, diagonal, made, exchange(made))
-    last = engine.per_chunk(_terms, rows, sought, diagonal, made, exchange(made))
-    largest = [max(values_of(engine, last.at(which))) for which in range(2)]
-    if not all(0.0 < one < np.inf for one in largest):
-        return 1.0
-    first, second = (WORD - total.bit_length() - int(np.frexp(one)[1]) for one in largest)
-    sums = engine.sums(engine.per_chunk(partial(_scaled_sums, shifts=(first, second)), last.at(2)), 2)
-    return float(np.sqrt(np.ldexp(sums[1], -second) / np.ldexp(sums[0], -first)))
-
-
 def tentative(
     engine: Engine, rows: PerChunk, led: PerChunk, size: int, vectors: int, bounds: Bounds
 ) -> tuple[PerChunk, PerChunk, Bounds] | None:
@@ -138,7 +89,7 @@ def tentative(
     Args:
         engine: of the level.
         rows: the `LevelRows` of every chunk.
-        led: of `aggregation.leaders`.
+        led: of `aggregates.leaders`.
         size: unknowns of a node.
         vectors: of the near-null space.
         bounds: of the level.
@@ -160,78 +111,7 @@ def tentative(
     return p, blocks, tuple(vectors * bound for bound in aggregates)
 
 
-def smoothed(
-    engine: Engine,
-    rows: PerChunk,
-    measures: PerChunk,
-    p: PerChunk,
-    graph: PerChunk | None,
-    exchange: GhostExchange,
-    senders: Senders,
-    bounds: Bounds,
-    omega: float,
-    blocks: BlockSizes,
-) -> PerChunk:
-    """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts.
-
-    Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
-        measures: their `Measures`.
-        p: of `tentative`.
-        graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
-        exchange: of the rows' ghosts.
-        senders: the chunks whose rows each chunk reads.
-        bounds: of the coarser level.
-        omega: ω.
-        blocks: of A and P.
-    """
-    around = delivered(engine, senders, p.at("lists"))
-    near = engine.per_chunk(_first_near, rows)
-    more = () if graph is None else (graph, near, exchange(near))
-    make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)
-    return engine.per_chunk(make, rows, measures, p, around, *more)
-
-
 # -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-def _sought(backend: Backend, _: int, rows: LevelRows, *, size: int) -> Any:
-    return backend.amg.aggregation.sought(rows.matrix, rows.window.size, size)
-
-
-def _diagonal(_: Backend, __: int, measures: Measures) -> F64:
-    """D, float64 (rows,)."""
-    return measures.share * measures.diagonal
-
-
-def _rough(backend: Backend, _: int, rows: LevelRows, diagonal: F64, *, level: int) -> Any:
-    """A rough vector, everywhere the same in the norm of D, for an exchange."""
-    window = rows.window
-    numbers = np.arange(window.first, window.first + window.rows, like=rows.origin)
-    found = backend.amg.aggregation.words(numbers, level)
-    return for_exchange(backend, window, (found / (1 << WORD - 1) - 1.0) / np.sqrt(diagonal))
-
-
-def _step(backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any) -> Any:
-    """D⁻¹ A x, for an exchange."""
-    scaled_product = backend.amg.aggregation.scaled_product
-    y = scaled_product(sought, diagonal, in_window(backend, rows, x, ghosts))
-    return for_exchange(backend, rows.window, y)
-
-
-def _terms(
-    backend: Backend, _: int, rows: LevelRows, sought: Any, diagonal: F64, x: Any, ghosts: Any
-) -> tuple[float, float, F64]:
-    """The largest terms of xᵀDx and of yᵀDy with y = D⁻¹ A x, and these terms."""
-    terms = backend.amg.aggregation.terms
-    made, largest = terms(sought, rows.window.below, diagonal, in_window(backend, rows, x, ghosts))
-    return *largest, made
-
-
-def _scaled_sums(backend: Backend, _: int, terms: F64, *, shifts: tuple[int, int]) -> tuple[float, float]:
-    """Sums of the integers next to terms 2^shift: less than 2⁵², so that all sums of chunks are exact."""
-    return backend.amg.aggregation.scaled_sums(terms, shifts)
 
 
 def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
@@ -333,38 +213,3 @@ def _tentative(
     there = np.repeat(aggregate >= 0, size)
     columns, values = columns.reshape(rows.rows, vectors)[there], q.reshape(rows.rows, vectors)[there]
     return sent(rows, Rows(start=starts(vectors * there), columns=columns.ravel(), values=values.ravel()))
-
-
-def _first_near(backend: Backend, _: int, rows: LevelRows) -> Any:
-    """The first near-null vector, for an exchange."""
-    return for_exchange(backend, rows.window, rows.near[:, 0].copy())
-
-
-def _smoothed(
-    backend: Backend,
-    number: int,
-    rows: LevelRows,
-    measures: Measures,
-    p: SentRows,
-    around: Mapping[int, F64],
-    graph: NodeGraph | None = None,
-    near: Any = None,
-    ghosts: Any = None,
-    *,
-    bounds: Bounds,
-    omega: float,
-    blocks: BlockSizes,
-) -> SentRows:
-    amg, below, a = backend.amg, rows.window.below, rows.matrix
-    keep, vector, damping = None, None, omega / measures.share
-    if graph is not None:
-        lonely = p.rows.lengths == 0
-        keep = amg.aggregation.kept_entries(a, below, graph.graph)
-        keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
-        damping = np.where(lonely, 1.0, damping)
-        vector = in_window(backend, rows, near, ghosts)
-    smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
-    whole = stacked(rows, p.rows, around)
-    window = window_of(bounds, number, whole.columns)
-    made = amg.product(smoother, whole.within(window), window.size, blocks=blocks)
-    return sent(rows, Rows.at(made, window))

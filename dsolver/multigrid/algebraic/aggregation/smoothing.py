@@ -1,0 +1,97 @@
+"""Smoothing of the tentative prolongation: P = (I − ω D⁻¹ A_F) P̂ with ω = 4/3 / λ, λ the largest eigenvalue of D⁻¹A.
+
+D is the smoother's, (a_ii + Σ_j |a_ij|) / 2: so a few bad elements of a mesh do not decide about all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.distributed.messages import GhostExchange, Senders, delivered
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import BlockSizes
+from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
+from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, window_of
+
+OVER: Final = 4.0 / 3.0
+"""ω λ: the Chebyshev polynomial of degree one whose largest value over the part of P̂ that is far from B is least."""
+
+
+def smoothed(
+    engine: Engine,
+    rows: PerChunk,
+    measures: PerChunk,
+    p: PerChunk,
+    graph: PerChunk | None,
+    exchange: GhostExchange,
+    senders: Senders,
+    bounds: Bounds,
+    omega: float,
+    blocks: BlockSizes,
+) -> PerChunk:
+    """The rows of P of every chunk: `SentRows` with messages for those that have them as ghosts.
+
+    Args:
+        engine: of the level.
+        rows: the `LevelRows` of every chunk.
+        measures: their `Measures`.
+        p: of `tentative`.
+        graph: the `NodeGraph` whose couplings A_F has, where nodes are rows; None for all of A.
+        exchange: of the rows' ghosts.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the coarser level.
+        omega: ω.
+        blocks: of A and P.
+    """
+    around = delivered(engine, senders, p.at("lists"))
+    near = engine.per_chunk(_first_near, rows)
+    more = () if graph is None else (graph, near, exchange(near))
+    make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)
+    return engine.per_chunk(make, rows, measures, p, around, *more)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _first_near(backend: Backend, _: int, rows: LevelRows) -> Any:
+    """The first near-null vector, for an exchange."""
+    return for_exchange(backend, rows.window, rows.near[:, 0].copy())
+
+
+def _smoothed(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    measures: Measures,
+    p: SentRows,
+    around: Mapping[int, F64],
+    graph: NodeGraph | None = None,
+    near: Any = None,
+    ghosts: Any = None,
+    *,
+    bounds: Bounds,
+    omega: float,
+    blocks: BlockSizes,
+) -> SentRows:
+    amg, below, a = backend.amg, rows.window.below, rows.matrix
+    keep, vector, damping = None, None, omega / measures.share
+    if graph is not None:
+        lonely = p.rows.lengths == 0
+        keep = amg.aggregation.kept_entries(a, below, graph.graph)
+        keep |= lonely[Rows(start=a.start, columns=a.columns, values=a.values).of_entries]
+        damping = np.where(lonely, 1.0, damping)
+        vector = in_window(backend, rows, near, ghosts)
+    smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
+    whole = stacked(rows, p.rows, around)
+    window = window_of(bounds, number, whole.columns)
+    made = amg.product(smoother, whole.within(window), window.size, blocks=blocks)
+    return sent(rows, Rows.at(made, window))
