@@ -27,7 +27,7 @@ from dsolver.discretize.system import System
 from dsolver.engines.base import Operand
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.eager.handles import EagerPerChunk
-from dsolver.multigrid.algebraic.parallel_setup import COARSE_ROWS
+from dsolver.multigrid.algebraic.options import COARSE_ROWS
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic

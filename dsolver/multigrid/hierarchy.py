@@ -23,8 +23,8 @@ from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.kernels.formats.checkered.parities import fits
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below
-from dsolver.multigrid.algebraic.choice import wanted, wanted_at_once
-from dsolver.multigrid.algebraic.of_grid import below_lattice
+from dsolver.multigrid.algebraic.lattice.choice import wanted, wanted_at_once
+from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.geometric.assembly import (

@@ -22,18 +22,12 @@ from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.later import Later
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
+from dsolver.multigrid.algebraic.finest import FirstRows, rows_of_blocks
+from dsolver.multigrid.algebraic.lattice.levels import first_of_grid
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
-from dsolver.multigrid.algebraic.of_grid import first_of_grid
-from dsolver.multigrid.algebraic.parallel_setup import (
-    COARSE_ROWS,
-    GATHERED_ROWS,
-    LATE,
-    FirstRows,
-    Options,
-    ParallelSetup,
-    rows_of_blocks,
-)
+from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
+from dsolver.multigrid.algebraic.setup import LATE, AlgebraicSetup
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
 from dsolver.multigrid.geometric.assembly import narrowed_matrix, raised_rows
@@ -198,7 +192,7 @@ class Algebraic(Preconditioner):
             foresight.confirm()
         return made
 
-    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], ParallelSetup]:
+    def setup(self, builder: Builder, take: Callable[[], FinestRows]) -> tuple[Callable[[], PerChunk], AlgebraicSetup]:
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         if builder.problem.lattice:
@@ -220,7 +214,7 @@ class Algebraic(Preconditioner):
             coarse_rows=coarse_rows,
             gathered_rows=max(int(self.gathered_rows), coarse_rows),
         )
-        return exact, ParallelSetup(builder.engine, first, options, builder.dtype, builder.reuse)
+        return exact, AlgebraicSetup(builder.engine, first, options, builder.dtype, builder.reuse)
 
     def _coarsening(self, problem: Problem) -> str:
         return self.coarsening or ("aggregation" if problem.asymmetry or _has_nodes(problem) else "pmis")

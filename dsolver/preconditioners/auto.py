@@ -12,7 +12,7 @@ from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
 from dsolver.krylov.methods import METHODS
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.multigrid.algebraic.choice import JUMPS, follows_couplings
+from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.preconditioners.algebraic import Algebraic
@@ -75,7 +75,7 @@ class Auto(Preconditioner):
 
     The owners look at the rows: where strong couplings turn from place to place, or lines of cells end at masked ones,
     no coarser lattice serves, and `Algebraic` is taken; else `Multigrid`. The choice is the same for any number of
-    chunks and workers (`dsolver.multigrid.algebraic.choice.follows_couplings`).
+    chunks and workers (`dsolver.multigrid.algebraic.lattice.choice.follows_couplings`).
     """
 
     can: ClassVar = Multigrid.can

@@ -52,7 +52,7 @@ class Multigrid(Preconditioner):
     Attributes:
         sweeps: 1, or 2 for twice the smoothing on the finest level: fewer iterations for coefficients that are rough
             from cell to cell. By default 2 where the matrix is rough (`matrix_statistics`) and no coarse level leaves
-            the lattice (`dsolver.multigrid.algebraic.of_grid`), else 1.
+            the lattice (`dsolver.multigrid.algebraic.lattice`), else 1.
         visits: 1, or 2 for two visits of the larger coarse levels: fewer iterations where coefficients jump in
             random patches of several cells. By default 2 where the matrix is rough, else 1.
 

@@ -20,7 +20,7 @@ from dsolver.errors import InconsistentWarning
 from dsolver.grid.partition import STAR_OFFSETS, Partition, Triple
 from dsolver.kernels import load
 from dsolver.multigrid import hierarchy
-from dsolver.multigrid.algebraic import choice
+from dsolver.multigrid.algebraic.lattice import choice
 from dsolver.problems import diffusion
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec

@@ -14,8 +14,8 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid import coarse_grid
 from dsolver.grid.partition import Partition, Triple
 from dsolver.multigrid import hierarchy
-from dsolver.multigrid.algebraic import choice
-from dsolver.multigrid.algebraic.of_grid import below_lattice
+from dsolver.multigrid.algebraic.lattice import choice
+from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.multigrid.level import Level

@@ -13,8 +13,8 @@ from dsolver import kernels
 from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import BOX_OFFSETS, Partition
-from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
-from dsolver.multigrid.algebraic.of_grid import symmetric_weights
+from dsolver.multigrid.algebraic.lattice.levels import symmetric_weights
+from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.geometric import constant_stencil
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import Reuse

@@ -21,7 +21,7 @@ from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.repeated import Products, bare, bare_rows
+from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, message

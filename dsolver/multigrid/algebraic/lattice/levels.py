@@ -15,16 +15,11 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
-from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
+from dsolver.multigrid.algebraic.finest import FirstRows, OfGrid
+from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import CoarsePoints
-from dsolver.multigrid.algebraic.parallel_setup import (
-    COARSE_ROWS,
-    GATHERED_ROWS,
-    FirstRows,
-    OfGrid,
-    Options,
-    ParallelSetup,
-)
+from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
+from dsolver.multigrid.algebraic.setup import AlgebraicSetup
 from dsolver.multigrid.geometric.ghost_rows import WIDTH, ghosted_rows
 from dsolver.multigrid.level import Level
 
@@ -99,7 +94,7 @@ def below_lattice(
     options = Options(
         method=CoarsePoints(), smoother="jacobi", coarse_rows=coarse_rows, gathered_rows=max(GATHERED_ROWS, coarse_rows)
     )
-    setup = ParallelSetup(engine, first, options, dtype)
+    setup = AlgebraicSetup(engine, first, options, dtype)
     while setup.descend():
         pass
     there, *below = setup.levels

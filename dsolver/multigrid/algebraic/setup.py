@@ -10,43 +10,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar, final
 
-import numpy as np
-
-from dsolver.distributed.messages import GhostExchange, Senders, mutual, senders_of
+from dsolver.distributed.messages import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.partition import BOX_OFFSETS, HaloPlan, Offsets, Partition
+from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.later import Later
-from dsolver.matrices.row_block import RowBlock
+from dsolver.multigrid.algebraic.finest import FirstRows, with_constants
 from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
-from dsolver.multigrid.algebraic.lattice_rows import LatticeRows
-from dsolver.multigrid.algebraic.methods import Here, Method, Smoothing
+from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
+from dsolver.multigrid.algebraic.methods import Here, Smoothing
+from dsolver.multigrid.algebraic.options import Options
 from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
-from dsolver.multigrid.algebraic.repeated import (
-    Again,
-    Kept,
-    Place,
-    Step,
-    coarse_again,
-    mirrors_of,
-    rows_again,
-    same_places,
-    without_values,
-)
+from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
-from dsolver.multigrid.algebraic.rows.gathered import gathering
-from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.reuse import Kept, Step, mirrors_of, rows_again, same_places, without_values
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
-from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of
-from dsolver.multigrid.algebraic.storage import dense_inverse, plain_layout, stored_rows, stored_transfer, with_smoother
+from dsolver.multigrid.algebraic.rows.window import Bounds
+from dsolver.multigrid.algebraic.storage import dense_inverse, stored_rows, stored_transfer, with_smoother
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
@@ -55,83 +42,13 @@ from dsolver.multigrid.smoothers import Chebyshev, Jacobi
 
 T = TypeVar("T")
 
-COARSE_ROWS: Final = (300, 1000)
-"""Most rows of a level that is solved by its inverse, made on a host and on a GPU. There a level of 400 rows takes 3 ms
-to set up and 18 us in each cycle, its inverse 1 ms and 3 us; on a CPU the inverse of 1000 rows takes a second."""
 LATE: Final = 1 << 25
 """Rows of a chunk from which on nothing is stored before its coarse rows are there: what makes these is twice as much
 memory as what is stored. With fewer rows it is stored while a GPU makes them, and the host does not wait."""
-GATHERED_ROWS: Final = 4000
-"""Most rows of a coarse level that every owner has whole: exchanges would take longer than its work."""
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of a hierarchy.
-
-    Attributes:
-        method: of coarsening.
-        smoother: "jacobi", "l1-jacobi" or "chebyshev".
-        coarse_rows: most rows of a level that is solved by its inverse.
-        gathered_rows: most rows of a coarse level that every owner has whole; at least `coarse_rows`.
-    """
-
-    method: Method
-    smoother: str
-    coarse_rows: int
-    gathered_rows: int
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FirstRows:
-    """The finest level of a hierarchy.
-
-    Attributes:
-        rows: the `LevelRows` of every chunk, or of every range of a grid's rows.
-        layout: the `Layout`.
-        chunks: gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
-        bounds: the first row of each chunk or range, and behind them the number of rows.
-        senders: the chunks or ranges whose rows each one reads.
-        singular: whether constants are in the null space.
-        grid: what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid;
-            None where chunks are ranges.
-        size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
-        symmetric: whether A is.
-        depth: its number, where it is the last level of a lattice.
-    """
-
-    rows: PerChunk
-    layout: PerChunk
-    chunks: Callable[[], PerChunk]
-    bounds: Bounds
-    senders: Senders
-    singular: bool
-    grid: OfGrid | None = None
-    size: int = 0
-    symmetric: bool = True
-    depth: int = 0
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class OfGrid:
-    """The finest level of a grid.
-
-    Attributes:
-        rows: the way from boxes to ranges and back.
-        partition: the boxes.
-        offsets: of the columns of its rows.
-    """
-
-    rows: LatticeRows
-    partition: Partition
-    offsets: Offsets
-
-
-@final
-class ParallelSetup:
+class AlgebraicSetup:
     """A hierarchy under way: `descend` until there is no coarser level.
 
     Args:
@@ -159,7 +76,7 @@ class ParallelSetup:
         if not first.symmetric:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
         if first.size:
-            self.rows = engine.per_chunk(partial(_with_constants, size=first.size), self.rows)
+            self.rows = with_constants(engine, self.rows, first.size)
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
         self._later: deque[Later[Any]] = deque()
@@ -249,7 +166,9 @@ class ParallelSetup:
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
             self._grid = None
-        place, parts = self._place(made, below.bounds)
+        place, parts = place_of(
+            engine, self._view, made, below.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
+        )
         coarse = engine.per_chunk(_brought, made)
         store = (depth, made, place, parts, below.bounds, restricted, prolonged, again)
         step = self._put_off(self._storing(*store), first=True)
@@ -334,16 +253,6 @@ class ParallelSetup:
         if self._reuse is not None and self._kept is not None:
             self._reuse.kept = replace(self._kept, steps=self._kept.steps or tuple(self._steps))
 
-    def _place(self, made: PerChunk, bounds: Bounds) -> tuple[Place, PerChunk]:
-        """The place of a coarser level, and the `Layout` of what each chunk has made of it."""
-        engine, view = self._engine, self._view
-        parts = view.per_chunk(partial(plain_layout, bounds=bounds))
-        few = bounds[-1] <= self._options.gathered_rows or any(first == last for first, last in pairwise(bounds))
-        if len(bounds) > 2 and few:
-            return self._whole(made, bounds), parts
-        senders = mutual(senders_of(engine, made.at("named")))
-        return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
-
     def _storing(
         self,
         number: int,
@@ -414,84 +323,8 @@ class ParallelSetup:
         self._stored = self._put_off(lambda: place.view.per_chunk(store, *operands).at(depth))
         return made
 
-    def _whole(self, made: PerChunk, bounds: Bounds) -> Place:
-        """Place of a coarser level that lives whole on every owner."""
-        engine = self._engine
-        gather = gathering(engine, made, bounds)
-        alone = engine.alone((bounds[-1], 1, 1))
-        view, whole = alone if self._dtype == "float64" else alone.lowered(self._dtype), (0, bounds[-1])
-        return Place(
-            engine=alone,
-            view=view,
-            layout=view.per_chunk(partial(plain_layout, bounds=whole)),
-            bounds=whole,
-            senders=[()],
-            gather=gather,
-        )
-
-
-def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders) -> PerChunk:
-    """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk.
-
-    Args:
-        engine: of the chunks.
-        blocks: the `RowBlock` of every chunk, wherever its arrays lie.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        senders: the chunks whose rows each chunk reads.
-    """
-    plans = blocks.at("plan")
-    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
-    numbers = GhostExchange(engine, plans, own, senders)(own.at("numbers"))
-    return engine.per_chunk(partial(_finest_rows, bounds=bounds), blocks, numbers)
-
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class _OwnNumbers:
-    rows: int
-    numbers: Any
-
-
-def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
-    first, last = own_bounds(bounds, number)
-    return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
-
-
-def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds) -> LevelRows:
-    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
-    first, last = own_bounds(bounds, number)
-    asarray = backend.amg.asarray
-    start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
-    window = window_of(bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
-    if not window.whole or block.order is not None:
-        order = np.arange(last - first, like=start) if block.order is None else asarray(block.order)
-        columns = np.concatenate([first + order, window.ghosts])[columns]
-    rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
-    if block.order is not None:
-        rows = rows.selected(np.argsort(order)).ascending
-    matrix = rows.within(window)
-    if isinstance(matrix.values, np.ndarray):
-        matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
-    return LevelRows(
-        window=window,
-        matrix=matrix,
-        origin=np.arange(first, last, like=start),
-        near=np.empty((last - first, 0), like=start) if block.near is None else asarray(block.near),
-        plan=replace(block.plan, sends=tuple((to, asarray(rows)) for to, rows in block.plan.sends)),
-        bounds=bounds,
-    )
-
-
-def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
-    """Rows with a near-null space: what was given, or constants of each unknown of a node."""
-    if rows.near.shape[1]:
-        host = isinstance(rows.near, np.ndarray)
-        return replace(rows, near=np.require(rows.near, requirements="W")) if host else rows
-    numbers = np.arange(rows.window.first, rows.window.first + rows.rows, like=rows.origin)
-    return replace(rows, near=(numbers[:, None] % size == np.arange(size, like=numbers)).astype(np.float64))
 
 
 def _brought(_: Backend, __: int, made: Coarsened) -> BroughtRows:

@@ -1,0 +1,145 @@
+"""The finest level of an algebraic hierarchy: rows of a matrix, or of a grid, as set-up takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.partition import HaloPlan, Offsets, Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
+from dsolver.matrices.row_block import RowBlock
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import Bounds, own_bounds, window_of
+
+if TYPE_CHECKING:
+    from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FirstRows:
+    """The finest level of a hierarchy.
+
+    Attributes:
+        rows: the `LevelRows` of every chunk, or of every range of a grid's rows.
+        layout: the `Layout`.
+        chunks: gives the `ChunkMatrix`, in the value type of the levels, which may not be made yet.
+        bounds: the first row of each chunk or range, and behind them the number of rows.
+        senders: the chunks or ranges whose rows each one reads.
+        singular: whether constants are in the null space.
+        grid: what is between the boxes of a grid and ranges of its rows, and of the level what follows from the grid;
+            None where chunks are ranges.
+        size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
+        symmetric: whether A is.
+        depth: its number, where it is the last level of a lattice.
+    """
+
+    rows: PerChunk
+    layout: PerChunk
+    chunks: Callable[[], PerChunk]
+    bounds: Bounds
+    senders: Senders
+    singular: bool
+    grid: OfGrid | None = None
+    size: int = 0
+    symmetric: bool = True
+    depth: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class OfGrid:
+    """The finest level of a grid.
+
+    Attributes:
+        rows: the way from boxes to ranges and back.
+        partition: the boxes.
+        offsets: of the columns of its rows.
+    """
+
+    rows: LatticeRows
+    partition: Partition
+    offsets: Offsets
+
+
+def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Senders) -> PerChunk:
+    """The `LevelRows` of every chunk of a matrix that has come in the `RowBlock` of every chunk.
+
+    Args:
+        engine: of the chunks.
+        blocks: the `RowBlock` of every chunk, wherever its arrays lie.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        senders: the chunks whose rows each chunk reads.
+    """
+    plans = blocks.at("plan")
+    own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
+    numbers = GhostExchange(engine, plans, own, senders)(own.at("numbers"))
+    return engine.per_chunk(partial(_finest_rows, bounds=bounds), blocks, numbers)
+
+
+def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
+    """The `LevelRows` of every chunk, with a near-null space: what was given, or constants of each unknown of a node.
+
+    Args:
+        engine: of the chunks.
+        rows: the `LevelRows` of every chunk.
+        size: unknowns of a node.
+    """
+    return engine.per_chunk(partial(_with_constants, size=size), rows)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _OwnNumbers:
+    rows: int
+    numbers: Any
+
+
+def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) -> _OwnNumbers:
+    first, last = own_bounds(bounds, number)
+    return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
+
+
+def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds) -> LevelRows:
+    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
+    first, last = own_bounds(bounds, number)
+    asarray = backend.amg.asarray
+    start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
+    window = window_of(bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
+    if not window.whole or block.order is not None:
+        order = np.arange(last - first, like=start) if block.order is None else asarray(block.order)
+        columns = np.concatenate([first + order, window.ghosts])[columns]
+    rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
+    if block.order is not None:
+        rows = rows.selected(np.argsort(order)).ascending
+    matrix = rows.within(window)
+    if isinstance(matrix.values, np.ndarray):
+        matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
+    return LevelRows(
+        window=window,
+        matrix=matrix,
+        origin=np.arange(first, last, like=start),
+        near=np.empty((last - first, 0), like=start) if block.near is None else asarray(block.near),
+        plan=replace(block.plan, sends=tuple((to, asarray(rows)) for to, rows in block.plan.sends)),
+        bounds=bounds,
+    )
+
+
+def _with_constants(_: Backend, __: int, rows: LevelRows, *, size: int) -> LevelRows:
+    """Rows with a near-null space: what was given, or constants of each unknown of a node."""
+    if rows.near.shape[1]:
+        host = isinstance(rows.near, np.ndarray)
+        return replace(rows, near=np.require(rows.near, requirements="W")) if host else rows
+    numbers = np.arange(rows.window.first, rows.window.first + rows.rows, like=rows.origin)
+    return replace(rows, near=(numbers[:, None] % size == np.arange(size, like=numbers)).astype(np.float64))

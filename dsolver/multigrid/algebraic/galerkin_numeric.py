@@ -1,0 +1,145 @@
+"""Galerkin products of new values in the places of earlier ones: their numeric phase alone.
+
+Nothing is counted or sorted again: products find the places of their sums by the pattern that they had, with the P and
+R that they had. Where A is the earlier matrix, values have the bits that they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.distributed.messages import Senders, delivered
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import BlockSizes, Places
+from dsolver.kernels.formats.csr import Csr
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, message
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Products:
+    """A chunk's products with P and R, without the values of A.
+
+    Attributes:
+        p: P of the window of the chunk's rows; columns are places in a window of the coarser level.
+        columns: of that window.
+        ap: A P, without values.
+        wanted: for each other chunk that gets rows of A P, which of the chunk's rows, int64.
+        counts: for each chunk that sends some, how many.
+        r: R; its columns are the rows of A P of all these chunks.
+        sums: these rows, without values.
+        width: number of their columns.
+        below: of these, those before the first own coarse row's diagonal.
+        galerkin: R A P, without values.
+        ascending: whether its columns ascend in each row.
+        coarse: the rows of the coarser level, without values.
+        blocks: of A and P, where their rows come in such.
+        of_ap: where products find the sums of A P, once that is known.
+        of_galerkin: likewise, of R A P.
+    """
+
+    p: Csr
+    columns: int
+    ap: Csr
+    wanted: Mapping[int, I64]
+    counts: Mapping[int, int]
+    r: Csr
+    sums: Csr
+    width: int
+    below: int
+    galerkin: Csr
+    ascending: bool
+    coarse: BroughtRows
+    blocks: BlockSizes | None = None
+    of_ap: Places = field(default_factory=Places)
+    of_galerkin: Places = field(default_factory=Places)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """Recipe for coarse rows of other values.
+
+    Attributes:
+        products: the `Products` of every chunk; None where that is not wanted.
+        restricted: the chunks whose rows of A P each chunk reads.
+    """
+
+    products: PerChunk | None
+    restricted: Senders
+
+
+def coarse_again(engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Again) -> PerChunk:
+    """The coarse rows of every chunk, `BroughtRows`, before mirrored entries are made equal.
+
+    Args:
+        engine: of the finer level.
+        rows: the `LevelRows` of every chunk.
+        diagonal: float64 on every chunk, of its rows.
+        again: what was kept.
+    """
+    assert again.products is not None
+    ap = engine.per_chunk(_ap_again, rows, diagonal, again.products)
+    around = delivered(engine, again.restricted, ap.at("lists"))
+    return engine.per_chunk(_galerkin_again, diagonal, again.products, ap, around)
+
+
+def bare(matrix: Csr) -> Csr:
+    """A matrix without its values."""
+    return matrix._replace(values=_none(matrix.values))
+
+
+def bare_rows(rows: Rows) -> Rows:
+    """Rows without their values."""
+    return replace(rows, values=_none(rows.values))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Values:
+    """Values of A P, and for each other chunk that is to have some, these and the diagonal of their rows."""
+
+    values: F64
+    lists: Mapping[int, F64]
+
+
+def _ap_again(backend: Backend, _: int, rows: LevelRows, diagonal: F64, kept: Products) -> _Values:
+    ap = backend.amg.numeric(
+        kept.ap, rows.a, kept.p, kept.columns, ascending=False, blocks=kept.blocks, places=kept.of_ap
+    )
+    found = Rows(start=ap.start, columns=ap.columns, values=ap.values)
+    lists = {to: message(found.selected(wanted).values, diagonal[wanted]) for to, wanted in kept.wanted.items()}
+    return _Values(values=ap.values, lists=lists)
+
+
+def _galerkin_again(
+    backend: Backend, number: int, diagonal: F64, kept: Products, ap: _Values, around: Mapping[int, F64]
+) -> BroughtRows:
+    amg = backend.amg
+    values = {number: ap.values} if around else {}
+    centers = {number: diagonal} if around else {}
+    for sender, arrived in around.items():
+        entries = len(arrived) - kept.counts[sender]
+        values[sender], centers[sender] = arrived[:entries], arrived[entries:]
+    order = sorted(values)
+    sums = kept.sums._replace(values=np.concatenate([values[c] for c in order]) if around else ap.values)
+    restricted = None if kept.blocks is None else kept.blocks.restricted
+    found = amg.numeric(
+        kept.galerkin, kept.r, sums, kept.width, ascending=kept.ascending, blocks=restricted, places=kept.of_galerkin
+    )
+    amg.fill_lost(found, kept.below, kept.r, np.concatenate([centers[c] for c in order]) if around else diagonal)
+    return replace(kept.coarse, rows=replace(kept.coarse.rows, values=found.values))
+
+
+def _none(values: Any) -> Any:
+    return np.empty_like(values, shape=0)

@@ -1,0 +1,78 @@
+"""Where a coarser level lives: in as many chunks as the finer one, or gathered, whole on every owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import final
+
+from dsolver.distributed.messages import Senders, mutual, senders_of
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.multigrid.algebraic.rows.gathered import gathering
+from dsolver.multigrid.algebraic.rows.window import Bounds
+from dsolver.multigrid.algebraic.storage import plain_layout
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Place of the rows of a coarser level.
+
+    Attributes:
+        engine: of its chunks, in float64.
+        view: in the value type of the levels.
+        layout: the `Layout` of every chunk.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        senders: the chunks whose rows each chunk reads.
+        gather: makes one chunk's rows, on every owner, of those of all chunks; None where they stay.
+    """
+
+    engine: Engine
+    view: Engine
+    layout: PerChunk
+    bounds: Bounds
+    senders: Senders
+    gather: Callable[[PerChunk], PerChunk] | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one chunk."""
+        return len(self.bounds) == 2
+
+
+def place_of(
+    engine: Engine, view: Engine, made: PerChunk, bounds: Bounds, *, dtype: str, gathered_rows: int
+) -> tuple[Place, PerChunk]:
+    """The place of a coarser level, and the `Layout` of what each chunk has made of it.
+
+    Args:
+        engine: of the finer level, in float64.
+        view: in the value type of the levels.
+        made: of every chunk `rows`, `origin`, `near` and `named`, as in `Coarsened`.
+        bounds: of the coarser level.
+        dtype: the value type of the levels.
+        gathered_rows: most rows of a level that every owner has whole; so has one of which a chunk would have none.
+    """
+    parts = view.per_chunk(partial(plain_layout, bounds=bounds))
+    few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
+    if len(bounds) > 2 and few:
+        return _whole(engine, made, bounds, dtype), parts
+    senders = mutual(senders_of(engine, made.at("named")))
+    return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
+
+
+def _whole(engine: Engine, made: PerChunk, bounds: Bounds, dtype: str) -> Place:
+    """Place of a coarser level that lives whole on every owner."""
+    gather = gathering(engine, made, bounds)
+    alone = engine.alone((bounds[-1], 1, 1))
+    view, whole = alone if dtype == "float64" else alone.lowered(dtype), (0, bounds[-1])
+    return Place(
+        engine=alone,
+        view=view,
+        layout=view.per_chunk(partial(plain_layout, bounds=whole)),
+        bounds=whole,
+        senders=[()],
+        gather=gather,
+    )

@@ -1,0 +1,141 @@
+"""Remains of a set-up for a matrix with new values in the same places, which takes over its P and R.
+
+Coarse points, aggregates, P and R are kept, and so are patterns of the levels and the formats that they are stored in;
+`galerkin_numeric` has the coarse rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Layout
+from dsolver.multigrid.algebraic.galerkin_numeric import Again, bare
+from dsolver.multigrid.algebraic.placement import Place
+from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.correction import StoredTransfer
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Mirrors:
+    """Rows of a level in one chunk, and where their entries come from.
+
+    Attributes:
+        rows: the rows, without values.
+        entries: of R A P, the one that stands in the place of each.
+        mirrored: the one in its mirror image's place.
+    """
+
+    rows: LevelRows
+    entries: Any
+    mirrored: Any
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The way from a level to its coarser one, without the values of A.
+
+    Attributes:
+        transfer: R and P.
+        place: of the coarser level.
+        again: what makes its rows again.
+        mirrors: the `Mirrors` of its rows where they are one chunk and symmetric; else None.
+        choices: of every chunk's format there; None before they are made.
+    """
+
+    transfer: StoredTransfer
+    place: Place
+    again: Again
+    mirrors: PerChunk | None = None
+    choices: PerChunk | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """Remains of a hierarchy for a matrix with new values.
+
+    Attributes:
+        first: the finest `LevelRows` of every chunk, without values.
+        layout: the `Layout` there.
+        steps: from level to level.
+    """
+
+    first: PerChunk
+    layout: PerChunk
+    steps: tuple[Step, ...]
+
+
+def without_values(engine: Engine, rows: PerChunk) -> PerChunk:
+    """The `LevelRows` of every chunk without values, in memory of their own."""
+    return engine.per_chunk(_pattern, rows)
+
+
+def same_places(engine: Engine, rows: PerChunk, layout: PerChunk, before: Kept) -> bool:
+    """Whether the entries of all `LevelRows` are in the places that they had before, and vectors in the same order."""
+    return not engine.global_sums(engine.per_chunk(_elsewhere, rows, layout, before.first, before.layout))[0]
+
+
+def mirrors_of(engine: Engine, made: PerChunk, rows: PerChunk) -> PerChunk:
+    """The `Mirrors` of a level in one chunk.
+
+    Args:
+        engine: of the level.
+        made: an object with `rows`, R A P.
+        rows: the `LevelRows` that were made of it.
+    """
+    return engine.per_chunk(_mirrors, made, rows)
+
+
+def rows_again(engine: Engine, made: PerChunk, mirrors: PerChunk) -> PerChunk:
+    """The `LevelRows` of a level in one chunk from its `BroughtRows`, symmetric to the bit."""
+    return engine.per_chunk(_rows_again, made, mirrors)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _pattern(_: Backend, __: int, rows: LevelRows) -> LevelRows:
+    start, columns, values = rows.matrix
+    return replace(rows, matrix=bare(Csr(start.copy(), columns.copy(), values)), full=None)
+
+
+def _elsewhere(
+    backend: Backend, _: int, rows: LevelRows, layout: Layout, before: LevelRows, layout_before: Layout
+) -> Any:
+    """float64 (1,), zero where entries are in the same places, and vectors in the same order."""
+    pairs = (
+        (layout.position, layout_before.position),
+        (rows.window.ghosts, before.window.ghosts),
+        (rows.matrix.start, before.matrix.start),
+        (rows.matrix.columns, before.matrix.columns),
+    )
+    same = all(backend.amg.same(new, old) for new, old in pairs)
+    return backend.xp.full(1, float(not same))
+
+
+def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
+    raw: Csr = made.rows.within(rows.window)
+    amg, count = backend.amg, len(raw.columns)
+    numbered = raw._replace(values=np.arange(count, like=raw.values).astype(np.float64))
+    mirrored = amg.transposed(numbered, rows.rows)
+    entries = amg.transposed(mirrored, rows.rows)
+    number = np.int32 if count < 2**31 else np.int64
+    return Mirrors(
+        rows=replace(rows, matrix=bare(rows.matrix)),
+        entries=entries.values.astype(number),
+        mirrored=mirrored.values.astype(number),
+    )
+
+
+def _rows_again(backend: Backend, _: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
+    rows = mirrors.rows
+    values = backend.amg.means(made.rows.values, mirrors.entries, mirrors.mirrored)
+    return replace(rows, matrix=rows.matrix._replace(values=values))
