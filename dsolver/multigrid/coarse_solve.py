@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from dsolver.kernels.contract import DENSE_SOLVE
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 from dsolver.multigrid.level import AtLevel, Level, at_level
+
+if TYPE_CHECKING:
+    from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 
 NULL: Final = 1e-12
 """Eigenvalue of a matrix with ones on the diagonal below which its vector counts as one of the null space."""
@@ -70,6 +73,24 @@ def lattice_inverse(
     matrix = backend.dense.matrix(stencil_rows(backend, partition, 0, offsets, weights))
     inverse = backend.dense.inverse(layout, regularized(matrix) if singular else matrix)
     backend.synchronize()
+    return at_level(depth, inverse)
+
+
+def rows_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
+    """The `DenseInverse` of a level without a lattice that is one chunk.
+
+    singular: whether constants are in its null space, where rows bring no vectors of it.
+    """
+    dense = backend.dense.of_rows(rows.a)
+    if rows.near.shape[1]:
+        if rows.full is None:  # it is symmetric
+            inverse = backend.dense.inverse(layout, dense)
+            if surely_definite(dense, inverse.values):
+                return at_level(depth, inverse)
+        dense = without_null_vectors(backend.to_host(dense))
+    elif singular:
+        dense = regularized(dense)
+    inverse = backend.dense.inverse(layout, dense)
     return at_level(depth, inverse)
 
 

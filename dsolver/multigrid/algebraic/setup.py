@@ -33,7 +33,8 @@ from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
-from dsolver.multigrid.algebraic.storage import dense_inverse, stored_rows, stored_transfer, with_smoother
+from dsolver.multigrid.algebraic.storage import stored_rows, stored_transfer, with_smoother
+from dsolver.multigrid.coarse_solve import rows_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
@@ -224,7 +225,7 @@ class AlgebraicSetup:
         self.levels.append(self._level(self._chunks, make_smoother=make_smoother))
 
     def _add_coarsest(self) -> None:
-        make = partial(dense_inverse, depth=self._depth, singular=self._singular)
+        make = partial(rows_inverse, depth=self._depth, singular=self._singular)
         inverse = self._view.per_chunk(make, self._layout, self.rows).at(self._depth)
         self._catch_up()
         self.levels.append(self._level(self._chunks, inverse=inverse))

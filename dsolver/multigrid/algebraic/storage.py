@@ -21,7 +21,6 @@ from dsolver.kernels.general.rows import split
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
-from dsolver.multigrid.coarse_solve import regularized, surely_definite, without_null_vectors
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 
@@ -141,21 +140,6 @@ def stored_transfer(
     halo = plan_layout(backend, coarse, plan) if distributed else None
     prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
     return at_level(depth, ChunkTransfer(restriction=restriction, prolongation=prolongation, columns=columns))
-
-
-def dense_inverse(backend: Backend, _: int, layout: Layout, rows: LevelRows, *, depth: int, singular: bool) -> AtLevel:
-    """The `DenseInverse` of a level that is one chunk; singular: whether constants are in its null space."""
-    dense = backend.dense.of_rows(rows.a)
-    if rows.near.shape[1]:
-        if rows.full is None:  # it is symmetric
-            inverse = backend.dense.inverse(layout, dense)
-            if surely_definite(dense, inverse.values):
-                return at_level(depth, inverse)
-        dense = without_null_vectors(backend.to_host(dense))
-    elif singular:
-        dense = regularized(dense)
-    inverse = backend.dense.inverse(layout, dense)
-    return at_level(depth, inverse)
 
 
 def _product(
