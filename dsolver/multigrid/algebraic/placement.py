@@ -1,4 +1,4 @@
-"""Where a coarser level lives: in as many chunks as the finer one, or gathered, whole on every owner."""
+"""Placement of a coarser level: in as many chunks as the finer one, or gathered, whole on every owner."""
 
 from __future__ import annotations
 
