@@ -18,6 +18,7 @@ INT: Final = types.int64
 REAL: Final = types.float64
 FLAG: Final = types.boolean
 VECTOR: Final = REAL[::1]
+MATRIX: Final = types.Array(REAL, 2, "C")
 INDICES: Final = types.int32[::1]
 STARTS: Final = types.int64[::1]
 SLICES: Final = types.Tuple((STARTS, STARTS, VECTOR, INDICES))
@@ -41,7 +42,8 @@ def loops() -> list[tuple[Any, tuple[Any, ...]]]:
         (sell.forward_from_zero, (*RANGE, *half, VECTOR, VECTOR)),
         (sell.upper_residual, (*RANGE, SLICES, INDICES, VECTOR, VECTOR)),
         (sell.product, (*RANGE, SLICES, INDICES, VECTOR, REAL, VECTOR)),
-        (dense._product, (INDICES, types.Array(REAL, 2, "C"), VECTOR, VECTOR)),
+        (dense.eliminate, (MATRIX, REAL)),
+        (dense._product, (INDICES, MATRIX, VECTOR, VECTOR)),
         (vectors._move, (INDICES, INDICES, VECTOR, VECTOR)),
         (sell.lower_residual, (*RANGE, SLICES, INDICES, VECTOR, VECTOR, VECTOR)),
         (sell.backward_solve, (*RANGE, STARTS, *half, VECTOR, VECTOR)),

@@ -10,7 +10,7 @@ from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
-from dsolver.kernels.cpu.dense import CpuInverse
+from dsolver.kernels.cpu.dense import CpuInverse, eliminate
 from dsolver.kernels.cpu.lattice import CpuLattice
 from dsolver.kernels.cpu.layouts import CpuLayouts
 from dsolver.kernels.cpu.stencil import CpuStencil, CpuTransfer
@@ -41,7 +41,7 @@ class CpuBackend(Backend):
         self.layouts = CpuLayouts(np, SLICE)
         self.lattice = CpuLattice(self.vectors.team)
         self.amg = AlgebraicSetup(self.vectors.team)
-        self.dense = DenseSetup(self.dtype, CpuInverse)
+        self.dense = DenseSetup(self.dtype, CpuInverse, eliminate)
         self.stencil = StencilSetup(self.vectors, CpuStencil, CpuTransfer)
         self.general = CpuGeneral(np, self.vectors, SLICE)
         self.sweeps = HostSweeps()

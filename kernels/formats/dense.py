@@ -15,6 +15,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.stencil import StencilRows
 from dsolver.kernels.precision import narrowed
 
+Eliminate = Callable[[npt.NDArray[np.float64], float], npt.NDArray[np.bool_]]
 RANK_TOLERANCE = 1e-12
 """A pivot below this part of its diagonal entry counts as zero: far below what ill-conditioned coarse matrices leave
 (about 1/rows), above what rounding leaves of a zero in a matrix that was not computed. In coarse matrices of a singular
@@ -41,10 +42,13 @@ class DenseSetup:
     Args:
         dtype: of the values of inverses.
         form: makes an inverse with its kernel.
+        eliminate: does the work of `semidefinite_inverse`.
     """
 
-    def __init__(self, dtype: np.dtype[Any], form: Callable[..., DenseInverse]) -> None:
-        self._dtype, self._form = dtype, form
+    def __init__(
+        self, dtype: np.dtype[Any], form: Callable[..., DenseInverse], eliminate: Eliminate | None = None
+    ) -> None:
+        self._dtype, self._form, self._eliminate = dtype, form, eliminate or eliminated
 
     def matrix(self, rows: StencilRows) -> Array:
         """Rows without halo as a symmetric matrix, float64 (rows, rows) in lattice order, for `inverse`."""
@@ -72,11 +76,13 @@ class DenseSetup:
         Rows that depend on the rows before them, as the last one where constants are in the null space, get zero
         (see `semidefinite_inverse`).
         """
-        values = narrowed(semidefinite_inverse(matrix), self._dtype)
+        values = narrowed(semidefinite_inverse(matrix, self._eliminate), self._dtype)
         return self._form(position=layout.position, values=values)
 
 
-def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def semidefinite_inverse(
+    matrix: npt.NDArray[np.float64], eliminate: Eliminate | None = None
+) -> npt.NDArray[np.float64]:
     """A symmetric G with A G A = A for a symmetric positive semidefinite A; its inverse if it has one.
 
     Gauss-Jordan elimination with diagonal pivots (Golub, Van Loan, Matrix Computations, 4th ed., section 4.2: without
@@ -86,13 +92,30 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
 
     Args:
         matrix: float64 (n, n). Work is n³; meant for n up to about 1000.
+        eliminate: what takes the place of `eliminated`, with its bits.
     """
-    a = np.array(matrix, dtype=np.float64)
+    a = np.array(matrix, dtype=np.float64, order="C")
+    kept = (eliminate or eliminated)(a, RANK_TOLERANCE)
+    a[~kept] = 0.0
+    a[:, ~kept] = 0.0
+    return (a + a.T) / 2
+
+
+def eliminated(a: npt.NDArray[np.float64], tolerance: float) -> npt.NDArray[np.bool_]:
+    """Eliminate with every pivot that does not vanish, in place.
+
+    Args:
+        a: float64 (n, n).
+        tolerance: a pivot up to this part of its row's first diagonal entry vanishes.
+
+    Returns:
+        whether each row was eliminated, bool (n,).
+    """
     diagonal = a.diagonal().copy()
     kept = np.zeros(len(a), dtype=np.bool_)
     for i in range(len(a)):
         pivot = a[i, i]
-        if not pivot > RANK_TOLERANCE * diagonal[i]:
+        if not pivot > tolerance * diagonal[i]:
             continue
         kept[i] = True
         row, column = a[i] / pivot, a[:, i].copy()
@@ -101,6 +124,4 @@ def semidefinite_inverse(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
         a[:, i] = -column / pivot
         a[i] = row
         a[i, i] = 1.0 / pivot
-    a[~kept] = 0.0
-    a[:, ~kept] = 0.0
-    return (a + a.T) / 2
+    return kept

@@ -188,7 +188,7 @@ class EagerEngine(Engine):
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
-        self._call(kernel, operands, [self._seen(operand) for operand in operands])
+        self._call(kernel, operands, [*map(items_of if self.width == 1 else self._seen, operands)])
 
     def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
         assert isinstance(halo, EagerHalo)
@@ -378,6 +378,6 @@ class EagerEngine(Engine):
     def _seen(self, operand: Operand) -> Any:
         """An operand as kernels see it: a halo of several columns as (columns, slots), though they lie side by side."""
         items = items_of(operand)
-        if self.width == 1 or not isinstance(operand, EagerHalo):
+        if not isinstance(operand, EagerHalo):
             return items
         return {number: vector.reshape(-1, self.width).T for number, vector in items.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dsolver.kernels import load
+from dsolver.kernels.cpu.dense import eliminate
 from dsolver.kernels.formats.dense import semidefinite_inverse
 from tests.kernels.backends.boxes import BACKENDS, TOLERANCE, Case, box, close
 
@@ -59,6 +60,14 @@ def test_semidefinite_inverse() -> None:
     assert np.linalg.eigvalsh(found).min() > -1e-9 * np.abs(found).max()
     blocks = np.kron(np.eye(3), np.array([[1.0, -1.0], [-1.0, 1.0]]))  # three constants in the null space
     assert np.linalg.matrix_rank(semidefinite_inverse(blocks)) == 3
+
+
+@pytest.mark.parametrize("rank", [1, 40, 65])
+def test_the_compiled_elimination_has_the_bits_of_the_text(rank: int) -> None:
+    factor = np.random.default_rng(rank).standard_normal((65, rank))
+    a = factor @ factor.T
+    a[7], a[:, 7] = 0.0, 0.0  # a row of zeros
+    assert semidefinite_inverse(a, eliminate).tobytes() == semidefinite_inverse(a).tobytes()
 
 
 @pytest.mark.gpu
