@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, products
+from dsolver.kernels.amg import box_rows, couplings, extended_interpolation, pmis, points, products, windows
 from dsolver.kernels.amg.aggregation.setup import AggregationSetup
 from dsolver.kernels.cpu.csr.rows import tabulated
 from dsolver.kernels.cpu.loops.team import Team
@@ -126,6 +126,20 @@ class AlgebraicSetup:
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         """See `points.of_coarse`."""
         return points.of_coarse(numbers, first, count, values)
+
+    # -- windows -------------------------------------------------------------------------------------------------------
+
+    def outside(self, numbers: Any, first: int, last: int) -> Any:
+        """See `windows.outside`."""
+        return windows.outside(numbers, first, last, self.team)
+
+    def distinct(self, numbers: Any) -> Any:
+        """See `windows.distinct`."""
+        return windows.distinct(numbers)
+
+    def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
+        """See `windows.places`."""
+        return windows.places(numbers, first, rows, ghosts, below, self.team)
 
     # -- interpolation -------------------------------------------------------------------------------------------------
 

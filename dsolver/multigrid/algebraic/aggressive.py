@@ -21,6 +21,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.interpolation import SeenRows, coarse_places, coarse_rows, interpolated, seen_by
 from dsolver.multigrid.algebraic.parallel_coarsening import (
@@ -190,8 +191,8 @@ def _second_graph(
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
     whole = stacked(rows, marked.rows, around)
-    near = seen_by(bounds, number, numbers, whole)
-    coarse = marked.names if window.whole else coarse_places(near, numbers)
+    near = seen_by(amg, bounds, number, numbers, whole)
+    coarse = marked.names if window.whole else coarse_places(amg, near, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
@@ -200,15 +201,15 @@ def _second_graph(
         window.below,
         couplings,
         coarse,
-        whole.within(near),
+        whole.within(amg, near),
         near.size,
         PATHS,
     )
     made = Rows.at(found, near)
-    seen = _seen(bounds, number, made.columns)
+    seen = _seen(amg, bounds, number, made.columns)
     bits, leads = amg.leads(made.start, made.values)
     return SecondGraph(
-        matrix=made.within(seen.window)._replace(values=made.values[:0]),
+        matrix=made.within(amg, seen.window)._replace(values=made.values[:0]),
         graph=Graph(bits=bits, counts=for_exchange(backend, seen.window, leads)),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
@@ -232,8 +233,8 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
     return for_exchange(backend, rows.window, fewer)
 
 
-def _columns(_: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
-    return _seen(bounds, number, p.rows.columns)
+def _columns(backend: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
+    return _seen(backend.amg, bounds, number, p.rows.columns)
 
 
 def _answers(_: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds) -> dict[int, F64]:
@@ -255,16 +256,16 @@ def _product(
     most: int,
 ) -> SentRows:
     """Rows of P₁ P₂; bounds: of the columns of P₂."""
-    window = seen.window
+    window, amg = seen.window, backend.amg
     counts = {c: len(wanted) for c, wanted in seen.wanted.items()}
     whole = with_ghosts(window, counts, p2.rows, around)
-    near = window_of(bounds, number, whole.columns)
-    found = backend.amg.kept_product(p1.rows.within(window), whole.within(near), near.size, most)
+    near = window_of(amg, bounds, number, whole.columns)
+    found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, near), near.size, most)
     return sent(rows, Rows.at(found, near))
 
 
-def _seen(bounds: Bounds, number: int, numbers: I64) -> Seen:
-    window = window_of(bounds, number, numbers)
+def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> Seen:
+    window = window_of(amg, bounds, number, numbers)
     if window.whole:
         return Seen(window=window, named=(), wanted={})
     owners = owners_of(bounds, window.ghosts)

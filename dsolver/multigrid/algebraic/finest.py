@@ -114,16 +114,16 @@ def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) 
 def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds) -> LevelRows:
     """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
     first, last = own_bounds(bounds, number)
-    asarray = backend.amg.asarray
+    amg, asarray = backend.amg, backend.amg.asarray
     start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))
-    window = window_of(bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
+    window = window_of(amg, bounds, number, start if ghosts is None else asarray(ghosts).astype(np.int64))
     if not window.whole or block.order is not None:
         order = np.arange(last - first, like=start) if block.order is None else asarray(block.order)
         columns = np.concatenate([first + order, window.ghosts])[columns]
     rows = Rows(start=start.astype(np.int64, copy=False), columns=columns, values=values)
     if block.order is not None:
         rows = rows.selected(np.argsort(order)).ascending
-    matrix = rows.within(window)
+    matrix = rows.within(amg, window)
     if isinstance(matrix.values, np.ndarray):
         matrix = Csr(*(np.require(part, requirements="W") for part in matrix))  # loops are compiled for such arrays
     return LevelRows(

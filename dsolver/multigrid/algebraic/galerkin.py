@@ -24,17 +24,15 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.galerkin_numeric import Products, bare, bare_rows
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, stacked
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, message
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, elsewhere, message, named
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import (
     F64,
     I64,
     Bounds,
     Window,
-    named,
     others,
     own_bounds,
-    owners_of,
     received,
     window_of,
 )
@@ -136,8 +134,9 @@ def _alone(
     blocks: BlockSizes | None,
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
-    below, plan = window_of(bounds, number, p.rows.columns), HaloPlan(sends=(), receives=())
-    factor, amg = p.rows.within(below), backend.amg
+    amg, plan = backend.amg, HaloPlan(sends=(), receives=())
+    below = window_of(amg, bounds, number, p.rows.columns)
+    factor = p.rows.within(amg, below)
     r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric, blocks=blocks)
     if wrong:
         raise InputError(ONE_SIDED)
@@ -170,19 +169,19 @@ def _ap(
 
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
-    whole = stacked(rows, p.rows, around)
-    below = window_of(bounds, number, whole.columns)
-    factor = whole.within(below)
-    made = Rows.at(backend.amg.product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
+    amg, whole = backend.amg, stacked(rows, p.rows, around)
+    below = window_of(amg, bounds, number, whole.columns)
+    factor = whole.within(amg, below)
+    made = Rows.at(amg.product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
     again = (factor, below) if keep else None
     if len(bounds) == 2:
         return SentRows(rows=made, lists={}, factor=again)
     lists, sent = {}, {}
-    owners = owners_of(bounds, p.rows.columns)
-    of_entry = p.rows.of_entries
+    entries, owners = elsewhere(amg, bounds, number, p.rows.columns)
+    of_entry = p.rows.rows_at(entries)
     for other in others(bounds, number, owners):
         low, high = bounds[other], bounds[other + 1]
-        wanted = np.unique(of_entry[owners == other])
+        wanted = amg.distinct(of_entry[owners == other])
         weights = p.rows.selected(wanted).restricted(low, high)
         lists[other] = message(counted(wanted), weights.packed, made.selected(wanted).packed, diagonal[wanted])
         sent[other] = wanted
@@ -214,9 +213,13 @@ def _coarsened(
     own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
     fine = Rows.joined([*(weights[c] for c in before), own_weights, *(weights[c] for c in after)])
     sums = Rows.joined([*(products[c] for c in before), ap.rows, *(products[c] for c in after)])
-    below = window_of(bounds, number, sums.columns)
-    own = window_of(bounds, number, origin[:0])
-    r, ap_rows, ascending = amg.transposed(fine.within(own), last - first), sums.within(below), len(bounds) > 2
+    below = window_of(amg, bounds, number, sums.columns)
+    own = window_of(amg, bounds, number, origin[:0])
+    r, ap_rows, ascending = (
+        amg.transposed(fine.within(amg, own), last - first),
+        sums.within(amg, below),
+        len(bounds) > 2,
+    )
     restricted = None if blocks is None else blocks.restricted
     found = amg.product(r, ap_rows, below.size, ascending=ascending, blocks=restricted)
     if around:
@@ -229,7 +232,7 @@ def _coarsened(
         products_again = Products(
             p=factor,
             columns=window.size,
-            ap=bare(ap.rows.within(window)),
+            ap=bare(ap.rows.within(amg, window)),
             wanted=ap.sent,
             counts=counts,
             r=r,
@@ -251,12 +254,12 @@ def _coarsened(
         restriction_plan=HaloPlan(sends=tuple(sorted(ap.sent.items())), receives=tuple(sorted(counts.items()))),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple((c, np.unique(weights[c].columns) - first) for c in sorted(around)),
-            receives=received(bounds, window_of(bounds, number, p.rows.columns)),
+            sends=tuple((c, amg.distinct(weights[c].columns) - first) for c in sorted(around)),
+            receives=received(bounds, window_of(amg, bounds, number, p.rows.columns)),
         ),
         rows=coarse,
         origin=origin,
         near=near,
-        named=named(bounds, number, coarse.columns),
+        named=named(amg, bounds, number, coarse.columns),
         products=products_again,
     )

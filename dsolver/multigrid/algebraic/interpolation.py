@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dsolver.distributed.messages import Senders, delivered
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -93,15 +94,15 @@ def _interpolated(
 ) -> SentRows:
     window, amg = rows.window, backend.amg
     whole = stacked(rows, seen.rows, around)
-    below = seen_by(bounds, number, numbers, whole)
-    coarse = seen.names if window.whole else coarse_places(below, numbers)
+    below = seen_by(amg, bounds, number, numbers, whole)
+    coarse = seen.names if window.whole else coarse_places(amg, below, numbers)
     p = amg.interpolation(
         rows.matrix,
         points,
         bits,
         seen.states,
         window.below,
-        whole.within(below),
+        whole.within(amg, below),
         coarse,
         below.size,
         most,
@@ -125,14 +126,14 @@ def coarse_rows(backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, e
     return SeenRows(rows=made, lists=sent(rows, made).lists, states=states, names=names)
 
 
-def seen_by(bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:
+def seen_by(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:
     """The window of coarse points that a chunk sees: those of a window of fine ones, and the columns of some rows."""
     seen = numbers if len(bounds) == 2 else np.concatenate([numbers[numbers >= 0], rows.columns])
-    return window_of(bounds, number, seen)
+    return window_of(amg, bounds, number, seen)
 
 
-def coarse_places(window: Window, numbers: I64) -> npt.NDArray[np.int32]:
+def coarse_places(amg: AlgebraicSetup, window: Window, numbers: I64) -> npt.NDArray[np.int32]:
     """Places in a window of coarse points, int32, of their numbers; -1 for fine ones."""
     if window.whole:
         return numbers.astype(np.int32)
-    return np.where(numbers >= 0, window.places(numbers), -1).astype(np.int32)
+    return np.where(numbers >= 0, window.places(amg, numbers), -1).astype(np.int32)

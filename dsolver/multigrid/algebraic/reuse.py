@@ -122,8 +122,9 @@ def _elsewhere(
 
 
 def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
-    raw: Csr = made.rows.within(rows.window)
-    amg, count = backend.amg, len(raw.columns)
+    amg = backend.amg
+    raw: Csr = made.rows.within(amg, rows.window)
+    count = len(raw.columns)
     numbered = raw._replace(values=np.arange(count, like=raw.values).astype(np.float64))
     mirrored = amg.transposed(numbered, rows.rows)
     entries = amg.transposed(mirrored, rows.rows)

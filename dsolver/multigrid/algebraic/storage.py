@@ -132,8 +132,8 @@ def stored_transfer(
     halo = plan_layout(backend, fine, plan) if several else None
     restriction = ChunkMatrix(layout=coarse, local=local, ghost=ghost, halo=halo)
     first, last = (0, bounds[-1]) if replicated else own_bounds(bounds, number)
-    window = window_of((first, last) if replicated else bounds, number, made.prolongation.columns)
-    p, plan = made.prolongation.within(window), made.prolongation_plan
+    window = window_of(backend.amg, (first, last) if replicated else bounds, number, made.prolongation.columns)
+    p, plan = made.prolongation.within(backend.amg, window), made.prolongation_plan
     p = p._replace(columns=window.slots(p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
     local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes)

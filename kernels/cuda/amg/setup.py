@@ -92,6 +92,22 @@ class CudaAlgebra(AlgebraicSetup):
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         return points.of_coarse(numbers, first, count, values)
 
+    # -- windows -------------------------------------------------------------------------------------------------------
+
+    def outside(self, numbers: Any, first: int, last: int) -> Any:
+        return cupy.flatnonzero((numbers < first) | (numbers >= last))
+
+    def distinct(self, numbers: Any) -> Any:
+        return cupy.unique(numbers)
+
+    def places(self, numbers: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
+        found = (numbers - (first - below)).astype(np.int32)
+        if len(ghosts):
+            where = self.outside(numbers, first, first + rows)
+            ghost = cupy.searchsorted(ghosts, numbers[where])
+            found[where] = (ghost + rows * (ghost >= below)).astype(np.int32)
+        return found
+
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     def coarse_couplings(

@@ -123,22 +123,22 @@ def _scales(backend: Backend, _: int, rows: LevelRows, diagonal: F64) -> Any:
 def _node_graph(
     backend: Backend, _: int, rows: LevelRows, scales: Any, ghosts: Any, *, size: int, theta: float
 ) -> NodeGraph:
-    window = rows.window
-    ghosts_of = window.ghosts if window.whole else np.unique(window.ghosts // size)
+    window, amg = rows.window, backend.amg
+    ghosts_of = window.ghosts if window.whole else amg.distinct(window.ghosts // size)
     nodes = Window(first=window.first // size, rows=window.rows // size, ghosts=ghosts_of, whole=window.whole)
-    graph = backend.amg.aggregation.strong_nodes(
+    graph = amg.aggregation.strong_nodes(
         rows.matrix,
         window.below,
         in_window(backend, rows, scales, ghosts),
         size,
-        nodes.places(window.numbers // size),
+        nodes.places(amg, window.numbers // size),
         nodes.size,
         theta,
     )
-    sends = tuple((to, np.unique(wanted // size)) for to, wanted in rows.plan.sends)
+    sends = tuple((to, amg.distinct(wanted // size)) for to, wanted in rows.plan.sends)
     counts, place = [], 0
     for sender, count in rows.plan.receives:
-        counts.append((sender, len(np.unique(window.ghosts[place : place + count] // size))))
+        counts.append((sender, len(amg.distinct(window.ghosts[place : place + count] // size))))
         place += count
     plan = HaloPlan(sends=sends, receives=tuple(counts))
     return NodeGraph(window=nodes, graph=graph, origin=rows.origin[::size].copy(), plan=plan)

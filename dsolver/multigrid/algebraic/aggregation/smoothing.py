@@ -92,6 +92,6 @@ def _smoothed(
         vector = in_window(backend, rows, near, ghosts)
     smoother = amg.aggregation.prolongation_smoother(a, below, keep, vector, damping, measures.diagonal)
     whole = stacked(rows, p.rows, around)
-    window = window_of(bounds, number, whole.columns)
-    made = amg.product(smoother, whole.within(window), window.size, blocks=blocks)
+    window = window_of(amg, bounds, number, whole.columns)
+    made = amg.product(smoother, whole.within(amg, window), window.size, blocks=blocks)
     return sent(rows, Rows.at(made, window))

@@ -23,7 +23,7 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.box_rows import LatticeBox
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, message
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, counted, elsewhere, message, named
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.window import (
@@ -31,7 +31,6 @@ from dsolver.multigrid.algebraic.rows.window import (
     I64,
     Bounds,
     Window,
-    named,
     others,
     own_bounds,
     owners_of,
@@ -142,7 +141,9 @@ def _box_rows(
     return BoxRows(rows=rows, numbers=numbers, share=share, lists=lists, named=to_others)
 
 
-def _range_rows(_: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds) -> BroughtRows:
+def _range_rows(
+    backend: Backend, number: int, box: BoxRows, around: Mapping[int, F64], *, bounds: Bounds
+) -> BroughtRows:
     """The rows of a range from the boxes that have them."""
     first, last = own_bounds(bounds, number)
     rows = box.rows
@@ -157,7 +158,7 @@ def _range_rows(_: Backend, number: int, box: BoxRows, around: Mapping[int, F64]
         rows=rows,
         origin=box.numbers if len(bounds) == 2 else np.arange(first, last, like=box.numbers),
         near=np.empty((last - first, 0), like=box.numbers),
-        named=named(bounds, number, rows.columns),
+        named=named(backend.amg, bounds, number, rows.columns),
         mirrored=box.mirrored,
     )
 
@@ -193,7 +194,7 @@ def _for_boxes(_: Backend, number: int, made: Coarsened, *, partition: Partition
 
 
 def _p_of_box(
-    _: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
+    backend: Backend, number: int, box: BoxRows, back: SentRows, arrived: Mapping[int, F64], *, bounds: Bounds
 ) -> SentRows:
     """Rows of P of a box, and for the owners of coarse points those that are restricted to them."""
     if len(bounds) == 2:
@@ -201,11 +202,11 @@ def _p_of_box(
     parts = {number: back.rows}
     parts |= {sender: Rows.unpacked(packed[1:], int(packed[0]))[0] for sender, packed in arrived.items()}
     p = Rows.joined([parts[sender] for sender in sorted(parts)])  # ranges ascend, and so do the rows of a box
-    owners = owners_of(bounds, p.columns)
-    of_entry = p.of_entries
+    entries, owners = elsewhere(backend.amg, bounds, number, p.columns)
+    of_entry = p.rows_at(entries)
     lists, sent = {}, {}
     for other in others(bounds, number, owners):
-        sent[other] = wanted = np.unique(of_entry[owners == other])
+        sent[other] = wanted = backend.amg.distinct(of_entry[owners == other])
         weights = p.selected(wanted).restricted(bounds[other], bounds[other + 1])
         lists[other] = message(counted(wanted), box.numbers[wanted], weights.packed)
     return SentRows(rows=p, lists=lists, sent=sent, named=tuple(sorted(lists)))
@@ -229,18 +230,18 @@ def _between(
     for sender, (theirs, part) in sorted(_unpacked(around).items()):
         numbers.append(theirs)
         parts.append(part)
-        sends.append((sender, np.unique(part.columns) - first))
+        sends.append((sender, backend.amg.distinct(part.columns) - first))
         receives.append((sender, len(theirs)))
     ascending = np.argsort(np.concatenate(numbers))
     fine = Rows.joined(parts).selected(ascending)
     own = Window(first=first, rows=last - first, ghosts=ascending[:0])
-    r = backend.amg.transposed(fine.within(own), last - first)
+    r = backend.amg.transposed(fine.within(backend.amg, own), last - first)
     return replace(
         made,
         restriction=r._replace(columns=ascending.astype(np.int32)[r.columns]),  # slots are in the order of the messages
         restriction_plan=HaloPlan(sends=tuple(sorted(p.sent.items())), receives=tuple(receives)),
         prolongation=p.rows,
         prolongation_plan=HaloPlan(
-            sends=tuple(sends), receives=received(bounds, window_of(bounds, number, p.rows.columns))
+            sends=tuple(sends), receives=received(bounds, window_of(backend.amg, bounds, number, p.rows.columns))
         ),
     )

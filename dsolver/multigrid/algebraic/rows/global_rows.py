@@ -12,8 +12,9 @@ from typing import Any, final
 
 import numpy as np
 
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, others, own_bounds, owners_of
 
 
 @final
@@ -79,6 +80,10 @@ class Rows:
         """int64, the row of each entry."""
         return _of_entries(self.start, len(self.columns))
 
+    def rows_at(self, entries: I64) -> I64:
+        """int64, the rows of a few entries."""
+        return np.searchsorted(self.start[1:], entries, side="right")
+
     @property
     def packed(self) -> F64:
         """The rows as a message."""
@@ -112,9 +117,21 @@ class Rows:
         before = starts(inside)
         return Rows(start=before[self.start], columns=self.columns[inside], values=self.values[inside])
 
-    def within(self, window: Window) -> Csr:
+    def within(self, amg: AlgebraicSetup, window: Window) -> Csr:
         """The rows with columns as places in a window that has them all."""
-        return Csr(self.start, window.places(self.columns), self.values)
+        return Csr(self.start, window.places(amg, self.columns), self.values)
+
+
+def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:
+    """Where the columns of other chunks lie among those of some rows, int64, and the chunks that own them."""
+    first, last = own_bounds(bounds, number)
+    entries = amg.outside(columns, first, last)
+    return entries, owners_of(bounds, columns[entries])
+
+
+def named(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[int, ...]:
+    """The chunks other than this one that own some of these columns, ascending."""
+    return () if len(bounds) == 2 else others(bounds, number, elsewhere(amg, bounds, number, columns)[1])
 
 
 def starts(lengths: Any) -> I64:

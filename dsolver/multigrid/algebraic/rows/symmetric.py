@@ -18,6 +18,7 @@ from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED
+from dsolver.multigrid.algebraic.rows.global_rows import elsewhere
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, owners_of, received, window_of
 
@@ -68,8 +69,8 @@ def _half_mirrored(
     ascending: bool,
 ) -> HalfMirrored:
     rows = made.rows
-    window = window_of(bounds, number, rows.columns)
-    matrix = rows.within(window)
+    window = window_of(backend.amg, bounds, number, rows.columns)
+    matrix = rows.within(backend.amg, window)
     if len(bounds) == 2:
         if not made.mirrored:
             matrix, wrong = backend.amg.mirrored_means(matrix, ascending=ascending)
@@ -78,11 +79,11 @@ def _half_mirrored(
         plan = HaloPlan(sends=(), receives=())
         whole = LevelRows(window=window, matrix=matrix, origin=made.origin, near=made.near, plan=plan, bounds=bounds)
         return HalfMirrored(rows=whole, lists={})
-    of_entry, owners = rows.of_entries, owners_of(bounds, rows.columns)
+    entries, owners = elsewhere(backend.amg, bounds, number, rows.columns)
     sends, lists = [], {}
     for other in senders[number] if len(senders) > 1 else ():
-        inside = np.flatnonzero(owners == other)
-        sends.append((other, np.unique(of_entry[inside])))
+        inside = entries[owners == other]
+        sends.append((other, backend.amg.distinct(rows.rows_at(inside))))
         lists[other] = rows.values[inside[np.argsort(rows.columns[inside], kind="stable")]]
     matrix = matrix._replace(values=matrix.values.copy())
     backend.amg.symmetrize(matrix, window.below)
@@ -93,17 +94,18 @@ def _half_mirrored(
     )
 
 
-def _mirrored(_: Backend, __: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
     """Rows whose entries in other chunks' columns are the means of what the two owners have.
 
     Raises:
         InputError: one of them has entries that the other one has not.
     """
-    values = rows.matrix.values.copy()
-    owners = owners_of(rows.bounds, rows.window.numbers)[rows.matrix.columns]
+    window, columns, values = rows.window, rows.matrix.columns, rows.matrix.values.copy()
+    entries = backend.amg.outside(columns, window.below, window.below + window.rows)
+    owners = owners_of(rows.bounds, window.numbers)[columns[entries]]
     for other, theirs in around.items():
-        mine = owners == other
-        if int(np.count_nonzero(mine)) != len(theirs):
+        mine = entries[owners == other]
+        if len(mine) != len(theirs):
             raise InputError(ONE_SIDED)
         values[mine] = (values[mine] + theirs) / 2
     return replace(rows, matrix=rows.matrix._replace(values=values))

@@ -17,10 +17,11 @@ from dsolver.distributed.messages import Senders, delivered, mutual, receivers_o
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.rows.global_rows import Rows, message, starts
+from dsolver.multigrid.algebraic.rows.global_rows import Rows, elsewhere, message, starts
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, owners_of, received, window_of
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, own_bounds, received, window_of
 
 
 @final
@@ -66,11 +67,12 @@ def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
     return BroughtRows(rows=Rows.at(rows.matrix, rows.window), origin=rows.origin, near=rows.near)
 
 
-def _turned(_: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
+def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
     if len(bounds) == 2:
         return Turned(lists={}, named=())
-    row, column, value = own_bounds(bounds, number)[0] + made.rows.of_entries, made.rows.columns, made.rows.values
-    owners = owners_of(bounds, column)
+    entries, owners = elsewhere(backend.amg, bounds, number, made.rows.columns)
+    row = own_bounds(bounds, number)[0] + made.rows.rows_at(entries)
+    column, value = made.rows.columns[entries], made.rows.values[entries]
     named = others(bounds, number, owners)
     return Turned(
         lists={to: message(*(part[owners == to] for part in (column, row, value))) for to in named}, named=named
@@ -88,8 +90,8 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int,
     parts = [rows, Rows.of(turned, np.arange(first, last, like=made.origin))]
     parts += [_received(entries, first, last) for entries in around.values()]
     below = Rows.joined(parts)
-    window = window_of(bounds, number, below.columns)
-    halves = Csr(below.start, window.places(below.columns), below.values / 2)
+    window = window_of(amg, bounds, number, below.columns)
+    halves = Csr(below.start, window.places(amg, below.columns), below.values / 2)
     matrix = amg.product(_summed([1.0] * len(parts), last - first, made.origin), halves, window.size)
     first_alone = _summed([2.0] + [0.0] * (len(parts) - 1), last - first, made.origin)
     return LevelRows(
@@ -98,7 +100,7 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int,
         full=amg.numeric(matrix, first_alone, halves, window.size),
         origin=made.origin,
         near=made.near,
-        plan=HaloPlan(sends=_sends(bounds, number, Rows.at(matrix, window)), receives=received(bounds, window)),
+        plan=HaloPlan(sends=_sends(amg, bounds, number, Rows.at(matrix, window)), receives=received(bounds, window)),
         bounds=bounds,
     )
 
@@ -122,9 +124,10 @@ def _summed(weights: Sequence[float], rows: int, like: I64) -> Csr:
     )
 
 
-def _sends(bounds: Bounds, number: int, rows: Rows) -> tuple[tuple[int, Any], ...]:
+def _sends(amg: AlgebraicSetup, bounds: Bounds, number: int, rows: Rows) -> tuple[tuple[int, Any], ...]:
     """The own rows that each other chunk reads: those in whose columns it has entries, as places have mirrored ones."""
     if len(bounds) == 2:
         return ()
-    owners = owners_of(bounds, rows.columns)
-    return tuple((to, np.unique(rows.of_entries[owners == to])) for to in others(bounds, number, owners))
+    entries, owners = elsewhere(amg, bounds, number, rows.columns)
+    of_entry = rows.rows_at(entries)
+    return tuple((to, amg.distinct(of_entry[owners == to])) for to in others(bounds, number, owners))

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+
+from dsolver.kernels.amg.setup import AlgebraicSetup
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -40,9 +43,9 @@ class Window:
     whole: bool = False
 
     @classmethod
-    def around(cls, first: int, rows: int, seen: I64) -> Window:
+    def around(cls, amg: AlgebraicSetup, first: int, rows: int, seen: I64) -> Window:
         """The window of a chunk with these own rows that sees these numbers, own ones among them."""
-        return cls(first=first, rows=rows, ghosts=np.unique(seen[(seen < first) | (seen >= first + rows)]))
+        return cls(first=first, rows=rows, ghosts=amg.distinct(seen[amg.outside(seen, first, first + rows)]))
 
     @cached_property
     def below(self) -> int:
@@ -64,16 +67,11 @@ class Window:
         """Values of own rows and of ghosts, in the window's order."""
         return np.concatenate([ghosts[: self.below], own, ghosts[self.below :]])
 
-    def places(self, numbers: I64) -> npt.NDArray[np.int32]:
+    def places(self, amg: AlgebraicSetup, numbers: I64) -> npt.NDArray[np.int32]:
         """Places in the window, int32, of global numbers that it holds."""
         if self.whole:
             return numbers.astype(np.int32, copy=False)
-        below = self.below
-        found: npt.NDArray[np.int32] = (numbers - (self.first - below)).astype(np.int32)
-        if len(self.ghosts):
-            outside = np.flatnonzero((numbers < self.first) | (numbers >= self.first + self.rows))
-            ghost = np.searchsorted(self.ghosts, numbers[outside])
-            found[outside] = (ghost + self.rows * (ghost >= below)).astype(np.int32)
+        found: npt.NDArray[np.int32] = amg.places(numbers, self.first, self.rows, self.ghosts, self.below)
         return found
 
     def slots(self, places: Any) -> npt.NDArray[np.int32]:
@@ -95,12 +93,12 @@ def own_bounds(bounds: Bounds, number: int) -> tuple[int, int]:
     return bounds[own], bounds[own + 1]
 
 
-def window_of(bounds: Bounds, number: int, seen: I64) -> Window:
+def window_of(amg: AlgebraicSetup, bounds: Bounds, number: int, seen: I64) -> Window:
     """The window of a chunk that sees these numbers, own ones among them."""
     first, last = own_bounds(bounds, number)
     if len(bounds) == 2:
         return Window(first=first, rows=last - first, ghosts=seen[:0], whole=True)
-    return Window.around(first, last - first, seen)
+    return Window.around(amg, first, last - first, seen)
 
 
 def owners_of(bounds: Bounds, numbers: I64) -> I64:
@@ -117,14 +115,10 @@ def others(bounds: Bounds, number: int, owners: I64) -> tuple[int, ...]:
     return tuple(owner for owner in np.unique(owners).tolist() if owner != number)
 
 
-def named(bounds: Bounds, number: int, numbers: I64) -> tuple[int, ...]:
-    """The chunks other than this one that own some of these numbers, ascending."""
-    return () if len(bounds) == 2 else others(bounds, number, owners_of(bounds, numbers))
-
-
 def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
     """Number of ghosts of a window that each chunk owns."""
     if not len(window.ghosts):
         return ()
-    owners, counts = np.unique(owners_of(bounds, window.ghosts), return_counts=True)
-    return tuple(zip(owners.tolist(), counts.tolist(), strict=True))
+    before = np.searchsorted(window.ghosts, np.asarray(bounds, like=window.ghosts)).tolist()
+    counts = enumerate(end - begin for begin, end in pairwise(before))
+    return tuple((owner, count) for owner, count in counts if count)

@@ -1,0 +1,118 @@
+"""Numbers of points that a chunk sees, and their places in its window.
+
+A window has the chunk's own numbers, which follow one another, and *ghosts*, all others that it sees, ascending
+(`dsolver.multigrid.algebraic.rows.window`). Most numbers in rows of a chunk are its own, so no loop asks more of them
+than whether they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import Team
+
+WORTH: Final = 1 << 15
+"""Numbers that are worth a thread."""
+SPREAD: Final = 16
+"""The most that numbers may lie apart, for each of them, where tables tell them apart; beyond that they are sorted."""
+
+
+def outside(numbers: Any, first: int, last: int, team: Team) -> Any:
+    """Places of the numbers that are not first .. last: int64, ascending."""
+    return np.concatenate(team.run(_outside, 0, len(numbers), numbers, first, last, worth=WORTH))
+
+
+@compiled()
+def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
+    count = 0
+    for i in range(begin, end):
+        count += (numbers[i] < first) | (numbers[i] >= last)
+    found = np.empty(count, np.int64)
+    at = 0
+    for i in range(begin, end):
+        if (numbers[i] < first) | (numbers[i] >= last):
+            found[at] = i
+            at += 1
+    return found
+
+
+def distinct(numbers: Any) -> Any:
+    """The numbers, each once, ascending: of their type."""
+    if len(numbers) < 2:
+        return numbers.copy()
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low < SPREAD * len(numbers):
+        return _marked(numbers, low, high)
+    ordered = np.sort(numbers)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+
+
+@compiled()
+def _marked(numbers: Any, low: int, high: int) -> Any:
+    """Numbers of low .. high, each once: by a mark for each that there may be. NumPy takes 10 times as long."""
+    marks = np.zeros(high - low + 1, np.uint8)
+    for number in numbers:
+        marks[number - low] = 1
+    found = np.empty(np.count_nonzero(marks), numbers.dtype)
+    at = 0
+    for i in range(len(marks)):
+        if marks[i]:
+            found[at] = low + i
+            at += 1
+    return found
+
+
+def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
+    """Places in a window of numbers that it holds, int32; those of others mean nothing.
+
+    Args:
+        numbers: int64 or int32.
+        first: the first own number.
+        rows: how many are own ones.
+        ghosts: int64, the others, ascending.
+        below: how many of them are less than the first.
+        team: shares the numbers.
+    """
+    found = np.empty(len(numbers), dtype=np.int32)
+    low, high = (int(ghosts[0]), int(ghosts[-1])) if len(ghosts) else (0, 0)
+    if high - low < SPREAD * len(numbers):
+        args = _table(ghosts, rows, below, low, high), low, below, found
+        team.run(_look_up, 0, len(numbers), numbers, first, rows, *args, worth=WORTH)
+    else:
+        team.run(_search, 0, len(numbers), numbers, first, rows, ghosts, below, found, worth=WORTH)
+    return found
+
+
+def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
+    """Places of ghosts by their number less the first one's, int32."""
+    table = np.zeros(high - low + 1, dtype=np.int32)
+    place = np.arange(len(ghosts), dtype=np.int32)
+    table[ghosts - low] = place + np.int32(rows) * (place >= below)
+    return table
+
+
+@compiled()
+def _look_up(
+    begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, below: int, found: Any
+) -> None:
+    for i in range(begin, end):
+        number = numbers[i]
+        if (number >= first) & (number < first + rows):
+            found[i] = number - first + below
+        else:
+            at = number - low
+            found[i] = table[at] if (at >= 0) & (at < len(table)) else 0
+
+
+@compiled()
+def _search(begin: int, end: int, numbers: Any, first: int, rows: int, ghosts: Any, below: int, found: Any) -> None:
+    for i in range(begin, end):
+        number = numbers[i]
+        if (number >= first) & (number < first + rows):
+            found[i] = number - first + below
+        else:
+            ghost = np.searchsorted(ghosts, number)
+            found[i] = ghost + rows * (ghost >= below)
