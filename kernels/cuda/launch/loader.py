@@ -21,7 +21,7 @@ AHEAD = {
         "faces/passes.cu",
         "sell/sweeps.cu",
         "sell/multigrid.cu",
-        "sell/parities.cu",
+        "checkered/parities.cu",
         "vectors.cu",
         "amg/dense.cu",
     ),
