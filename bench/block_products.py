@@ -21,11 +21,12 @@ from amg_csr import elastic
 from timing import best
 
 from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.cuda.amg import galerkin, mirrors, products
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import mirrors as block_mirrors
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
+from dsolver.kernels.cuda.amg.products import galerkin, mirrors
+from dsolver.kernels.cuda.amg.products import product as scalar
 from dsolver.kernels.formats.csr import Csr
 
 COPIED, OPERATIONS = 4.2e12, 17e12
@@ -92,14 +93,14 @@ def least_of(a: Csr, b: Csr, c: Csr) -> float:
 
 
 def product(title: str, a: Csr, b: Csr, columns: int, sizes: BlockSizes, *, ascending: bool) -> Csr:
-    made = products.product(a, b, columns, ascending=ascending)
+    made = scalar.product(a, b, columns, ascending=ascending)
     least = least_of(a, b, made)
     del made
     return Csr(
         *compare(
             title,
             least,
-            lambda: products.product(a, b, columns, ascending=ascending),
+            lambda: scalar.product(a, b, columns, ascending=ascending),
             lambda: block_products.product(a, b, columns, sizes, ascending=ascending),
         )
     )

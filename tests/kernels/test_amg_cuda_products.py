@@ -89,7 +89,7 @@ def same(found: Csr, expected: Csr) -> None:
 def test_products(cupy: Any, case: str, ascending: bool) -> None:
     from dsolver.kernels.amg.setup import Places
     from dsolver.kernels.cuda.amg.places import products as placed
-    from dsolver.kernels.cuda.amg.products import numeric, product
+    from dsolver.kernels.cuda.amg.products.product import numeric, product
 
     a, b, columns = CASES[case]
     expected = hosts.product(a, b, columns, TEAM, ascending=ascending)
@@ -106,17 +106,17 @@ def test_products(cupy: Any, case: str, ascending: bool) -> None:
 def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dsolver.kernels.cuda.amg import products
+    from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(products, "LEAST_BITS", 3)
-    monkeypatch.setattr(products, "LONGEST", 90)
+    monkeypatch.setattr(gpu, "LEAST_BITS", 3)
+    monkeypatch.setattr(gpu, "LONGEST", 90)
     a, b = random(60, 200, 9.0, 12), random(200, 3000, 50.0, 13)
     lengths = np.diff(hosts.product(a, b, 3000, TEAM).start)
     assert (lengths > 768).any()
     assert ((lengths > 192) & (lengths <= 768)).any()
     for ascending, room in ((False, 0), (True, 1 << 20), (False, 1 << 20)):
-        monkeypatch.setattr(products, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
-        found = products.product(on(cupy, a), on(cupy, b), 3000, ascending=ascending)
+        monkeypatch.setattr(gpu, "MOST_ROOM", room)  # rows are counted first, or have rooms of equal size
+        found = gpu.product(on(cupy, a), on(cupy, b), 3000, ascending=ascending)
         same(found, hosts.product(a, b, 3000, TEAM, ascending=ascending))
 
 
@@ -124,7 +124,7 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_bloc
 def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg import long_rows
+    from dsolver.kernels.cuda.amg.products import long_rows
 
     monkeypatch.setattr(long_rows, "AT_ONCE", 700)
     a, b, columns = random(9, 60, 5.0, 12), random(60, 900, 20.0, 13), 900
@@ -143,7 +143,7 @@ def test_rows_with_many_columns_are_made_in_ranges_and_of_many_terms_sorted(
 
 
 def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
-    from dsolver.kernels.cuda.amg import long_rows
+    from dsolver.kernels.cuda.amg.products import long_rows
 
     for columns in (1000, 26_721, 200_000, 3_000_000):
         room = long_rows._room(columns)
@@ -157,11 +157,11 @@ def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
 def test_some_rows_of_large_products_are_counted_first(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg import products
+    from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(gpu, "LARGE", 0)
     a, b, columns = CASES[case]
-    found = products.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
+    found = gpu.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
     same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
 
 
@@ -169,13 +169,13 @@ def test_some_rows_of_large_products_are_counted_first(
     ("matrix", "columns"), [*((b, columns) for _, b, columns in CASES.values()), (lattice(6), 216), (arrow(4500), 4500)]
 )
 def test_transposes(cupy: Any, matrix: Csr, columns: int) -> None:
-    from dsolver.kernels.cuda.amg.mirrors import transposed
+    from dsolver.kernels.cuda.amg.products.mirrors import transposed
 
     same(transposed(on(cupy, matrix), columns), hosts.transposed(matrix, columns, TEAM))
 
 
 def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsolver.kernels.cuda.amg import mirrors
+    from dsolver.kernels.cuda.amg.products import mirrors
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", 40)
     a = random(300, 60, 9.0, 14)
@@ -184,7 +184,7 @@ def test_long_rows_of_a_transpose_are_sorted_elsewhere(cupy: Any, monkeypatch: p
 
 @pytest.mark.parametrize("most", [4096, 40])
 def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    from dsolver.kernels.cuda.amg import mirrors
+    from dsolver.kernels.cuda.amg.products import mirrors
 
     monkeypatch.setattr(mirrors, "MOST_SORTED", most)
     rng = np.random.default_rng(23)
@@ -230,7 +230,7 @@ def ascended(matrix: Csr) -> Csr:
 
 @pytest.mark.parametrize("matrix", [lattice(5), arrow(4500), symmetric(random(300, 300, 8.0, 16))])
 def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
-    from dsolver.kernels.cuda.amg.mirrors import mirrored_means
+    from dsolver.kernels.cuda.amg.products.mirrors import mirrored_means
 
     expected, wrong = hosts.mirrored_means(matrix, TEAM)
     for given, ascending in ((matrix, False), (ascended(matrix), True)):
@@ -257,11 +257,12 @@ ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    from dsolver.kernels.cuda.amg import galerkin, products
+    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import product as gpu
 
     names, fits = ROOMS[case]
     for name, value in names.items():
-        monkeypatch.setattr(products, name, value)
+        monkeypatch.setattr(gpu, name, value)
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
@@ -279,18 +280,19 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
 def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, apart: int, whole: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg import galerkin, products
-    from dsolver.kernels.cuda.amg.stages import Rooms
+    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.amg.products.stages import Rooms
 
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
-    of_ap = there[0], Rooms(*there[1]), products.mean_of(p)
-    expected = products.expected_of(*of_ap)
+    of_ap = there[0], Rooms(*there[1]), gpu.mean_of(p)
+    expected = gpu.expected_of(*of_ap)
     # Two pieces, which may have a quarter more rows than half of all.
-    most = -(-5 * products._shape(*of_ap, expected).entries(343) // 8)
-    monkeypatch.setattr(products, "MOST_ROOM", most)
-    assert products.pieces_of(*of_ap, expected) == 2
+    most = -(-5 * gpu._shape(*of_ap, expected).entries(343) // 8)
+    monkeypatch.setattr(gpu, "MOST_ROOM", most)
+    assert gpu.pieces_of(*of_ap, expected) == 2
     assert (galerkin._in_rooms(*there, whole) is not None) == (apart == 7)
     r, coarse, _ = galerkin.galerkin(*there, symmetric=whole)
     of_host = AlgebraicSetup(TEAM).galerkin(a, p, 172, diagonal, symmetric=whole)
@@ -302,17 +304,17 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
 def test_new_values_of_short_rows_are_made_by_a_thread_each(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int
 ) -> None:
-    from dsolver.kernels.cuda.amg import products
+    from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(products, "LARGE", 0)
-    monkeypatch.setattr(products, "SHORT", short)  # read by lanes together, or by the thread
-    monkeypatch.setattr(products, "_room", lambda _: 4)  # some rows have more
+    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(gpu, "SHORT", short)  # read by lanes together, or by the thread
+    monkeypatch.setattr(gpu, "_room", lambda _: 4)  # some rows have more
     a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
-    found = products.product(on(cupy, a), on(cupy, p), 172, ascending=False)
+    found = gpu.product(on(cupy, a), on(cupy, p), 172, ascending=False)
     lengths = np.diff(found.start.get())
     assert lengths.min() <= 4 < lengths.max()
     a = a._replace(values=-0.3 * a.values)
-    again = products.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
+    again = gpu.numeric(found, on(cupy, a), on(cupy, p), 172, ascending=False)
     same(again, hosts.product(a, p, 172, TEAM, ascending=False))
 
 
@@ -351,7 +353,7 @@ def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.mirrors import mirrored_means
+    from dsolver.kernels.cuda.amg.products.mirrors import mirrored_means
 
     matrix = random(50, 50, 4.0, 17)
     dense = np.zeros((50, 50), dtype=np.bool_)
@@ -360,7 +362,7 @@ def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
 
 
 def test_symmetrized_windows(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.mirrors import symmetrize
+    from dsolver.kernels.cuda.amg.products.mirrors import symmetrize
 
     window = sp.csr_array(hosts.transposed(random(90, 60, 12.0, 18), 60, TEAM)[::-1], shape=(60, 90))
     window.sort_indices()
@@ -372,7 +374,7 @@ def test_symmetrized_windows(cupy: Any) -> None:
 
 
 def test_lost_rows(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.mirrors import fill_lost
+    from dsolver.kernels.cuda.amg.products.mirrors import fill_lost
 
     rng = np.random.default_rng(19)
     coarse, r, below = random(60, 80, 9.0, 20), random(60, 200, 9.0, 21), 10

@@ -57,7 +57,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture
 def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
-    """assembly.py of the GPU on NumPy's arrays, with its kernels on the host."""
+    """assembly.py and slices.py of the GPU on NumPy's arrays, with its kernels on the host."""
 
     def kernel(_: str, name: str, __: str) -> Any:
         def run(grid: tuple[int], block: tuple[int], arguments: tuple[Any, ...]) -> None:
@@ -68,9 +68,10 @@ def assembly(host: ctypes.CDLL) -> Iterator[ModuleType]:
 
     names = ("empty", "zeros", "full", "ones", "asarray", "ascontiguousarray", "flatnonzero")
     with gpu_modules(SimpleNamespace(asnumpy=np.asarray, **{name: getattr(np, name) for name in names})):
-        from dsolver.kernels.cuda.sell import assembly
+        from dsolver.kernels.cuda.sell import assembly, slices
 
-        vars(assembly).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64, none_of=_none_of)
+        vars(assembly).update(kernel=kernel, none_of=_none_of)
+        vars(slices).update(kernel=kernel, table=np.ascontiguousarray, warps=_warps, SCANNED=64)
         yield assembly
 
 
@@ -106,7 +107,7 @@ def test_rows_of_a_stencil_and_of_a_table(assembly: ModuleType, case: Case, *, t
     b = box(case, "cpu")
     rows = tables_of(b) if table else b.stencil
     wanted = load("cpu").format("sell").matrix(b.layout, b.stencil)
-    found, ends = assembly.square(assembly.LOCAL, b.layout, rows, np.dtype(np.float64))
+    found, ends = assembly.square(assembly.slices.LOCAL, b.layout, rows, np.dtype(np.float64))
     equal(found.local, wanted.local)
     assert np.array_equal(found.diagonal, wanted.diagonal)
     assert np.array_equal(ends[:, 0], wanted.local.upper)
@@ -150,7 +151,7 @@ def test_headers_tell_what_slices_are(assembly: ModuleType) -> None:
     b = box(CASES[0], "cpu")
     order = np.random.default_rng(3).permutation(len(b.matrix.local.upper))
     for listed in (None, order):
-        found = assembly.packed(b.matrix.local, listed)
+        found = assembly.slices.packed(b.matrix.local, listed)
         assert np.array_equal(found.reshape(-1), packed(b.matrix.local, listed))
 
 
@@ -159,5 +160,5 @@ def test_headers_of_the_post_smoother_tell_where_coarse_points_begin(assembly: M
 
     vars(matrix).update(kernel=assembly.kernel, warps=_warps)
     b = box(CASES[1], "cpu")
-    found = matrix._packed(assembly.packed(b.matrix.local), b.matrix.coarse)
+    found = matrix._packed(assembly.slices.packed(b.matrix.local), b.matrix.coarse)
     assert np.array_equal(found.reshape(-1), packed(b.matrix.local, coarse=b.matrix.coarse))

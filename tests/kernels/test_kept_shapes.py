@@ -24,27 +24,27 @@ SLAB = offsets_below((1, 1, 2), STAR_OFFSETS)
 def test_values_alone_are_filled_in(
     monkeypatch: pytest.MonkeyPatch, grid: Triple, offsets: Offsets, dtype: str
 ) -> None:
-    from dsolver.kernels.cuda.sell import assembly
+    from dsolver.kernels.cuda.sell import kept_shapes, slices
 
     backend, partition = kernels.load("cuda", 1, dtype), Partition(grid)
     layout = colored_layout(backend, partition, partition.domain, BOX_OFFSETS)
     sell, measured = backend.format("sell"), list[Any]()
-    plain = assembly._slices
+    plain = slices.filled
 
     def noted(*given: Any, **more: Any) -> Any:
         measured.append(given)
         return plain(*given, **more)
 
-    monkeypatch.setattr(assembly, "_slices", noted)
+    monkeypatch.setattr(slices, "filled", noted)
     for seed in range(2):
         weights = np.random.default_rng(seed).uniform(1.0, 2.0, (len(offsets), *grid[::-1]))
         weights[0] = 0.0  # entries that are zero are stored
         rows = stencil_rows(backend, partition, 0, offsets, backend.asarray(weights.reshape(-1)))
         found = sell.matrix(layout, rows)
         if seed:
-            assert bool(measured) == (assembly._known_shape(layout, rows, np.dtype(dtype)) is None)
+            assert bool(measured) == (kept_shapes.known_shape(layout, rows, np.dtype(dtype)) is None)
         with monkeypatch.context() as patched:
-            patched.setattr(assembly, "_known_shape", lambda *_: None)
+            patched.setattr(kept_shapes, "known_shape", lambda *_: None)
             expected = sell.matrix(layout, rows)
         measured.clear()
         for name in ("diagonal", "by_color", "by_plane"):

@@ -15,17 +15,15 @@ from dsolver.kernels.cuda.amg import (
     box_rows,
     couplings,
     extended_interpolation,
-    galerkin,
-    mirrors,
     paths,
     pmis,
     points,
-    products,
 )
 from dsolver.kernels.cuda.amg.aggregation.setup import CudaAggregation
 from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.amg.places import products as placed
+from dsolver.kernels.cuda.amg.products import galerkin, mirrors, product
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.told import counters, told
@@ -127,7 +125,7 @@ class CudaAlgebra(AlgebraicSetup):
 
     def product(self, a: Csr, b: Csr, columns: int, *, ascending: bool = True, blocks: BlockSizes | None = None) -> Csr:
         if blocks is None:
-            return products.product(a, b, columns, ascending=ascending)
+            return product.product(a, b, columns, ascending=ascending)
         return block_products.product(a, b, columns, blocks, ascending=ascending)
 
     def numeric(
@@ -144,7 +142,7 @@ class CudaAlgebra(AlgebraicSetup):
         if blocks is None and places is not None:
             return placed.numeric(places, pattern, a, b, columns, ascending=ascending)
         if blocks is None:
-            return products.numeric(pattern, a, b, columns, ascending=ascending)
+            return product.numeric(pattern, a, b, columns, ascending=ascending)
         return block_products.numeric(pattern, a, b, columns, blocks, ascending=ascending)
 
     def galerkin(

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
-from dsolver.kernels.cuda.amg.mirrors import ascending, reordered
+from dsolver.kernels.cuda.amg.products.mirrors import ascending, reordered
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.told import told

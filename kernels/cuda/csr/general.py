@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg import mirrors
+from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.look import look

@@ -18,8 +18,8 @@ from dsolver.kernels.cuda.launch.schedule import NARROW, Sweep, Unit, color_laun
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.launch.widths import widths_of
 from dsolver.kernels.cuda.sell import assembly
-from dsolver.kernels.cuda.sell.assembly import Part
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.sell.slices import ANY, Part
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -179,5 +179,5 @@ def _packed(by_color: Array, coarse: Array) -> Array:
     out = cupy.empty((count, 4), dtype=np.uint32)
     if count:
         arguments = (by_color, coarse, np.int32(count), out)
-        kernel(FILE, "pack_smoothed", assembly.ANY)(*warps(-(-count // SLICE)), arguments)
+        kernel(FILE, "pack_smoothed", ANY)(*warps(-(-count // SLICE)), arguments)
     return out

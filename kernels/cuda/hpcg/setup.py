@@ -7,6 +7,7 @@ from typing import Final, final
 import cupy
 
 from dsolver.kernels.cuda.hpcg.matrix import CudaHpcgHalo, CudaHpcgMatrix, CudaInjection, matrix
+from dsolver.kernels.cuda.layouts import none_of
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.hpcg import HpcgBuilder
@@ -33,9 +34,9 @@ class CudaHpcg(HpcgBuilder):
 
     def injection(self, fine: Layout, coarse: Layout, fine_row: Array) -> CudaInjection:
         places = fine.position[cupy.asarray(fine_row)]
-        fine_of = assembly.none_of(coarse.size)
+        fine_of = none_of(coarse.size)
         fine_of[coarse.position] = places
-        coarse_of = assembly.none_of(fine.size)
+        coarse_of = none_of(fine.size)
         coarse_of[places] = coarse.position
         first, last = (int(places.min()), int(places.max())) if len(places) else (SLICE, SLICE - 1)
         slices = first // SLICE, last // SLICE + 1

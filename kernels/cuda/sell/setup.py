@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from dsolver.kernels.cuda.faces.corners import CudaCorners, corners
+from dsolver.kernels.cuda.checkered.corners import CudaCorners, corners
+from dsolver.kernels.cuda.checkered.parities import CudaParities, parities
 from dsolver.kernels.cuda.faces.matrix import CudaFaces
 from dsolver.kernels.cuda.faces.setup import faces
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
-from dsolver.kernels.cuda.sell.parities import CudaParities, parities
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import FormatBuilder
 from dsolver.kernels.formats.layout import Array, Layout

@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.mirrors import ascending
+from dsolver.kernels.cuda.amg.products.mirrors import ascending
 from dsolver.kernels.cuda.csr.starts import add_up
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.told import counters, told

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.cuda.amg import galerkin as scalar
 from dsolver.kernels.cuda.amg.blocks.mirrors import mirror, transposed
 from dsolver.kernels.cuda.amg.blocks.products import block_product, factors
 from dsolver.kernels.cuda.amg.blocks.rows import in_blocks
-from dsolver.kernels.cuda.amg.mirrors import fill_lost
-from dsolver.kernels.cuda.amg.mirrors import mirror as mirror_entries
-from dsolver.kernels.cuda.amg.products import product
+from dsolver.kernels.cuda.amg.products import galerkin as scalar
+from dsolver.kernels.cuda.amg.products.mirrors import fill_lost
+from dsolver.kernels.cuda.amg.products.mirrors import mirror as mirror_entries
+from dsolver.kernels.cuda.amg.products.product import product
 from dsolver.kernels.formats.csr import Csr
 
 

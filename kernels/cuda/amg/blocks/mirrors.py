@@ -7,8 +7,8 @@ from typing import Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg import mirrors as scalar
 from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, by_rows
+from dsolver.kernels.cuda.amg.products import mirrors as scalar
 from dsolver.kernels.formats.csr import Csr
 
 FILE: Final = "amg/blocks/mirrors.cu"

@@ -12,10 +12,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.setup import BlockSizes
-from dsolver.kernels.cuda.amg import long_rows
-from dsolver.kernels.cuda.amg import products as scalar
 from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, in_blocks
-from dsolver.kernels.cuda.amg.stages import SHARED, WARP, Stages
+from dsolver.kernels.cuda.amg.products import long_rows
+from dsolver.kernels.cuda.amg.products import product as scalar
+from dsolver.kernels.cuda.amg.products.stages import SHARED, WARP, Stages
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP
+from dsolver.kernels.cuda.amg.products.stages import MOST_THREADS, WARP
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr

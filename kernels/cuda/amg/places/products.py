@@ -13,8 +13,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.amg.setup import Places
-from dsolver.kernels.cuda.amg import long_rows, products
-from dsolver.kernels.cuda.amg.stages import MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.amg.products import long_rows
+from dsolver.kernels.cuda.amg.products import product as scalar
+from dsolver.kernels.cuda.amg.products.stages import MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -65,7 +66,7 @@ def numeric(kept: Places, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascendi
     if found is None:
         kept.found = found = _find(pattern, a, b)
     if found.places is None:
-        return products.numeric(pattern, a, b, columns, ascending=ascending)
+        return scalar.numeric(pattern, a, b, columns, ascending=ascending)
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     _add(found, found.lanes, found.room, NOTHING, a.size, a, b, out)
     if found.longer is not None:
@@ -78,7 +79,7 @@ def numeric(kept: Places, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascendi
 def _add(found: _Found, lanes: int, most: int, rows: Any, count: int, a: Csr, b: Csr, out: Csr) -> None:
     assert found.places is not None
     function = kernel(FILE, f"add_{lanes}_{found.places.itemsize}", DTYPE)
-    limits = np.int32(most), np.int64(products.LONGEST)
+    limits = np.int32(most), np.int64(scalar.LONGEST)
     arguments = (rows, np.int32(count), *a, b.start, b.values, *limits, out.start, found.first, found.places)
     grid = (-(-count * lanes // MOST_THREADS),)
     function(grid, (MOST_THREADS,), (*arguments, out.values), shared_mem=8 * most * MOST_THREADS // lanes)
@@ -94,13 +95,13 @@ def _find(pattern: Csr, a: Csr, b: Csr) -> _Found:
     if not terms or terms * np.dtype(number).itemsize > OF_ENTRY * entries:
         return _Found(first=first[:1], places=None)
     mean = len(pattern.columns) / a.size
-    lanes = _lanes(products.mean_of(b))
+    lanes = _lanes(scalar.mean_of(b))
     while lanes < WARP and mean > ROOM // 2 * lanes:
         lanes *= 2
     places, stages = cupy.empty(terms, dtype=number), Stages(a.size)
     bits = min(max(int(np.ceil(np.log2(1.5 * max(mean, 1.0)))), LEAST_BITS), MOST_BITS)
     for width, size in ((lanes, bits), (WARP, MOST_BITS)):
-        limits = np.int32(size), np.int32(3 << size >> 2), np.int64(products.LONGEST)
+        limits = np.int32(size), np.int32(3 << size >> 2), np.int64(scalar.LONGEST)
         arguments = (*a[:2], *b[:2], *limits, *pattern[:2], first, places)
         stages.launch(kernel(FILE, f"place_{width}_{places.itemsize}", DTYPE), width, arguments, 6 << size)
     room, left = min(longest, ROOM * lanes), stages.left()

@@ -3,6 +3,7 @@
 // no columns.
 
 #include "slices.cuh"
+#include "checkered/between.cuh"
 
 constexpr int LINES = 8, THREADS = LINES * SLICE, CLASSES = 8;   // a block's threads: a warp along x, and lines
 
@@ -21,17 +22,11 @@ __device__ __forceinline__ int place(const int (&n)[3], const int (&first)[CLASS
     return first[number] + i / 2 + of_parity(n[0], i & 1) * (j / 2 + of_parity(n[1], j & 1) * (k / 2));
 }
 
-// The coarse point below (bit 0) or above (bit 1) point i that lies between two of n, or -1 for none.
-__device__ __forceinline__ int corner(int i, int bit, int n, bool wraps) {
-    const int at = i / 2 - 1 + bit;
-    return at >= 0 && at < n ? at : wraps ? (at < 0 ? n - 1 : 0) : -1;
-}
-
 // Fine points of the thread's class, one behind the other along z: all points along a class's axes have one parity. Blocks along x are
 // those of each class from 1 on in turn; a division for each point would take longer than its bytes.
-struct Fine {
+struct Fine : Between {
     int number, i, j, hx, hy, hz, first, rounded, place;   // place: of the first point of the first plane of the class, in it
-    bool there, x, y, z;   // whether the line has the point, and whether it lies between coarse points along each axis
+    bool there;   // whether the line has the point
 
     __device__ __forceinline__ Fine(const Levels& l) : number(blockIdx.x % (CLASSES - 1) + 1) {
         const int odd_x = number & 1, odd_y = number >> 1 & 1, odd_z = number >> 2;
@@ -53,10 +48,6 @@ struct Fine {
     __device__ __forceinline__ long long weight(const Levels& l, int n, int d) const {
         return static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(n) * rounded + q(d);
     }
-    __device__ __forceinline__ int weights() const { return 1 << (x + y + z); }
-    __device__ __forceinline__ int bit_x(int n) const { return n & 1; }
-    __device__ __forceinline__ int bit_y(int n) const { return n >> x & 1; }
-    __device__ __forceinline__ int bit_z(int n) const { return n >> (x + y) & 1; }
 };
 
 #define GIVEN const __grid_constant__ Levels l, const real* __restrict__ weights
@@ -79,31 +70,15 @@ __device__ __forceinline__ void prolong(
         own[row] = there ? f.first + f.q(d) : -1;
 #pragma unroll
         for (int n = 0; n < CORNERS; ++n) {
-            const int I = f.x ? corner(f.i, f.bit_x(n), l.c[0], l.wraps & 1) : l.halved & 1 ? f.i / 2 : f.i;
-            const int J = f.y ? corner(f.j, f.bit_y(n), l.c[1], l.wraps & 2) : l.halved & 2 ? f.j / 2 : f.j;
-            const int K = f.z ? corner(k, f.bit_z(n), l.c[2], l.wraps & 4) : l.halved & 4 ? k / 2 : k;
+            const int I = f.coarse_x(n, f.i, l.c[0], l.wraps, l.halved);
+            const int J = f.coarse_y(n, f.j, l.c[1], l.wraps, l.halved);
+            const int K = f.coarse_z(n, k, l.c[2], l.wraps, l.halved);
             const bool used = there && n < f.weights() && I >= 0 && J >= 0 && K >= 0;
             w[row][n] = !used ? real(0) : between ? __ldcs(weights + f.weight(l, n, d)) : real(1);
             at[row][n] = used ? place(l.c, l.coarse, I, J, K) : 0;   // else a zero of the guard
         }
     }
-    wait_for_last_launch();
-    for (int n = 0; n < (MANY ? width : 1); ++n, xc += coarse_size, x += size) {
-        real old[ROWS], values[ROWS][CORNERS];
-#pragma unroll
-        for (int row = 0; row < ROWS; ++row) {
-            old[row] = own[row] < 0 ? real(0) : x[own[row]];
-#pragma unroll
-            for (int c = 0; c < CORNERS; ++c) values[row][c] = xc[at[row][c]];
-        }
-#pragma unroll
-        for (int row = 0; row < ROWS; ++row) {
-            real sum = 0;
-#pragma unroll
-            for (int c = 0; c < CORNERS; ++c) sum = fma(w[row][c], values[row][c], sum);
-            if (own[row] >= 0) x[own[row]] = old[row] + sum;
-        }
-    }
+    add_corners<MANY>(w, at, own, xc, x, coarse_size, size, width);
 }
 
 template <bool MANY>
@@ -121,12 +96,14 @@ PASS columns_prolong_add(GIVEN, const real* xc, real* x, long long coarse_size, 
     prolong_to<true>(l, weights, xc, x, coarse_size, size, width);
 }
 
-// The place of the fine point a step from coarse point I, or -1 beyond the grid's ends.
-__device__ __forceinline__ int stepped(int I, int step, int n, bool halved, bool wraps) {
-    if (!halved) return I;
-    const int at = 2 * I + 1 + step;
-    return at < n ? at : wraps ? 0 : -1;
-}
+// The points around a coarse one of which those of the last color are skipped.
+template <int X, int Y, int Z>
+struct AllButLast : Around<X, Y, Z> {
+    static __device__ __forceinline__ constexpr bool skipped(int n) {
+        using A = Around<X, Y, Z>;
+        return X && Y && Z && A::dx(n) && A::dy(n) && A::dz(n);
+    }
+};
 
 // rc = R y for a y that is zero on the last color: from the points within a step of a coarse point along the axes X, Y, Z. Threads
 // take coarse points one after the other along x where that is halved, else those of a parity; blocks along x are of both in turn then.
@@ -138,15 +115,15 @@ __device__ __forceinline__ void restrict_along(
     const int odd = X ? 0 : blockIdx.x & 1, from = (X ? blockIdx.x : blockIdx.x / 2) * SLICE + lane_number();
     const int I = X ? from : 2 * from + odd, J = blockIdx.y * LINES + threadIdx.x / SLICE, K = blockIdx.z;
     const bool there = I < l.c[0] && J < l.c[1];
-    constexpr int WIDE = 1 + 2 * X, HIGH = 1 + 2 * Y, AROUND = WIDE * HIGH * (1 + 2 * Z);
-    real w[AROUND];
-    int at[AROUND];
+    using A = AllButLast<X, Y, Z>;
+    real w[A::COUNT];
+    int at[A::COUNT];
 #pragma unroll
-    for (int n = 0; n < AROUND; ++n) {
-        const int dx = n % WIDE - X, dy = n / WIDE % HIGH - Y, dz = n / (WIDE * HIGH) - Z;
+    for (int n = 0; n < A::COUNT; ++n) {
+        const int dx = A::dx(n), dy = A::dy(n), dz = A::dz(n);
         w[n] = real(0);
         at[n] = 0;   // a zero of the guard
-        if (X && Y && Z && dx && dy && dz) continue;   // of the last color
+        if (A::skipped(n)) continue;
         const int i = stepped(I, dx, l.n[0], X, l.wraps & 1), j = stepped(J, dy, l.n[1], Y, l.wraps & 2);
         const int k = stepped(K, dz, l.n[2], Z, l.wraps & 4);
         const int number = (i & 1) + 2 * (j & 1) + 4 * (k & 1);
@@ -154,8 +131,7 @@ __device__ __forceinline__ void restrict_along(
         const int hx = of_parity(l.n[0], i & 1), hy = of_parity(l.n[1], j & 1), hz = of_parity(l.n[2], k & 1);
         const int q = i / 2 + hx * (j / 2 + hy * (k / 2));
         at[n] = l.fine[number] + q;
-        // Below the point between, this is its upper corner.
-        const int which = (dx && dx < 0) + ((dy && dy < 0) << (dx != 0)) + ((dz && dz < 0) << ((dx != 0) + (dy != 0)));
+        const int which = weight_from(dx, dy, dz);
         const int rounded = (hx * hy * hz + SLICE - 1) / SLICE * SLICE;
         w[n] = dx || dy || dz
             ? __ldcs(weights + static_cast<long long>(l.start[number]) * SLICE + static_cast<long long>(which) * rounded + q)
@@ -165,15 +141,9 @@ __device__ __forceinline__ void restrict_along(
     wait_for_last_launch();
     if (!there) return;
     for (int n = 0; n < (MANY ? width : 1); ++n, y += size, rc += coarse_size) {
-        real values[AROUND], sum = 0;
-#pragma unroll
-        for (int c = 0; c < AROUND; ++c) {
-            const bool last = X && Y && Z && c % WIDE != 1 && c / WIDE % HIGH != 1 && c / (WIDE * HIGH) != 1;
-            values[c] = last ? real(0) : y[at[c]];
-        }
-#pragma unroll
-        for (int c = 0; c < AROUND; ++c) sum = fma(w[c], values[c], sum);
-        rc[to] = sum;
+        real values[A::COUNT];
+        load<A>(values, at, y);
+        rc[to] = sum_of(w, values);
     }
 }
 
@@ -203,8 +173,6 @@ PASS pick(const __grid_constant__ Levels l, const double* p, real* weights) {
     if (!f.there || d >= f.hz || !(f.x || f.y || f.z)) return;
     const long long line = l.n[0] + 2 * GHOST, plane = line * (l.n[1] + 2 * GHOST), all = plane * (l.n[2] + 2 * GHOST);
     const double* const from = p + f.i + GHOST + line * (f.j + GHOST) + plane * (f.k(d) + GHOST);
-    for (int n = 0; n < f.weights(); ++n) {
-        const int number = (f.x ? f.bit_x(n) : 0) + (f.y ? 2 * f.bit_y(n) : 0) + (f.z ? 4 * f.bit_z(n) : 0);
-        weights[f.weight(l, n, d)] = static_cast<real>(from[number * all]);
-    }
+    for (int n = 0; n < f.weights(); ++n)
+        weights[f.weight(l, n, d)] = static_cast<real>(from[f.of_all(n) * all]);
 }

@@ -4,8 +4,8 @@
 // at which place a column is. Most slots are empty, so a column is found after 1.1 looks. What lane l of a warp has stands
 // 32 places apart, so no two lanes meet in a bank of shared memory, wherever they look.
 #include "amg/table.cuh"
-#include "amg/stage.cuh"
-#include "amg/sums.cuh"
+#include "amg/products/stage.cuh"
+#include "amg/products/sums.cuh"
 
 constexpr int BATCH = 4;    // entries of a row of B that are requested together
 constexpr int AT_ONCE = 4;  // entries of a row of A that are staged together: a power of two

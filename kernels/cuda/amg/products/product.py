@@ -8,9 +8,9 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.amg import long_rows
-from dsolver.kernels.cuda.amg.mirrors import sort_rooms
-from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.amg.products import long_rows
+from dsolver.kernels.cuda.amg.products.mirrors import sort_rooms
+from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
@@ -18,7 +18,8 @@ from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, ALONE, ALONE_IN_ROOMS, DTYPE = "amg/products.cu", "amg/alone.cu", "amg/alone_in_rooms.cu", "float64"
+FILE, DTYPE = "amg/products/product.cu", "float64"
+ALONE, ALONE_IN_ROOMS = "amg/products/alone.cu", "amg/products/alone_in_rooms.cu"
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256

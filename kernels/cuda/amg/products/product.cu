@@ -7,8 +7,8 @@
 //
 // Passes are made of stages (stage.cuh) with larger and larger tables. What the last stage leaves is for wide_rows.cu.
 #include "amg/table.cuh"
-#include "amg/stage.cuh"
-#include "amg/rooms.cuh"
+#include "amg/products/stage.cuh"
+#include "amg/products/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 constexpr int LENGTH_SHIFT = 40;

@@ -7,8 +7,8 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.long_rows import sort_long
-from dsolver.kernels.cuda.amg.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.amg.products.long_rows import sort_long
+from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import add_up, starts_of
 from dsolver.kernels.cuda.launch.foresight import numbers
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -18,7 +18,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
-FILE, DTYPE = "amg/mirrors.cu", "float64"
+FILE, DTYPE = "amg/products/mirrors.cu", "float64"
 MOST_SORTED: Final = 4096
 """Entries of a row that shared memory holds, 12 bytes each."""
 BLOCKS: Final = 8

@@ -2,9 +2,9 @@
 // are in rooms of equal size (rooms.cuh), so a thread asks for all of one at once, before anybody knows its length, and for the
 // next one while it adds up: threads are few, since each has a table, but there are registers enough.
 #include "amg/table.cuh"
-#include "amg/stage.cuh"
-#include "amg/rooms.cuh"
-#include "amg/sums.cuh"
+#include "amg/products/stage.cuh"
+#include "amg/products/rooms.cuh"
+#include "amg/products/sums.cuh"
 
 // A row of B, and the factor of its products.
 template <int ROOM>

@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
-FILE, WIDE, DTYPE = "amg/products.cu", "amg/wide_rows.cu", "float64"
+FILE, WIDE, DTYPE = "amg/products/product.cu", "amg/products/wide_rows.cu", "float64"
 THREADS: Final = 256
 AT_ONCE: Final = 1 << 25
 """Most products that are held at once, of 60 bytes, where a row has not more of them."""

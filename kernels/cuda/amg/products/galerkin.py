@@ -13,7 +13,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.mirrors import (
+from dsolver.kernels.cuda.amg.products.mirrors import (
     begun_transpose,
     fill_lost,
     mirror,
@@ -21,8 +21,8 @@ from dsolver.kernels.cuda.amg.mirrors import (
     sort_rooms,
     transposed,
 )
-from dsolver.kernels.cuda.amg.products import Expected, expected_of, in_rooms, mean_of, move, pieces_of, product
-from dsolver.kernels.cuda.amg.stages import COUNTERS, Rooms, Stages
+from dsolver.kernels.cuda.amg.products.product import Expected, expected_of, in_rooms, mean_of, move, pieces_of, product
+from dsolver.kernels.cuda.amg.products.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr

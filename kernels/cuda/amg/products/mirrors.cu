@@ -1,7 +1,7 @@
 // Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/products.py.
 #include "amg/table.cuh"
-#include "amg/stage.cuh"
-#include "amg/rooms.cuh"
+#include "amg/products/stage.cuh"
+#include "amg/products/rooms.cuh"
 
 constexpr int MOST_THREADS = 256;   // of a block
 

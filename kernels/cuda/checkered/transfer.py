@@ -1,0 +1,110 @@
+"""R and P without columns on a GPU: the launches that corners and parities share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.vectors import CudaVectors, vectors
+from dsolver.kernels.formats.base import SeparateSum
+from dsolver.kernels.formats.layout import SLICE, Array, Layout
+from dsolver.kernels.lattice.coarsening import Coarsening, Triple
+
+LINES: Final = 8
+"""Lines of a block's threads, as in parities.cu and faces.cuh: a warp goes along x."""
+THREADS: Final = LINES * SLICE
+ROWS: Final = 2
+"""Rows of a thread of `prolong_add`, one behind the other along z, as in both sources."""
+Blocks = tuple[int, int, int]
+
+
+class ColumnlessTransfer(SeparateSum, ABC):
+    """R and P of rows of all colors but the last, for one column or several, whose weights are then read once.
+
+    Attributes:
+        file: the source of the kernels.
+        layout: the storage order of the fine rows.
+        coarse: that of the restricted residual.
+        values: the weights.
+        factors: 2 for axes that are coarsened, 1 for the others.
+    """
+
+    file: ClassVar[str]
+    layout: Layout
+    coarse: Layout
+    values: Array
+    factors: Triple
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of all kernels: the levels and the weights."""
+
+    @abstractmethod
+    def restrict_columns(self, y: Array, rc: Array, width: int) -> None:
+        """`restrict_full` of so many columns."""
+
+    @abstractmethod
+    def prolong_columns(self, xc: Array, x: Array, width: int) -> None:
+        """`prolong_add` of so many columns."""
+
+    @cached_property
+    def vectors(self) -> CudaVectors:
+        """The vector kernels."""
+        return vectors(self.values.dtype.name)
+
+    def batched(self, width: int) -> Columns:
+        return TransferColumns(self, width)
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self.restrict_columns(y, rc, 1)
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self.prolong_columns(xc, x, 1)
+
+    def launch(self, name: str, grid: Blocks, width: int, sizes: tuple[int, int], *given: Array) -> None:
+        """Launch a kernel, or that of several columns.
+
+        Args:
+            name: of the kernel for one column.
+            grid: blocks along x, y and z.
+            width: number of columns.
+            sizes: how far columns are apart, of what is read and of what is written.
+            given: what is read and written.
+        """
+        arguments = (*self.arguments, *given)
+        if width > 1:
+            name, arguments = "columns_" + name, (*arguments, *map(np.int64, sizes), np.int32(width))
+        follow(kernel(self.file, name, type_of(self.values)), grid, (THREADS,), arguments)
+
+
+@final
+class TransferColumns(SeparateSum, Columns):
+    """A `ColumnlessTransfer` for several columns: weights are read once."""
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self.one.restrict_columns(y, rc, self.width)
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self.one.prolong_columns(xc, x, self.width)
+
+
+def alone(made: Coarsening) -> bool:
+    """Whether a chunk is its whole grid."""
+    return made.lo == (0, 0, 0) and made.shape == made.grid
+
+
+def halved(factors: Triple) -> int:
+    """The axes that are coarsened, as bits."""
+    return sum(1 << axis for axis, factor in enumerate(factors) if factor == 2)
+
+
+def blocks(across: int, lines: int, planes: int) -> Blocks:
+    """Blocks for so many threads along x and y, and as many as planes along z."""
+    return -(-across // SLICE), -(-lines // LINES), planes
