@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dsolver.kernels import load
@@ -23,7 +24,7 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     count = 100_000 if threads > 1 else 60
     near = rng.integers(FIRST, FIRST + ROWS, count)
     far = rng.choice([rng.integers(FIRST - span, FIRST, 50), rng.integers(FIRST + ROWS, FIRST + ROWS + span, 50)], 50)
-    numbers = np.concatenate([near, far.ravel()]).astype(dtype)
+    numbers: npt.NDArray[np.int64] = np.concatenate([near, far.ravel()]).astype(dtype)
     rng.shuffle(numbers)
     ghosts = np.unique(numbers[(numbers < FIRST) | (numbers >= FIRST + ROWS)]).astype(np.int64)
     window = np.sort(np.concatenate([ghosts, np.arange(FIRST, FIRST + ROWS)]))

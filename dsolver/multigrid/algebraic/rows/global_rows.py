@@ -123,7 +123,7 @@ class Rows:
 
 
 def elsewhere(amg: AlgebraicSetup, bounds: Bounds, number: int, columns: I64) -> tuple[I64, I64]:
-    """Where the columns of other chunks lie among those of some rows, int64, and the chunks that own them."""
+    """Places of the columns of other chunks among those of some rows, int64, and the chunks that own them."""
     first, last = own_bounds(bounds, number)
     entries = amg.outside(columns, first, last)
     return entries, owners_of(bounds, columns[entries])
