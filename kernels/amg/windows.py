@@ -27,16 +27,20 @@ def outside(numbers: Any, first: int, last: int, team: Team) -> Any:
 
 @compiled()
 def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
+    """Without branches, which nobody foresees: every place is written, and stays where the number lies outside.
+
+    One comparison tells: a number below the first one, less that, is a large one without its sign.
+    """
+    part, width = numbers[begin:end], np.uint64(last - first)
     count = 0
-    for i in range(begin, end):
-        count += (numbers[i] < first) | (numbers[i] >= last)
-    found = np.empty(count, np.int64)
+    for i in range(len(part)):
+        count += np.uint64(part[i] - first) >= width
+    found = np.empty(count + 1, np.int64)
     at = 0
-    for i in range(begin, end):
-        if (numbers[i] < first) | (numbers[i] >= last):
-            found[at] = i
-            at += 1
-    return found
+    for i in range(len(part)):
+        found[at] = begin + i
+        at += np.uint64(part[i] - first) >= width
+    return found[:count]
 
 
 def distinct(numbers: Any) -> Any:
@@ -98,13 +102,14 @@ def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
 def _look_up(
     begin: int, end: int, numbers: Any, first: int, rows: int, table: Any, low: int, below: int, found: Any
 ) -> None:
-    for i in range(begin, end):
-        number = numbers[i]
-        if (number >= first) & (number < first + rows):
-            found[i] = number - first + below
+    part, out, size = numbers[begin:end], found[begin:end], np.uint64(len(table))
+    for i in range(len(part)):
+        number = part[i]
+        if np.uint64(number - first) < np.uint64(rows):
+            out[i] = number - first + below
         else:
-            at = number - low
-            found[i] = table[at] if (at >= 0) & (at < len(table)) else 0
+            at = np.uint64(number - low)
+            out[i] = table[at] if at < size else 0
 
 
 @compiled()
