@@ -15,11 +15,13 @@ from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_gra
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
 from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
 from dsolver.multigrid.algebraic.aggregation.tentative import tentative
-from dsolver.multigrid.algebraic.aggressive import aggressive
-from dsolver.multigrid.algebraic.interpolation import interpolated
-from dsolver.multigrid.algebraic.parallel_coarsening import coarse_numbers, own_of, split, strong_graph
+from dsolver.multigrid.algebraic.classical.aggressive import aggressive
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.interpolation import interpolated
+from dsolver.multigrid.algebraic.classical.strength import strong_graph
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
+from dsolver.multigrid.algebraic.rows.window_values import own_of
 from dsolver.multigrid.smoothers import SAFETY
 
 SLOW: Final = 0.95

@@ -25,11 +25,11 @@ from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
 from dsolver.multigrid.algebraic.methods import Here, Smoothing
 from dsolver.multigrid.algebraic.options import Options
-from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
 from dsolver.multigrid.algebraic.reuse import Kept, Step, mirrors_of, rows_again, same_places, without_values
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds

@@ -10,7 +10,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.arrays import apart
-from dsolver.multigrid.algebraic.parallel_coarsening import not_positive
+from dsolver.multigrid.algebraic.rows.measures import not_positive
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
 
 BLOCKY: Final = 0.25

@@ -22,15 +22,10 @@ from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.interpolation import SeenRows, coarse_places, coarse_rows, interpolated, seen_by
-from dsolver.multigrid.algebraic.parallel_coarsening import (
-    Graph,
-    coarse_numbers,
-    for_exchange,
-    numbers_in_window,
-    own_of,
-    split,
-)
+from dsolver.multigrid.algebraic.classical.coarse_couplings import SeenRows, coarse_places, coarse_rows, seen_by
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.interpolation import interpolated
+from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked, with_ghosts
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -45,6 +40,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     received,
     window_of,
 )
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, numbers_in_window, own_of
 
 PATHS: Final = 2
 """Paths that couple two coarse points."""
