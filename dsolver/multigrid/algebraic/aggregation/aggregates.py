@@ -54,11 +54,11 @@ class NodeGraph:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Roots:
-    """A set of roots under way.
+    """Roots of aggregates, as far as they are chosen.
 
     Attributes:
         own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg.aggregation.roots`), for an exchange.
-        open: bool (nodes,), who takes part.
+        open: bool (nodes,), the nodes that take part.
         left: float64 (1,), own nodes that are undecided; not read before the first round.
     """
 

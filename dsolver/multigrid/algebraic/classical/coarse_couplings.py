@@ -18,7 +18,7 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, Window, wi
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class SeenRows:
+class CoarseCouplings:
     """Strong couplings of a chunk's points to coarse ones, by these points' numbers, and what they were found with.
 
     Attributes:
@@ -34,8 +34,10 @@ class SeenRows:
     names: npt.NDArray[np.int32]
 
 
-def coarse_rows(backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False) -> SeenRows:
-    """Strong couplings to coarse points by their numbers; bits: of the `Graph`; every: as of `coarse_couplings`."""
+def coarse_couplings(
+    backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False
+) -> CoarseCouplings:
+    """The `CoarseCouplings` of a chunk; bits: of the `Graph`; every: as of `dsolver.kernels.amg.extended_interpolation`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
     if not window.whole:
@@ -43,7 +45,7 @@ def coarse_rows(backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, e
     found = amg.coarse_couplings(rows.matrix, bits, states, window.below, names, every=every, loose=window.whole)
     columns = found.columns if window.whole else numbers[found.columns]
     made = Rows(start=found.start, columns=columns, values=found.values)
-    return SeenRows(rows=made, lists=sent(rows, made).lists, states=states, names=names)
+    return CoarseCouplings(rows=made, lists=sent(rows, made).lists, states=states, names=names)
 
 
 def seen_by(bounds: Bounds, number: int, numbers: I64, rows: Rows) -> Window:

@@ -13,7 +13,12 @@ from typing import Any
 from dsolver.distributed.messages import Senders, delivered
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
-from dsolver.multigrid.algebraic.classical.coarse_couplings import SeenRows, coarse_places, coarse_rows, seen_by
+from dsolver.multigrid.algebraic.classical.coarse_couplings import (
+    CoarseCouplings,
+    coarse_couplings,
+    coarse_places,
+    seen_by,
+)
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -42,19 +47,19 @@ def interpolated(
         most: entries of a row.
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
-    seen = engine.per_chunk(_seen, rows, bits, numbers)
-    around = delivered(engine, senders, seen.at("lists"))
+    couplings = engine.per_chunk(_coarse_couplings, rows, bits, numbers)
+    around = delivered(engine, senders, couplings.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
-    return engine.per_chunk(make, rows, bits, numbers, seen, around, *wanted)
+    return engine.per_chunk(make, rows, bits, numbers, couplings, around, *wanted)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _seen(backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64) -> SeenRows:
-    """Strong couplings of own fine points to coarse ones, by the coarse points' numbers."""
-    return coarse_rows(backend, rows, bits, numbers)
+def _coarse_couplings(backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64) -> CoarseCouplings:
+    """Strong couplings of own fine points to coarse ones."""
+    return coarse_couplings(backend, rows, bits, numbers)
 
 
 def _interpolated(
@@ -63,7 +68,7 @@ def _interpolated(
     rows: LevelRows,
     bits: Any,
     numbers: I64,
-    seen: SeenRows,
+    couplings: CoarseCouplings,
     around: Mapping[int, F64],
     points: I64 | None = None,
     *,
@@ -71,19 +76,19 @@ def _interpolated(
     most: int,
 ) -> SentRows:
     window, amg = rows.window, backend.amg
-    whole = stacked(rows, seen.rows, around)
-    below = seen_by(bounds, number, numbers, whole)
-    coarse = seen.names if window.whole else coarse_places(below, numbers)
+    whole = stacked(rows, couplings.rows, around)
+    coarse_window = seen_by(bounds, number, numbers, whole)
+    coarse = couplings.names if window.whole else coarse_places(coarse_window, numbers)
     p = amg.interpolation(
         rows.matrix,
         points,
         bits,
-        seen.states,
+        couplings.states,
         window.below,
-        whole.within(below),
+        whole.within(coarse_window),
         coarse,
-        below.size,
+        coarse_window.size,
         most,
     )
-    made = Rows.at(p, below)
+    made = Rows.at(p, coarse_window)
     return sent(rows, made) if points is None else SentRows(rows=made, lists={})

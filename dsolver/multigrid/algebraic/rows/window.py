@@ -123,7 +123,7 @@ def named(bounds: Bounds, number: int, numbers: I64) -> tuple[int, ...]:
 
 
 def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
-    """Number of ghosts of a window that each chunk owns."""
+    """The chunks that own ghosts of a window, ascending, each with the number of its ghosts."""
     if not len(window.ghosts):
         return ()
     owners, counts = np.unique(owners_of(bounds, window.ghosts), return_counts=True)
