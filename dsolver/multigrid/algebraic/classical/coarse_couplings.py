@@ -37,7 +37,15 @@ class CoarseCouplings:
 def coarse_couplings(
     backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False
 ) -> CoarseCouplings:
-    """The `CoarseCouplings` of a chunk; bits: of the `Graph`; every: as of `dsolver.kernels.amg.extended_interpolation`."""
+    """The `CoarseCouplings` of a chunk.
+
+    Args:
+        backend: of the chunk.
+        rows: of the level.
+        bits: of the `Graph`.
+        numbers: int64, of the coarse points of the window, -1 for fine ones.
+        every: whether couplings of all own points are wanted, in both directions, with bits for values.
+    """
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
     if not window.whole:
