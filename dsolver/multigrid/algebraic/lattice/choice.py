@@ -37,7 +37,9 @@ packages of chips 0.02 to 0.04."""
 def follows_couplings(
     engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool, jumps: float | None
 ) -> bool:
-    """Whether `M="auto"` follows couplings from a grid's finest level on: as `leaves_lattice_at_once`, and by `JUMPS`.
+    """Whether `M="auto"` follows couplings from a grid's finest level on.
+
+    So it does where `leaves_lattice_at_once` says so, and on GPUs where `JUMPS` does.
 
     Args:
         engine: of the finest level.
