@@ -22,7 +22,7 @@ from fields import FIELDS, HARD, Field, made
 import dsolver
 from dsolver.multigrid import hierarchy
 
-AT_ONCE = hierarchy.wanted_at_once
+AT_ONCE = hierarchy.leaves_lattice_at_once
 
 
 def never(*_: Any, **__: Any) -> bool:
@@ -31,7 +31,7 @@ def never(*_: Any, **__: Any) -> bool:
 
 def solved(field: Field, b: Any, name: str) -> tuple[float, Any]:
     """Processor seconds, and the solution."""
-    hierarchy.wanted_at_once = never if name == "lattice" else AT_ONCE
+    hierarchy.leaves_lattice_at_once = never if name == "lattice" else AT_ONCE
     began = time.process_time()
     solution = dsolver.solve(field.problem(), b, M="mg" if name == "lattice" else name, device="cpu")
     return time.process_time() - began, solution

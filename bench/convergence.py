@@ -125,7 +125,7 @@ def main() -> None:
     )
     arguments = options.parse_args()
     if arguments.lattice:
-        hierarchy.wanted_at_once = never
+        hierarchy.leaves_lattice_at_once = never
     print(f"{'problem':12} {'n':>5} {'chunks':>7} {'iterations':>10} {'residual':>9} {'set-up':>7} {'solve':>7}")
     for name in arguments.rows or (PLANES if arguments.planes else ROWS):
         for size in arguments.sizes:

@@ -23,7 +23,7 @@ from dsolver.kernels.foresight import Foresight, UnforeseenError
 from dsolver.kernels.formats.checkered.parities import fits
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.coarsening import offsets_below
-from dsolver.multigrid.algebraic.lattice.choice import wanted, wanted_at_once
+from dsolver.multigrid.algebraic.lattice.choice import leaves_lattice, leaves_lattice_at_once
 from dsolver.multigrid.algebraic.lattice.levels import below_lattice
 from dsolver.multigrid.coarse_solve import lattice_inverse
 from dsolver.multigrid.correction import StoredTransfer
@@ -178,7 +178,7 @@ class _Coarsening:
         self._layout = found.at("layout")
         self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
         self._star = star_of(engine, self._partition, *self._stencil)
-        self._at_once = not (rows.constant or rows.lattice) and wanted_at_once(
+        self._at_once = not (rows.constant or rows.lattice) and leaves_lattice_at_once(
             engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
         )
         self._add()
@@ -245,7 +245,7 @@ class _Coarsening:
         """Whether coarse points of the last level should be chosen by couplings."""
         if self._depth == 0:
             return self._at_once
-        return self.levels[0].rough and wanted(self._engine, self._offsets, self._weights)
+        return self.levels[0].rough and leaves_lattice(self._engine, self._offsets, self._weights)
 
     def descend(self) -> None:
         """Make the transfer from the last level, and the level that it leads to."""

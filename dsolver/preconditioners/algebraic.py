@@ -22,8 +22,8 @@ from dsolver.kernels.foresight import Foresight
 from dsolver.kernels.later import Later
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
-from dsolver.multigrid.algebraic.finest import FirstRows, rows_of_blocks
-from dsolver.multigrid.algebraic.lattice.levels import first_of_grid
+from dsolver.multigrid.algebraic.finest import FinestLevel, rows_of_blocks
+from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
@@ -311,7 +311,7 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
         )
 
 
-def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FirstRows]:
+def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
@@ -327,7 +327,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FirstRows]:
         both()
     senders = builder.problem.senders or [()]
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
-    return lambda: both()[0], FirstRows(
+    return lambda: both()[0], FinestLevel(
         rows=rows,
         layout=layouts.at(0),
         chunks=lambda: both()[1],
@@ -338,7 +338,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FirstRows]:
     )
 
 
-def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FirstRows]:
+def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level of a grid, in the order of `Multigrid`."""
     engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
@@ -363,7 +363,7 @@ def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk]
             engine.meanwhile(Later(lambda: builder.early(both()[0])))
     else:
         both()
-    first = first_of_grid(
+    first = finest_of_grid(
         engine,
         **where,
         weights=weights,

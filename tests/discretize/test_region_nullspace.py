@@ -63,7 +63,7 @@ class Regions:
 def coarsening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How levels are made coarser: media with pores by couplings."""
     if request.param == "lattice":
-        monkeypatch.setattr(hierarchy, "wanted_at_once", lambda *_, **__: False)
+        monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: False)
     return str(request.param)
 
 
@@ -124,7 +124,7 @@ def seen_as_pores(mask: Mask, periodic: tuple[bool, bool, bool]) -> bool:
     partition = Partition(mask.shape, (1, 1, 1), periodic)
     engine = EagerEngine(partition, load("cpu"))
     made = engine.per_chunk(lambda backend, _: backend.asarray(weights.reshape(-1)))
-    return choice.wanted_at_once(engine, partition, STAR_OFFSETS, made, masked=True)
+    return choice.leaves_lattice_at_once(engine, partition, STAR_OFFSETS, made, masked=True)
 
 
 @pytest.mark.parametrize("periodic", [(False, False, False), (True, False, False), (True, True, True)])
@@ -158,7 +158,7 @@ def test_pockets_cost_no_iterations() -> None:
 def test_levels_that_are_hardly_coupled_get_smaller_all_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Far down on the lattice what is left of couplings may have the other sign: no axis seemed worth coarsening, and
     set-up never ended. At 68³, 45 % solid, that happened at 8³, which is more than is inverted."""
-    for name in ("wanted", "wanted_at_once"):
+    for name in ("leaves_lattice", "leaves_lattice_at_once"):
         monkeypatch.setattr(hierarchy, name, lambda *_, **__: False)
     monkeypatch.setitem(kernels.DENSE_ROWS, "cpu", 4)
     mask = porous((20, 20, 20), 0.45, seed)

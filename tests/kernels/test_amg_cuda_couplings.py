@@ -17,7 +17,7 @@ from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from tests.kernels.test_parallel_amg import graph, rows_of
+from tests.kernels.test_amg_loops import graph, rows_of
 
 TEAM = Team(1)
 THETA = 0.25

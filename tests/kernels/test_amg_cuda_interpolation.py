@@ -14,7 +14,7 @@ from dsolver.kernels.amg import extended_interpolation
 from dsolver.kernels.amg.pmis import COARSE, FINE
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
-from tests.kernels.test_parallel_amg import rows_of
+from tests.kernels.test_amg_loops import rows_of
 
 TEAM = Team(1)
 THETA = 0.25

@@ -19,16 +19,9 @@ from dsolver.kernels.amg.setup import AlgebraicSetup, BlockSizes
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.preconditioners import Algebraic
 from dsolver.program.spec import SolveSpec
-from tests.multigrid.test_parallel_setup import (
-    blocks,
-    bordered,
-    channels,
-    closed,
-    hierarchy,
-    poisson,
-    solved,
-    transfers,
-)
+from tests.multigrid.hierarchies import hierarchy_of_matrix, transfers
+from tests.multigrid.matrices import blocks, bordered, channels, closed, poisson
+from tests.multigrid.test_algebraic_setup import solved
 
 AGGREGATION = Algebraic(coarsening="aggregation")
 SMALL = Algebraic(coarsening="aggregation", coarse_rows=20, gathered_rows=100)
@@ -65,21 +58,21 @@ def elastic(m: int, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 @pytest.mark.parametrize("matrix", [poisson(12), bordered()], ids=["poisson", "bordered"])
 def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
-    hashes, matrices, levels = hierarchy(matrix, 1, SMALL)
+    hashes, matrices, levels = hierarchy_of_matrix(matrix, 1, SMALL)
     assert len(levels) >= 3
     for chunks in (2, 3, 8):
-        assert hierarchy(matrix, chunks, SMALL)[0] == hashes
+        assert hierarchy_of_matrix(matrix, chunks, SMALL).digests == hashes
     for a in matrices[1:]:
         assert not (a != a.T).nnz
 
 
 def test_levels_of_nodes_are_the_same_bits_for_any_number_of_chunks() -> None:
     a, told = elastic(20)
-    hashes, _, levels = hierarchy(a, 1, SMALL, **told)
+    hashes, _, levels = hierarchy_of_matrix(a, 1, SMALL, **told)
     assert len(levels) == 3
     assert levels[1].partition.grid[0] % 3 == 0
     for chunks in (2, 3, 8):
-        assert hierarchy(a, chunks, SMALL, **told)[0] == hashes
+        assert hierarchy_of_matrix(a, chunks, SMALL, **told).digests == hashes
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
@@ -94,7 +87,7 @@ def test_products_are_told_of_blocks(monkeypatch: pytest.MonkeyPatch, chunks: in
 
     monkeypatch.setattr(AlgebraicSetup, "product", recorded)
     a, told = elastic(20)
-    hierarchy(a, chunks, SMALL, **told)
+    hierarchy_of_matrix(a, chunks, SMALL, **told)
     of_ap = {BlockSizes(2, 2, 3), BlockSizes(3, 3, 3)}
     assert told_of == of_ap | {sizes.restricted for sizes in of_ap}
 
@@ -102,7 +95,7 @@ def test_products_are_told_of_blocks(monkeypatch: pytest.MonkeyPatch, chunks: in
 def test_coarse_levels_are_galerkin_products_and_keep_null_vectors() -> None:
     a, told = elastic(12, clamped=False)
     for matrix, near, more in ((a, told["near_nullspace"], told), (closed(blocks(8)), np.ones((512, 1)), {})):
-        _, matrices, levels = hierarchy(matrix, 3, SMALL, **more)
+        _, matrices, levels = hierarchy_of_matrix(matrix, 3, SMALL, **more)
         for (fine, coarse), (above, found) in zip(pairwise(levels), pairwise(matrices), strict=True):
             p, r = transfers(fine, coarse)
             assert np.array_equal(r, p.T)
@@ -116,7 +109,7 @@ def test_coarse_levels_are_galerkin_products_and_keep_null_vectors() -> None:
 def test_every_coupled_row_has_one_aggregate() -> None:
     matrix = channels(8)
     plain = Algebraic(coarsening="aggregation", omega=0.0, coarse_rows=20, gathered_rows=100)
-    _, _, levels = hierarchy(matrix, 2, plain)
+    _, _, levels = hierarchy_of_matrix(matrix, 2, plain)
     p, _ = transfers(levels[0], levels[1])
     assert (np.count_nonzero(p, axis=1) == 1).all()
     for column in p.T:
@@ -147,7 +140,7 @@ def test_blocks_of_too_few_rows_have_zero_columns() -> None:
 
 def two_grid_factor(matrix: Any, m: Algebraic) -> float:
     """Largest factor of the A-norm of an error in a cycle of two levels."""
-    _, _, levels = hierarchy(matrix, 1, m)
+    _, _, levels = hierarchy_of_matrix(matrix, 1, m)
     p, _ = transfers(levels[0], levels[1])
     a = matrix.toarray()
     d = (a.diagonal() + abs(a).sum(axis=1)) / 2

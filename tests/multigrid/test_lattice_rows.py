@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -10,54 +9,16 @@ import pytest
 
 import dsolver
 from dsolver import kernels
-from dsolver.discretize.system import System
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.multigrid.algebraic.lattice.levels import symmetric_weights
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.geometric import constant_stencil
-from dsolver.multigrid.level import Level
-from dsolver.multigrid.reuse import Reuse
-from dsolver.preconditioners import Algebraic
-from dsolver.preconditioners.builder import Builder
-from dsolver.program.spec import SolveSpec
-from dsolver.session.arrays import container_of
+from tests.multigrid.hierarchies import SMALL, hierarchy
 
-SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
 RNG = np.random.default_rng(0)
 NOISE = 10.0 ** RNG.uniform(-3.0, 3.0, (9, 8, 7))
 CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
-
-
-def loaded(engine: EagerEngine, problem: Any, reuse: Reuse | None) -> Builder:
-    spec = SolveSpec.plan(problem, problem.chunks, m=SMALL)
-    system = System(engine, spec.problem, spec.partition)
-    for name, values in problem.coefficients.items():
-        system.load(name, container_of(name, values, spec.partition, None).blocks())
-    system.prepare()
-    return spec.builder(engine, system, reuse)
-
-
-def levels_of(problem: Any, earlier: Any = None) -> tuple[str, list[Level]]:
-    """A hash of the rows of all levels, and these; with the interpolation of an earlier problem, if there is one."""
-    engine = EagerEngine(SolveSpec.plan(problem, problem.chunks, m=SMALL).partition, kernels.load("cpu", 2))
-    reuse = None
-    if earlier is not None:
-        reuse = Reuse()
-        SMALL.build(loaded(engine, earlier, reuse))
-    builder = loaded(engine, problem, reuse)
-    _, setup = SMALL.setup(builder, lambda: builder.rows)
-    digest = hashlib.sha256()
-    while True:
-        rows: Any = list(setup.rows.items.values())  # type: ignore[attr-defined]
-        for part in rows:
-            digest.update(np.diff(part.matrix.start).tobytes())
-        for part in rows:
-            digest.update(part.window.numbers[part.matrix.columns].tobytes())
-        for part in rows:
-            digest.update(part.matrix.values.tobytes())
-        if not setup.descend():
-            return digest.hexdigest(), setup.levels
 
 
 @pytest.mark.parametrize(
@@ -71,20 +32,20 @@ def levels_of(problem: Any, earlier: Any = None) -> tuple[str, list[Level]]:
     ids=["noise", "periodic", "pockets", "27 points"],
 )
 def test_levels_are_the_same_bits_however_a_grid_is_cut(make: Any) -> None:
-    whole, levels = levels_of(make((1, 1, 1)))
+    whole, _, levels = hierarchy(make((1, 1, 1)), SMALL)
     assert len(levels) >= 2
     for cut in CUTS:
-        assert levels_of(make(cut))[0] == whole
+        assert hierarchy(make(cut), SMALL).digests == whole
 
 
 def test_levels_with_the_interpolation_of_an_earlier_grid_are_the_same_bits() -> None:
     def grid(kappa: Any, cut: Any) -> Any:
         return dsolver.problems.diffusion((9, 8, 7), kappa, bc={"x": "periodic"}, chunks=cut)
 
-    whole, _ = levels_of(grid(2.0 + NOISE, (1, 1, 1)), grid(NOISE, (1, 1, 1)))
-    assert whole != levels_of(grid(2.0 + NOISE, (1, 1, 1)))[0]
+    whole = hierarchy(grid(2.0 + NOISE, (1, 1, 1)), SMALL, earlier=grid(NOISE, (1, 1, 1))).digests
+    assert whole != hierarchy(grid(2.0 + NOISE, (1, 1, 1)), SMALL).digests
     for cut in CUTS:
-        assert levels_of(grid(2.0 + NOISE, cut), grid(NOISE, cut))[0] == whole
+        assert hierarchy(grid(2.0 + NOISE, cut), SMALL, earlier=grid(NOISE, cut)).digests == whole
 
 
 def test_a_grid_whose_rows_are_stored_in_another_order_is_set_up_anew() -> None:
@@ -98,7 +59,7 @@ def test_a_grid_whose_rows_are_stored_in_another_order_is_set_up_anew() -> None:
 
 
 def test_restriction_is_the_transpose_of_prolongation_between_boxes_and_ranges() -> None:
-    _, (fine, coarse, *_) = levels_of(dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=(2, 2, 2)))
+    fine, coarse, *_ = hierarchy(dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=(2, 2, 2)), SMALL).levels
     step: Any = fine.step(coarse)
     engine: Any = fine.engine
     x, y = engine.field(fine.layout), engine.field(fine.layout)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.preconditioners import Algebraic
-from tests.multigrid.test_parallel_setup import hierarchy, transfers
+from tests.multigrid.hierarchies import hierarchy_of_matrix, transfers
 
 
 def convection(n: int, peclet: float) -> sp.csr_array:
@@ -44,16 +44,16 @@ def one_sided(n: int) -> sp.csr_array:
 @pytest.mark.parametrize("matrix", [convection(16, 3.0), one_sided(16)], ids=["both", "one-sided"])
 def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any, m: str) -> None:
     small = Algebraic(coarsening=m, coarse_rows=20, gathered_rows=50)
-    hashes, _, levels = hierarchy(matrix, 1, small)
+    hashes, _, levels = hierarchy_of_matrix(matrix, 1, small)
     assert len(levels) >= 3
     for chunks in (2, 3, 8):
-        assert hierarchy(matrix, chunks, small)[0] == hashes
+        assert hierarchy_of_matrix(matrix, chunks, small).digests == hashes
 
 
 @pytest.mark.parametrize("m", [Algebraic(coarsening="pmis", coarse_rows=20), Algebraic(coarse_rows=20)])
 def test_coarse_levels_are_galerkin_products_of_a_itself(m: Algebraic) -> None:
     matrix = convection(12, 3.0)
-    _, matrices, levels = hierarchy(matrix, 3, m)
+    _, matrices, levels = hierarchy_of_matrix(matrix, 3, m)
     above = matrix.toarray()
     assert np.array_equal(matrices[0].toarray(), (above + above.T) / 2)
     for (fine, coarse), found in zip(pairwise(levels), matrices[1:], strict=True):

@@ -62,7 +62,7 @@ def laplacian(n: int, shift: float = 0.0) -> Any:
 
 def test_nobody_looks_again_where_a_lattice_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(hierarchy, "wanted_at_once", lambda *_, **__: looked.append(1))
+    monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: looked.append(1))
     for m in ("auto", "mg"):
         assert taken(dsolver.problems.diffusion(GRID, FIELDS["smooth"]), M=m) == Multigrid()
     assert looked == [1]
@@ -93,7 +93,7 @@ THIN = dsolver.problems.diffusion(GRID, CHANNELS, chunks=(2, 1, 2))
 def _misled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows tell nothing, lattices are never left, and ten iterations are many."""
     monkeypatch.setattr(auto, "follows_couplings", lambda *_, **__: False)
-    monkeypatch.setattr(hierarchy, "wanted_at_once", lambda *_, **__: False)
+    monkeypatch.setattr(hierarchy, "leaves_lattice_at_once", lambda *_, **__: False)
     monkeypatch.setattr(auto, "FURTHER", dict.fromkeys(auto.FURTHER, 2))
     monkeypatch.setattr(control, "SLOW_FROM", 10)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FirstRows:
+class FinestLevel:
     """The finest level of a hierarchy.
 
     Attributes:
@@ -39,7 +39,7 @@ class FirstRows:
             None where chunks are ranges.
         size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
         symmetric: whether A is.
-        depth: its number, where it is the last level of a lattice.
+        depth: its number: not 0 where it is the last level of a lattice.
     """
 
     rows: PerChunk
@@ -48,7 +48,7 @@ class FirstRows:
     bounds: Bounds
     senders: Senders
     singular: bool
-    grid: OfGrid | None = None
+    grid: FinestGrid | None = None
     size: int = 0
     symmetric: bool = True
     depth: int = 0
@@ -56,11 +56,11 @@ class FirstRows:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class OfGrid:
-    """The finest level of a grid.
+class FinestGrid:
+    """The grid of a finest level.
 
     Attributes:
-        rows: the way from boxes to ranges and back.
+        rows: the way of its rows from boxes to ranges, and of transfers back.
         partition: the boxes.
         offsets: of the columns of its rows.
     """

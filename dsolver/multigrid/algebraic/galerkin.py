@@ -41,7 +41,7 @@ from dsolver.multigrid.algebraic.rows.window import (
 @final
 @dataclass(frozen=True, kw_only=True)
 class Coarsened:
-    """A chunk's part of the coarser level, and of what leads there.
+    """A chunk's rows of the coarser level, and of R and P.
 
     Attributes:
         restriction: R, own coarse rows; columns are own fine rows from 0, then halo slots.
@@ -135,9 +135,9 @@ def _alone(
 ) -> Coarsened:
     """The `Coarsened` of the only chunk, to which nobody sends anything."""
     amg, plan = backend.amg, HaloPlan(sends=(), receives=())
-    below = window_of(amg, bounds, number, p.rows.columns)
-    factor = p.rows.within(amg, below)
-    r, found, wrong = amg.galerkin(rows.a, factor, below.size, diagonal, symmetric=symmetric, blocks=blocks)
+    coarse_window = window_of(amg, bounds, number, p.rows.columns)
+    factor = p.rows.within(amg, coarse_window)
+    r, found, wrong = amg.galerkin(rows.a, factor, coarse_window.size, diagonal, symmetric=symmetric, blocks=blocks)
     if wrong:
         raise InputError(ONE_SIDED)
     return Coarsened(
@@ -145,7 +145,7 @@ def _alone(
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
-        rows=Rows.at(found, below),
+        rows=Rows.at(found, coarse_window),
         origin=origin,
         near=near,
         named=(),
@@ -170,10 +170,10 @@ def _ap(
     Their columns do not ascend: sums over these rows have the order of the rows.
     """
     amg, whole = backend.amg, stacked(rows, p.rows, around)
-    below = window_of(amg, bounds, number, whole.columns)
-    factor = whole.within(amg, below)
-    made = Rows.at(amg.product(rows.a, factor, below.size, ascending=False, blocks=blocks), below)
-    again = (factor, below) if keep else None
+    coarse_window = window_of(amg, bounds, number, whole.columns)
+    factor = whole.within(amg, coarse_window)
+    made = Rows.at(amg.product(rows.a, factor, coarse_window.size, ascending=False, blocks=blocks), coarse_window)
+    again = (factor, coarse_window) if keep else None
     if len(bounds) == 2:
         return SentRows(rows=made, lists={}, factor=again)
     lists, sent = {}, {}
@@ -213,19 +213,19 @@ def _coarsened(
     own_weights = p.rows if len(bounds) == 2 else p.rows.restricted(first, last)
     fine = Rows.joined([*(weights[c] for c in before), own_weights, *(weights[c] for c in after)])
     sums = Rows.joined([*(products[c] for c in before), ap.rows, *(products[c] for c in after)])
-    below = window_of(amg, bounds, number, sums.columns)
+    coarse_window = window_of(amg, bounds, number, sums.columns)
     own = window_of(amg, bounds, number, origin[:0])
     r, ap_rows, ascending = (
         amg.transposed(fine.within(amg, own), last - first),
-        sums.within(amg, below),
+        sums.within(amg, coarse_window),
         len(bounds) > 2,
     )
     restricted = None if blocks is None else blocks.restricted
-    found = amg.product(r, ap_rows, below.size, ascending=ascending, blocks=restricted)
+    found = amg.product(r, ap_rows, coarse_window.size, ascending=ascending, blocks=restricted)
     if around:
         diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
-    amg.fill_lost(found, below.below, r, diagonal)
-    coarse = Rows.at(found, below)
+    amg.fill_lost(found, coarse_window.below, r, diagonal)
+    coarse = Rows.at(found, coarse_window)
     products_again = None
     if ap.factor is not None:
         factor, window = ap.factor
@@ -237,8 +237,8 @@ def _coarsened(
             counts=counts,
             r=r,
             sums=bare(ap_rows),
-            width=below.size,
-            below=below.below,
+            width=coarse_window.size,
+            below=coarse_window.below,
             galerkin=bare(found),
             ascending=ascending,
             coarse=BroughtRows(rows=bare_rows(coarse), origin=origin, near=near),

@@ -65,7 +65,7 @@ class Products:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Again:
-    """Recipe for coarse rows of other values.
+    """Recipe for a coarser level's rows of other values of A.
 
     Attributes:
         products: the `Products` of every chunk; None where that is not wanted.

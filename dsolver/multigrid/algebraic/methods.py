@@ -1,4 +1,4 @@
-"""Coarsening methods of matrices without a grid: coarse points, and smoothed aggregation."""
+"""Coarsening methods: classical, by coarse points, and smoothed aggregation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_gra
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
 from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
 from dsolver.multigrid.algebraic.aggregation.tentative import tentative
-from dsolver.multigrid.algebraic.aggressive import aggressive
-from dsolver.multigrid.algebraic.interpolation import interpolated
-from dsolver.multigrid.algebraic.parallel_coarsening import coarse_numbers, own_of, split, strong_graph
+from dsolver.multigrid.algebraic.classical.aggressive import aggressive
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.interpolation import interpolated
+from dsolver.multigrid.algebraic.classical.strength import strong_graph
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
+from dsolver.multigrid.algebraic.rows.window_values import own_of
 from dsolver.multigrid.smoothers import SAFETY
 
 SLOW: Final = 0.95
-"""A coarser level with more than this part of the rows is not worth its work."""
+"""Part of a level's rows: a coarser level that has more of them is not worth its work."""
 STRONG: Final = 0.25
 """Part of its row's largest coupling that one must exceed to be strong (Ruge and Stüben)."""
 MOST: Final = 4
@@ -34,7 +36,7 @@ GERSHGORIN: Final = 2.0
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Here:
+class FineLevel:
     """A level that is to be coarsened.
 
     Attributes:
@@ -58,8 +60,8 @@ class Here:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Below:
-    """The rows of a level's coarser one, before they have entries.
+class CoarseSpace:
+    """The coarse space of a level: P, and the rows of the coarser level before they have entries.
 
     Attributes:
         p: the rows of P of every chunk, `SentRows`.
@@ -95,15 +97,15 @@ class Smoothing:
 
 
 class Method(ABC):
-    """Way to a coarser level."""
+    """A method of coarsening."""
 
     @abstractmethod
-    def smoothing(self, here: Here) -> Smoothing:
+    def smoothing(self, level: FineLevel) -> Smoothing:
         """The smoother of a level."""
 
     @abstractmethod
-    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
-        """The coarser level of a level with this smoother; None where there is none that is worth its work."""
+    def coarse_space(self, level: FineLevel, smoothing: Smoothing) -> CoarseSpace | None:
+        """The coarse space of a level with this smoother; None where there is none that is worth its work."""
 
 
 @final
@@ -121,27 +123,27 @@ class CoarsePoints(Method):
     max_elements: int = MOST
     aggressive_levels: int = 0
 
-    def smoothing(self, here: Here) -> Smoothing:
+    def smoothing(self, level: FineLevel) -> Smoothing:
         """The diagonal of `Measures`."""
         return Smoothing(scale=1.0, damped=True, bound=GERSHGORIN)
 
-    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
-        """Coarse points."""
-        engine, rows, exchange, most = here.engine, here.rows, here.exchange, self.max_elements
-        graph = strong_graph(engine, rows, here.measures, exchange, self.theta)
-        numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, here.depth), exchange)
-        if not _worth(bounds, here.bounds):
+    def coarse_space(self, level: FineLevel, smoothing: Smoothing) -> CoarseSpace | None:
+        """The values at coarse points."""
+        engine, rows, exchange, most = level.engine, level.rows, level.exchange, self.max_elements
+        graph = strong_graph(engine, rows, level.measures, exchange, self.theta)
+        numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, level.depth), exchange)
+        if not _worth(bounds, level.bounds):
             return None
         bits, fewer = graph.at("bits"), None
         del graph  # and the numbers of rows that depend on each
-        if here.depth < self.aggressive_levels:
-            fewer = aggressive(engine, rows, bits, numbers, exchange, here.senders, bounds, here.depth, most)
+        if level.depth < self.aggressive_levels:
+            fewer = aggressive(engine, rows, bits, numbers, exchange, level.senders, bounds, level.depth, most)
         if fewer is None:
-            p = interpolated(engine, rows, bits, numbers, here.senders, bounds, most)
+            p = interpolated(engine, rows, bits, numbers, level.senders, bounds, most)
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)
-        return Below(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1))
+        return CoarseSpace(p=p, bounds=bounds, origin=kept.at(0), near=kept.at(1))
 
 
 @final
@@ -162,23 +164,23 @@ class Aggregation(Method):
     size: int
     vectors: int
 
-    def smoothing(self, here: Here) -> Smoothing:
+    def smoothing(self, level: FineLevel) -> Smoothing:
         """The diagonal of `Measures`, scaled so that ω of Jacobi's method is 4/3 / λ."""
-        depth, total = here.depth, here.bounds[-1]
+        depth, total = level.depth, level.bounds[-1]
         size = self._size(depth)
-        largest = largest_eigenvalue(here.engine, here.rows, here.measures, here.exchange, depth, total, size)
+        largest = largest_eigenvalue(level.engine, level.rows, level.measures, level.exchange, depth, total, size)
         return Smoothing(scale=largest / OVER, bound=SAFETY * OVER, largest=largest)
 
-    def below(self, here: Here, smoothing: Smoothing) -> Below | None:
-        """Aggregates."""
+    def coarse_space(self, level: FineLevel, smoothing: Smoothing) -> CoarseSpace | None:
+        """A node for each aggregate."""
         assert smoothing.largest is not None
-        engine, rows, exchange = here.engine, here.rows, here.exchange
-        size = self._size(here.depth)
-        theta = self.theta * 0.5**here.depth
-        graph = node_graph(engine, rows, here.measures.at("diagonal"), exchange, size, theta)
-        led = leaders(engine, graph, here.senders, here.depth)
-        made = tentative(engine, rows, led, size, self.vectors, here.bounds)
-        if made is None or not _worth(made[2], here.bounds):
+        engine, rows, exchange = level.engine, level.rows, level.exchange
+        size = self._size(level.depth)
+        theta = self.theta * 0.5**level.depth
+        graph = node_graph(engine, rows, level.measures.at("diagonal"), exchange, size, theta)
+        led_by = leaders(engine, graph, level.senders, level.depth)
+        made = tentative(engine, rows, led_by, size, self.vectors, level.bounds)
+        if made is None or not _worth(made[2], level.bounds):
             return None
         p, blocks, bounds = made
         sizes = BlockSizes(size, size, self.vectors)
@@ -187,16 +189,16 @@ class Aggregation(Method):
             p = smoothed(
                 engine,
                 rows,
-                here.measures,
+                level.measures,
                 p,
                 filtered,
                 exchange,
-                here.senders,
+                level.senders,
                 bounds,
                 self.omega / smoothing.largest,
                 sizes,
             )
-        return Below(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"), blocks=sizes)
+        return CoarseSpace(p=p, bounds=bounds, origin=blocks.at("origin"), near=blocks.at("near"), blocks=sizes)
 
     def _size(self, depth: int) -> int:
         """Unknowns of a node."""

@@ -1,4 +1,4 @@
-"""Remains of a set-up for a matrix with new values in the same places, which takes over its P and R.
+"""Parts of a set-up that are kept for a matrix with new values in the same places, which takes over its P and R.
 
 Coarse points, aggregates, P and R are kept, and so are patterns of the levels and the formats that they are stored in;
 `galerkin_numeric` has the coarse rows.
@@ -40,12 +40,12 @@ class Mirrors:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """The way from a level to its coarser one, without the values of A.
+    """A level's transfer to its coarser one, and what makes coarse rows of other values.
 
     Attributes:
         transfer: R and P.
         place: of the coarser level.
-        again: what makes its rows again.
+        again: the recipe for its rows.
         mirrors: the `Mirrors` of its rows where they are one chunk and symmetric; else None.
         choices: of every chunk's format there; None before they are made.
     """
@@ -60,7 +60,7 @@ class Step:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Remains of a hierarchy for a matrix with new values.
+    """Parts of a hierarchy that are kept for a matrix with new values.
 
     Attributes:
         first: the finest `LevelRows` of every chunk, without values.

@@ -20,16 +20,16 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.later import Later
-from dsolver.multigrid.algebraic.finest import FirstRows, with_constants
+from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
-from dsolver.multigrid.algebraic.methods import Here, Smoothing
+from dsolver.multigrid.algebraic.methods import FineLevel, Smoothing
 from dsolver.multigrid.algebraic.options import Options
-from dsolver.multigrid.algebraic.parallel_coarsening import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal
 from dsolver.multigrid.algebraic.reuse import Kept, Step, mirrors_of, rows_again, same_places, without_values
 from dsolver.multigrid.algebraic.rows.level_rows import BroughtRows, LevelRows
+from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
@@ -66,14 +66,14 @@ class AlgebraicSetup:
     """
 
     def __init__(
-        self, engine: Engine, first: FirstRows, options: Options, dtype: str, reuse: Reuse | None = None
+        self, engine: Engine, first: FinestLevel, options: Options, dtype: str, reuse: Reuse | None = None
     ) -> None:
         self._options, self._dtype, self._singular = options, dtype, first.singular
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
         self._reads, self._symmetric = first.senders, first.symmetric
-        self._above = first.depth
+        self._above = first.depth  # number of levels above the first one, of a lattice
         if not first.symmetric:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
         if first.size:
@@ -84,7 +84,7 @@ class AlgebraicSetup:
         self.levels: list[Level] = []
 
     def _found(self, reuse: Reuse) -> Kept | None:
-        """Remains of the set-up before, if they are of use, or new ones."""
+        """The `Kept` of the set-up before, where its P and R serve again; else a new one."""
         found, reuse.kept = reuse.kept, None
         reuse.outcome = "first"
         if isinstance(found, Kept):
@@ -127,7 +127,7 @@ class AlgebraicSetup:
         measures = measured(engine, self.rows)
         if not depth:
             check_diagonal(wrong_diagonals(engine, measures))
-        here = Here(
+        level = FineLevel(
             engine=engine,
             rows=self.rows,
             exchange=exchange,
@@ -136,44 +136,44 @@ class AlgebraicSetup:
             depth=depth,
             measures=measures,
         )
-        smoothing = options.method.smoothing(here)
+        smoothing = options.method.smoothing(level)
         late = self._late
         self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
         if self._kept is not None and self._kept.steps:
             self._catch_up()
             return self._descend_again(self._kept.steps, measures.at("diagonal"))
-        below = options.method.below(here, smoothing)
-        if below is None:
+        space = options.method.coarse_space(level, smoothing)
+        if space is None:
             return False
         diagonal = measures.at("diagonal")
-        del here, measures, exchange  # and what nothing but coarse points follows from
+        del level, measures, exchange  # and what nothing but coarse points follows from
         self._tidy()
         made, restricted, prolonged = coarsened(
             engine,
             self.rows,
             diagonal,
-            below.p,
-            below.origin,
-            below.near,
+            space.p,
+            space.origin,
+            space.near,
             self._senders,
-            below.bounds,
+            space.bounds,
             keep=self._reuse is not None,
             symmetric=self._symmetric,
-            blocks=below.blocks,
+            blocks=space.blocks,
         )
         if not late:
             self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
         if self._grid is not None:
-            made, restricted, prolonged = self._grid.rows.transfer(made, below.bounds)
+            made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds)
             self._grid = None
         place, parts = place_of(
-            engine, self._view, made, below.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
+            engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
         coarse = engine.per_chunk(_brought, made)
-        store = (depth, made, place, parts, below.bounds, restricted, prolonged, again)
+        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again)
         step = self._put_off(self._storing(*store), first=True)
-        del below, made, store  # R and P in float64 end with their storing
+        del space, made, store  # R and P in float64 end with their storing
         self._coarsen(depth, place, coarse, step)
         return True
 

@@ -74,7 +74,7 @@ def with_smoother(
         backend: where it is stored.
         _: its number.
         matrix: its rows.
-        share: as of `dsolver.multigrid.algebraic.parallel_coarsening.Measures`.
+        share: as of `dsolver.multigrid.algebraic.rows.measures.Measures`.
         depth: number of the level.
         factor: of the diagonal, which is (a_ii + Σ_j |a_ij|) / 2.
         lessened: whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With

@@ -20,9 +20,9 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.parallel_coarsening import for_exchange, in_window
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Window
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
 
 SALT: Final = 1 << 20
 """Added to a level's number for the words of the second set."""
@@ -54,11 +54,11 @@ class NodeGraph:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Roots:
-    """A set of roots under way.
+    """Roots of aggregates, as far as they are chosen.
 
     Attributes:
         own: float64, a word, `OUT` or `ROOT` (`dsolver.kernels.amg.aggregation.roots`), for an exchange.
-        open: bool (nodes,), who takes part.
+        open: bool (nodes,), the nodes that take part.
         left: float64 (1,), own nodes that are undecided; not read before the first round.
     """
 

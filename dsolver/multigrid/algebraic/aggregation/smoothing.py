@@ -16,11 +16,12 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import NodeGraph
-from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, window_of
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
 
 OVER: Final = 4.0 / 3.0
 """ω λ: the Chebyshev polynomial of degree one whose largest value over the part of P̂ that is far from B is least."""

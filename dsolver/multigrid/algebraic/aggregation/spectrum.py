@@ -11,9 +11,10 @@ from dsolver.distributed.messages import GhostExchange, values_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.aggregation.roots import WORD
-from dsolver.multigrid.algebraic.parallel_coarsening import Measures, for_exchange, in_window
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.measures import Measures
 from dsolver.multigrid.algebraic.rows.window import F64
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
 
 STEPS: Final = 15
 """Steps of the power method."""

@@ -26,16 +26,16 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, others, ow
 @final
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some nodes of a chunk that belong to aggregates of one chunk.
+    """Nodes of a chunk whose aggregates one chunk owns.
 
     Attributes:
         at: int64, their numbers within their chunk, ascending; None for all.
-        led: int64, the roots of their aggregates.
+        leaders: int64, the roots of their aggregates.
         near: float64 (nodes, size k), their rows of the near-null space.
     """
 
     at: I64 | None
-    led: I64
+    leaders: I64
     near: F64
 
 
@@ -82,14 +82,14 @@ class Blocks:
 
 
 def tentative(
-    engine: Engine, rows: PerChunk, led: PerChunk, size: int, vectors: int, bounds: Bounds
+    engine: Engine, rows: PerChunk, leaders: PerChunk, size: int, vectors: int, bounds: Bounds
 ) -> tuple[PerChunk, PerChunk, Bounds] | None:
     """The tentative prolongation; None where there is no aggregate.
 
     Args:
         engine: of the level.
         rows: the `LevelRows` of every chunk.
-        led: of `aggregates.leaders`.
+        leaders: of every chunk, as of `aggregates.leaders`.
         size: unknowns of a node.
         vectors: of the near-null space.
         bounds: of the level.
@@ -99,7 +99,7 @@ def tentative(
         of the coarser level.
     """
     nodes = tuple(bound // size for bound in bounds)
-    members = engine.per_chunk(partial(_members, bounds=nodes), rows, led)
+    members = engine.per_chunk(partial(_members, bounds=nodes), rows, leaders)
     aggregates = (0, *np.cumsum(numbers_of(engine, engine.per_chunk(_count, members))).tolist())
     if not aggregates[-1]:
         return None
@@ -114,25 +114,25 @@ def tentative(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _members(backend: Backend, number: int, rows: LevelRows, led: I64, *, bounds: Bounds) -> Members:
+def _members(backend: Backend, number: int, rows: LevelRows, leaders: I64, *, bounds: Bounds) -> Members:
     """Own nodes by the owners of their roots; bounds: of the nodes."""
     first, last = own_bounds(bounds, number)
     near = rows.near.reshape(last - first, -1)
-    before, roots, outside = backend.amg.aggregation.own_roots(led, first)
-    part, at = Part(at=None, led=led, near=near), {}
+    before, roots, outside = backend.amg.aggregation.own_roots(leaders, first)
+    part, at = Part(at=None, leaders=leaders, near=near), {}
     if outside:
-        own = (led >= first) & (led < last)
+        own = (leaders >= first) & (leaders < last)
         members = np.flatnonzero(own)
-        part = Part(at=members, led=led[members], near=near[members])
-        strangers = np.flatnonzero((led >= 0) & ~own)
-        owners = owners_of(bounds, led[strangers])
+        part = Part(at=members, leaders=leaders[members], near=near[members])
+        strangers = np.flatnonzero((leaders >= 0) & ~own)
+        owners = owners_of(bounds, leaders[strangers])
         at = {other: strangers[owners == other] for other in others(bounds, number, owners)}
     return Members(
         roots=roots,
         before=before,
         own=part,
         at=at,
-        lists={to: message(led[m], near[m].ravel()) for to, m in at.items()},
+        lists={to: message(leaders[m], near[m].ravel()) for to, m in at.items()},
         named=tuple(sorted(at)),
     )
 
@@ -155,17 +155,19 @@ def _blocks(
     """Q and R of own aggregates; bounds: of the aggregates."""
     amg, vectors, own = backend.amg, rows.near.shape[1], members.own
     width, (first, last) = size * vectors, own_bounds(bounds, number)
-    parts = {number: (own.led, own.near)}
+    parts = {number: (own.leaders, own.near)}
     for sender, arrived in around.items():
         count = len(arrived) // (1 + width)
         parts[sender] = arrived[:count].astype(np.int64), arrived[count:].reshape(-1, width)
     senders = sorted(parts)
-    led, near = parts[number]
+    leaders, near = parts[number]
     if around:  # nodes ascend, as those of each sender do
-        led, near = (np.concatenate([parts[sender][which] for sender in senders]) for which in range(2))
+        leaders, near = (np.concatenate([parts[sender][which] for sender in senders]) for which in range(2))
     # aggregates are numbered as their roots are
-    place = members.before[led - rows.window.first // size]
-    nodes = Csr(np.arange(len(led) + 1, like=led), place.astype(np.int32), np.zeros_like(place, dtype=np.float64))
+    place = members.before[leaders - rows.window.first // size]
+    nodes = Csr(
+        np.arange(len(leaders) + 1, like=leaders), place.astype(np.int32), np.zeros_like(place, dtype=np.float64)
+    )
     of_aggregates = amg.transposed(nodes, last - first)
     q, r = amg.aggregation.blocks_of_nodes(of_aggregates.start, of_aggregates.columns, near, vectors)
     place, at, answers = place + first, 0, {}

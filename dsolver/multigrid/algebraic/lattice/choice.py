@@ -10,7 +10,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.arrays import apart
-from dsolver.multigrid.algebraic.parallel_coarsening import not_positive
+from dsolver.multigrid.algebraic.rows.measures import not_positive
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
 
 BLOCKY: Final = 0.25
@@ -21,12 +21,12 @@ ENDS: Final = 0.12
 follows couplings from its finest level on. Where a tenth of the cells is masked at random it is a sixth, where a half
 is, two thirds."""
 TURNS: Final = ((30.0, 0.06), (1e3, 0.003))
-"""For ratios of `matrix_statistics.turning`, the fraction of the rows, likewise; one that is exceeded is enough. Packed
-spheres have 0.5 % of such rows at any size and take 13, then 71 iterations on a lattice of 48³, 96³ cells; a surface
-that is one cell thick has fewer the larger the grid is."""
+"""Ratios of `matrix_statistics.turning`, each with the fraction of the rows above which the grid follows couplings from
+its finest level on; one that is exceeded is enough. Packed spheres have 0.5 % of such rows at any size and take 13,
+then 71 iterations on a lattice of 48³, 96³ cells; a surface that is one cell thick has fewer the larger the grid is."""
 TURNS_IN_PLANES: Final = ((30.0, 0.002),)
-"""As `TURNS`, where the grid has one point along an axis. What flows there has fewer ways around, so fewer rows spoil
-the lattice, and couplings take no longer to set up."""
+"""Ratios and fractions as of `TURNS`, where the grid has one point along an axis. What flows there has fewer ways
+around, so fewer rows spoil the lattice, and couplings take no longer to set up."""
 JUMPS: Final = {"cuda": 0.03}
 """Fraction of the pairs of neighbors between which couplings jump, from which on a grid follows them on a device. A
 first solve of 128³ points takes 0.05 to 0.07 s either way on an H200, a later one 12 to 19 ms with "mg", which leaves
@@ -37,7 +37,9 @@ packages of chips 0.02 to 0.04."""
 def follows_couplings(
     engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool, jumps: float | None
 ) -> bool:
-    """Whether nobody has to ask for the lattice to leave it: as `wanted_at_once`, and on GPUs by `JUMPS`, too.
+    """Whether `M="auto"` follows couplings from a grid's finest level on.
+
+    So it does where `leaves_lattice_at_once` says so, and on GPUs where `JUMPS` does.
 
     Args:
         engine: of the finest level.
@@ -49,11 +51,11 @@ def follows_couplings(
     """
     if jumps is not None and jumps > JUMPS[engine.kernels]:
         return _positive(engine, offsets, weights)
-    return wanted_at_once(engine, partition, offsets, weights, masked=masked)
+    return leaves_lattice_at_once(engine, partition, offsets, weights, masked=masked)
 
 
-def wanted(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
-    """Whether a level of a rough problem is to be coarsened by couplings; the same on every rank.
+def leaves_lattice(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
+    """Whether a rough problem leaves its lattice below a level; the same on every rank.
 
     Args:
         engine: of the level.
@@ -64,8 +66,10 @@ def wanted(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
     return blocky and _positive(engine, offsets, weights)
 
 
-def wanted_at_once(engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool) -> bool:
-    """Whether a problem is to be coarsened by couplings from its finest level on; the same on every rank, for any cut.
+def leaves_lattice_at_once(
+    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool
+) -> bool:
+    """Whether a problem is coarsened by couplings from its finest level on; the same on every rank, for any cut.
 
     So are media of whose cells many are left out, and rows whose anisotropy differs from place to place.
 

@@ -15,7 +15,7 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
-from dsolver.multigrid.algebraic.finest import FirstRows, OfGrid
+from dsolver.multigrid.algebraic.finest import FinestGrid, FinestLevel
 from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
 from dsolver.multigrid.algebraic.methods import CoarsePoints
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
@@ -24,7 +24,7 @@ from dsolver.multigrid.geometric.ghost_rows import WIDTH, ghosted_rows
 from dsolver.multigrid.level import Level
 
 
-def first_of_grid(
+def finest_of_grid(
     engine: Engine,
     partition: Partition,
     offsets: Offsets,
@@ -34,8 +34,8 @@ def first_of_grid(
     *,
     singular: bool,
     depth: int = 0,
-) -> FirstRows:
-    """The first of the levels.
+) -> FinestLevel:
+    """The `FinestLevel` of a hierarchy that begins with a level of a grid.
 
     Args:
         engine: of the grid's chunks, in float64.
@@ -48,14 +48,14 @@ def first_of_grid(
         depth: its number.
     """
     rows = LatticeRows(engine, partition, offsets, weights)
-    return FirstRows(
+    return FinestLevel(
         rows=rows.rows,
         layout=layout,
         chunks=chunks,
         bounds=rows.bounds,
         senders=rows.senders,
         singular=singular,
-        grid=OfGrid(rows=rows, partition=partition, offsets=offsets),
+        grid=FinestGrid(rows=rows, partition=partition, offsets=offsets),
         depth=depth,
     )
 
@@ -79,7 +79,7 @@ def below_lattice(
     partition, offsets = level.partition, level.offsets
     if depth:
         weights = symmetric_weights(engine, partition, offsets, weights)
-    first = first_of_grid(
+    first = finest_of_grid(
         engine,
         partition,
         offsets,

@@ -47,7 +47,7 @@ class BoxRows:
     Attributes:
         rows: with columns by their numbers in the grid.
         numbers: int64, of the rows.
-        share: float64, as of `dsolver.multigrid.algebraic.parallel_coarsening.Measures`.
+        share: float64, as of `dsolver.multigrid.algebraic.rows.measures.Measures`.
         lists: for each other range that has some of the rows, a message.
         named: these ranges, ascending.
         mirrored: whether the rows are those of the only chunk, and mirrored entries are known to be equal.

@@ -23,7 +23,7 @@ from dsolver.multigrid.algebraic.rows.window import Bounds
 
 
 def gathering(engine: Engine, made: PerChunk, bounds: Bounds) -> Callable[[PerChunk], PerChunk]:
-    """Gathers a level's rows: makes the `BroughtRows` of the whole level, on every owner, of those of every chunk.
+    """A function that makes the `BroughtRows` of a whole level, on every owner, of those of every chunk.
 
     Args:
         engine: of the chunks.

@@ -22,7 +22,8 @@ class SentRows:
         lists: for each chunk that gets some, a message.
         sent: for each of them, the numbers of the rows within this chunk, ascending.
         named: the chunks that get some, ascending.
-        factor: of rows of A P that will be made again, P with its columns in a window, and that; else None.
+        factor: P with columns as places in a window, and this window, where `rows` are of A P and will be made again of
+            other values of A; else None.
     """
 
     rows: Rows

@@ -152,5 +152,5 @@ def message(*parts: Any) -> F64:
 
 
 def counted(items: I64) -> F64:
-    """Number of them: float64 (1,)."""
+    """The number of some items, as a part of a message: float64 (1,)."""
     return np.asarray([float(len(items))], like=items)

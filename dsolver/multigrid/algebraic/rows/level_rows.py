@@ -1,4 +1,4 @@
-"""A chunk's rows of a level whose hierarchy is made across chunks.
+"""A chunk's rows of an algebraic level during set-up.
 
 Arrays are of the chunk's device.
 """

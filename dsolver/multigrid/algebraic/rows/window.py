@@ -116,7 +116,7 @@ def others(bounds: Bounds, number: int, owners: I64) -> tuple[int, ...]:
 
 
 def received(bounds: Bounds, window: Window) -> tuple[tuple[int, int], ...]:
-    """Number of ghosts of a window that each chunk owns."""
+    """The chunks that own ghosts of a window, ascending, each with the number of its ghosts."""
     if not len(window.ghosts):
         return ()
     before = np.searchsorted(window.ghosts, np.asarray(bounds, like=window.ghosts)).tolist()

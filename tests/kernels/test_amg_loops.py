@@ -1,4 +1,4 @@
-"""Kernels of algebraic levels that are made across chunks, beside plain loops that define them."""
+"""Kernels of algebraic set-up, beside plain loops that define them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coarse points of a level that is cut into chunks: the same ones however it is cut."""
+"""Coarse points of a level that is cut into chunks, by PMIS: the same ones however it is cut."""
 
 from __future__ import annotations
 
@@ -14,39 +14,10 @@ from dsolver.distributed.messages import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import FINE
+from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, I64, Window, own_bounds
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Measures:
-    """Measures of a chunk's rows.
-
-    Attributes:
-        largest: float64, the size of the most negative coupling, for an exchange.
-        diagonal: float64 (rows,).
-        share: float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii: with it for a diagonal Jacobi's method
-            converges, as 2 D - A is then diagonally dominant.
-    """
-
-    largest: Any
-    diagonal: F64
-    share: F64
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Graph:
-    """Strong couplings of a chunk's rows.
-
-    Attributes:
-        bits: uint8 (entries,), see `dsolver.kernels.amg.couplings`.
-        counts: the rows that depend on each, for an exchange.
-    """
-
-    bits: Any
-    counts: Any
+from dsolver.multigrid.algebraic.rows.window import I64, own_bounds
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window, numbers_in_window, own_of
 
 
 @final
@@ -71,22 +42,6 @@ class Splitting:
     left: Any
     before: I64
     coarse: float
-
-
-def measured(engine: Engine, rows: PerChunk) -> PerChunk:
-    """The `Measures` of every chunk."""
-    return engine.per_chunk(_measured, rows)
-
-
-def wrong_diagonals(engine: Engine, measures: PerChunk) -> int:
-    """The number of rows of all chunks whose diagonal is not positive."""
-    return int(engine.sums(engine.per_chunk(_wrong, measures), 1)[0])
-
-
-def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, theta: float) -> PerChunk:
-    """The `Graph` of every chunk."""
-    ghosts = exchange(measures.at("largest"))
-    return engine.per_chunk(partial(_graph, theta=theta), rows, measures, ghosts)
 
 
 def split(
@@ -129,23 +84,6 @@ def coarse_numbers(
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
-    amg, window = backend.amg, rows.window
-    largest, diagonal, share = amg.row_measures(rows.matrix, window.below)
-    return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
-
-
-def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:
-    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
-    return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
-
-
-def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:
-    largest = in_window(backend, rows, measures.largest, ghosts)
-    bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
-    return Graph(bits=bits, counts=for_exchange(backend, rows.window, counts))
-
-
 def _begun(
     backend: Backend, _: int, rows: LevelRows, graph: Graph, counts: Any, origin: Any, *, salt: int, lone: int
 ) -> Splitting:
@@ -183,46 +121,3 @@ def _numbered(backend: Backend, number: int, rows: LevelRows, splitting: Splitti
 
 def _origins(backend: Backend, _: int, rows: LevelRows) -> Any:
     return for_exchange(backend, rows.window, rows.origin)
-
-
-def not_positive(backend: Backend, diagonal: Any) -> Any:
-    """The number of entries of a diagonal on the device that are not positive and finite: float64 (1,)."""
-    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
-
-
-def numbers_in_window(backend: Backend, _: int, rows: LevelRows, own: Any, ghosts: Any) -> I64:
-    """Numbers of own points and of ghosts, int64, for every point of a window."""
-    found: I64 = in_window(backend, rows, own, ghosts).astype(np.int64, copy=False)
-    return found
-
-
-def for_exchange(backend: Backend, window: Window, values: Any) -> Any:
-    """Values of own points on the device, float64, with a zero behind them: no kernel runs on nothing.
-
-    Where there is one chunk nothing is exchanged, and they are what they were.
-    """
-    if window.whole:
-        return values
-    made = backend.xp.zeros(len(values) + 1)
-    made[:-1] = backend.asarray(values)
-    return made
-
-
-def in_window(backend: Backend, rows: Any, own: Any, ghosts: Any) -> Any:
-    """Values of every point of a window, where its rows' arrays lie.
-
-    Args:
-        backend: of the chunk.
-        rows: an object with `window` and `origin`.
-        own: values of own points, as of `for_exchange` or without what stands behind them.
-        ghosts: what came of the exchange; None where there is one chunk.
-    """
-    if ghosts is None:
-        return own
-    amg = backend.amg
-    return rows.window.joined(amg.asarray(own)[: rows.window.rows], amg.asarray(ghosts))
-
-
-def own_of(window: Window, values: Any) -> Any:
-    """The part of values of a window that belongs to own points."""
-    return values[window.below : window.below + window.rows]

@@ -23,15 +23,15 @@ from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import UNDECIDED
 from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
-from dsolver.multigrid.algebraic.interpolation import SeenRows, coarse_places, coarse_rows, interpolated, seen_by
-from dsolver.multigrid.algebraic.parallel_coarsening import (
-    Graph,
-    coarse_numbers,
-    for_exchange,
-    numbers_in_window,
-    own_of,
-    split,
+from dsolver.multigrid.algebraic.classical.coarse_couplings import (
+    CoarseCouplings,
+    coarse_couplings,
+    coarse_places,
+    seen_by,
 )
+from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
+from dsolver.multigrid.algebraic.classical.interpolation import interpolated
+from dsolver.multigrid.algebraic.classical.strength import Graph
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked, with_ghosts
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -46,6 +46,7 @@ from dsolver.multigrid.algebraic.rows.window import (
     received,
     window_of,
 )
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, numbers_in_window, own_of
 
 PATHS: Final = 2
 """Paths that couple two coarse points."""
@@ -60,12 +61,12 @@ SALT: Final = 1 << 20
 @final
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """Numbers that a chunk reads of others, who do not know of it.
+    """Coarse points that a chunk sees; the owners of those that are not its own have to be told.
 
     Attributes:
-        window: its own ones and these.
-        wanted: for each chunk that owns some of them, these.
-        named: the chunks, ascending.
+        window: of their numbers.
+        wanted: for each other chunk that owns some of them, their numbers.
+        named: these chunks, ascending.
     """
 
     window: Window
@@ -123,14 +124,14 @@ def aggressive(
     left = _second_pass(engine, rows, bits, numbers, exchange, senders, bounds, level)
     if left is None:
         return None
-    fewer, below, points = left
-    p2 = interpolated(engine, rows, bits, fewer, senders, below, most, points)
+    fewer, bounds_left, points = left
+    p2 = interpolated(engine, rows, bits, fewer, senders, bounds_left, most, points)
     p1 = interpolated(engine, rows, bits, numbers, senders, bounds, most)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
     around = delivered(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
-    p = engine.per_chunk(partial(_product, bounds=below, most=most), rows, p1, p2, seen, around)
-    return fewer, below, p
+    p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), rows, p1, p2, seen, around)
+    return fewer, bounds_left, p
 
 
 def _second_pass(
@@ -157,11 +158,11 @@ def _second_pass(
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
     splitting = split(engine, points, second.at("graph"), among, SALT + level, lone=UNDECIDED)
-    left, below = coarse_numbers(engine, points, splitting, among)
-    if below[-1] > WORTH * bounds[-1]:
+    left, bounds_left = coarse_numbers(engine, points, splitting, among)
+    if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), below, second.at("points")
+    return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), bounds_left, second.at("points")
 
 
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
@@ -173,44 +174,44 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _marked(backend: Backend, __: int, rows: LevelRows, bits: Any, numbers: I64) -> SeenRows:
+def _marked(backend: Backend, __: int, rows: LevelRows, bits: Any, numbers: I64) -> CoarseCouplings:
     """Strong couplings of own points to coarse ones, by these points' numbers, with bits for values."""
-    return coarse_rows(backend, rows, bits, numbers, every=True)
+    return coarse_couplings(backend, rows, bits, numbers, every=True)
 
 
 def _second_graph(
     backend: Backend,
     number: int,
     rows: LevelRows,
-    couplings: Any,
+    bits: Any,
     numbers: I64,
-    marked: SeenRows,
+    marked: CoarseCouplings,
     around: Mapping[int, F64],
     *,
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
     whole = stacked(rows, marked.rows, around)
-    near = seen_by(amg, bounds, number, numbers, whole)
-    coarse = marked.names if window.whole else coarse_places(amg, near, numbers)
+    coarse_window = seen_by(amg, bounds, number, numbers, whole)
+    coarse = marked.names if window.whole else coarse_places(amg, coarse_window, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(
         rows.matrix,
         chosen,
         window.below,
-        couplings,
+        bits,
         coarse,
-        whole.within(amg, near),
-        near.size,
+        whole.within(amg, coarse_window),
+        coarse_window.size,
         PATHS,
     )
-    made = Rows.at(found, near)
+    made = Rows.at(found, coarse_window)
     seen = _seen(amg, bounds, number, made.columns)
-    bits, leads = amg.leads(made.start, made.values)
+    among, leads = amg.leads(made.start, made.values)
     return SecondGraph(
         matrix=made.within(amg, seen.window)._replace(values=made.values[:0]),
-        graph=Graph(bits=bits, counts=for_exchange(backend, seen.window, leads)),
+        graph=Graph(bits=among, counts=for_exchange(backend, seen.window, leads)),
         points=chosen,
         origin=amg.of_coarse(own, first, last - first, rows.origin),
         seen=seen,
@@ -234,10 +235,12 @@ def _on_rows(backend: Backend, _: int, rows: LevelRows, numbers: I64, points: Le
 
 
 def _columns(backend: Backend, number: int, p: SentRows, *, bounds: Bounds) -> Seen:
+    """The coarse points of the first pass that own rows of P₁ read."""
     return _seen(backend.amg, bounds, number, p.rows.columns)
 
 
 def _answers(_: Backend, number: int, p: SentRows, wanted: Mapping[int, F64], *, bounds: Bounds) -> dict[int, F64]:
+    """Rows of P₂ for the chunks that want them."""
     first = own_bounds(bounds, number)[0]
     numbers = {reader: asked.astype(np.int64) for reader, asked in wanted.items()}
     return {reader: p.rows.selected(asked - first).packed for reader, asked in numbers.items()}
@@ -259,9 +262,9 @@ def _product(
     window, amg = seen.window, backend.amg
     counts = {c: len(wanted) for c, wanted in seen.wanted.items()}
     whole = with_ghosts(window, counts, p2.rows, around)
-    near = window_of(amg, bounds, number, whole.columns)
-    found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, near), near.size, most)
-    return sent(rows, Rows.at(found, near))
+    coarser = window_of(amg, bounds, number, whole.columns)
+    found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, coarser), coarser.size, most)
+    return sent(rows, Rows.at(found, coarser))
 
 
 def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> Seen:

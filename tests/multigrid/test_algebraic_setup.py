@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -12,133 +11,21 @@ import pytest
 import scipy.sparse as sp
 
 import dsolver
-from dsolver import kernels
-from dsolver.discretize.system import System
-from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
-from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.level import Level
-from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
-from dsolver.preconditioners.builder import Builder
-from dsolver.program.spec import SolveSpec
-
-SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
-
-
-def cells(kappa: Any) -> sp.csr_array:
-    """A finite-volume matrix of −∇·(κ∇u) on cubes, with u = 0 at the first face along x alone."""
-    number = np.arange(kappa.size).reshape(kappa.shape)
-    where, columns, values = [number.ravel()], [number.ravel()], []
-    diagonal = np.zeros(kappa.shape)
-    diagonal[0] = 2.0 * kappa[0]
-    for axis in range(3):
-        low, high = [slice(None)] * 3, [slice(None)] * 3
-        low[axis], high[axis] = slice(0, -1), slice(1, None)
-        a, b = tuple(low), tuple(high)
-        link = 2.0 / (1.0 / kappa[a] + 1.0 / kappa[b])
-        diagonal[a] += link
-        diagonal[b] += link
-        where += [number[a].ravel(), number[b].ravel()]
-        columns += [number[b].ravel(), number[a].ravel()]
-        values += [-link.ravel(), -link.ravel()]
-    entries = np.concatenate([diagonal.ravel(), *values])
-    return sp.csr_array((entries, (np.concatenate(where), np.concatenate(columns))))
-
-
-def poisson(n: int) -> sp.csr_array:
-    return cells(np.ones((n, n, n)))
-
-
-def channels(n: int) -> sp.csr_array:
-    """Lines of one cell that conduct 10⁵ times better, along every axis."""
-    rng, kappa = np.random.default_rng(0), np.ones((n, n, n))
-    for _ in range(n * n // 20):
-        line: list[Any] = rng.integers(0, n, 2).tolist()
-        line.insert(int(rng.integers(3)), slice(None))
-        kappa[tuple(line)] = 1e5
-    return cells(kappa)
-
-
-def blocks(n: int) -> sp.csr_array:
-    """Cubes of four cells over six decades."""
-    return cells(np.kron(10.0 ** np.random.default_rng(1).uniform(-3, 3, (n // 4,) * 3), np.ones((4, 4, 4))))
-
+from tests.multigrid.hierarchies import SMALL, hierarchy_of_matrix, transfers
+from tests.multigrid.matrices import blocks, bordered, channels, closed, poisson
 
 CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
 
 
-def closed(matrix: Any) -> sp.csr_array:
-    """The same couplings, and all rows sum to zero."""
-    off = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
-    off.eliminate_zeros()
-    return sp.csr_array(sp.diags_array(-np.asarray(off.sum(axis=1)).ravel()) + off)
-
-
-def bordered() -> sp.csr_array:
-    """A line with a row of 1000 entries, rows that are coupled with nothing, and a second part of its own."""
-    line = sp.diags_array([-np.ones(1499), np.full(1500, 2.1), -np.ones(1499)], offsets=[-1, 0, 1]).tolil()
-    line[0, 1:1000] = line[1:1000, 0] = -0.01
-    line[0, 0] = 20.0
-    line[700, :] = line[:, 700] = 0.0
-    line[700, 700] = 3.0
-    return sp.csr_array(sp.block_diag([line, poisson(6), sp.eye_array(5)]))
-
-
-def on_host(array: Any) -> Any:
-    return array.get() if hasattr(array, "get") else array
-
-
-def planned(matrix: Any, chunks: int, m: Algebraic, **told: Any) -> tuple[SolveSpec, Any]:
-    problem = dsolver.matrix(matrix, chunks=chunks, **told).planned(chunks)
-    assert problem.chunks is not None
-    return SolveSpec.plan(problem, problem.chunks, m=m), problem
-
-
-def loaded_system(engine: EagerEngine, spec: SolveSpec, problem: Any, reuse: Reuse | None) -> Builder:
-    system = System(engine, spec.problem, spec.partition)
-    for name, cut in problem.coefficients.items():
-        system.load(name, cut.blocks(spec.partition, host=True))
-    system.prepare()
-    return spec.builder(engine, system, reuse)
-
-
-def hierarchy(
-    matrix: Any, chunks: int, m: Algebraic = SMALL, backend: str = "cpu", earlier: Any = None, **told: Any
-) -> tuple[list[str], list[Any], list[Level]]:
-    """The hash of every level's rows, the rows as matrices, and the levels.
-
-    With the interpolation of an earlier matrix, if there is one.
-    """
-    spec, problem = planned(matrix, chunks, m, **told)
-    engine, reuse = EagerEngine(spec.partition, kernels.load(backend, 2)), None
-    if earlier is not None:
-        reuse = Reuse()
-        m.build(loaded_system(engine, *planned(earlier, chunks, m), reuse))
-    builder = loaded_system(engine, spec, problem, reuse)
-    _, setup = m.setup(builder, lambda: builder.rows)
-    assert reuse is None or reuse.outcome == "used"
-    hashes, matrices = [], []
-    while True:
-        rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
-        columns = np.concatenate([on_host(part.window.numbers[part.matrix.columns]) for part in rows])
-        lengths = np.concatenate([np.diff(on_host(part.matrix.start)) for part in rows])
-        values = np.concatenate([on_host(part.matrix.values) for part in rows])
-        origin = np.concatenate([on_host(part.origin) for part in rows])
-        hashes.append(hashlib.sha256(b"".join(x.tobytes() for x in (columns, lengths, values, origin))).hexdigest())
-        start = np.concatenate([[0], np.cumsum(lengths)])
-        matrices.append(sp.csr_array((values, columns, start), shape=(len(lengths),) * 2))
-        if not setup.descend():
-            return hashes, matrices, setup.levels
-
-
 @pytest.mark.parametrize("matrix", [poisson(13), channels(12), bordered()], ids=["poisson", "channels", "bordered"])
 def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
-    hashes, matrices, levels = hierarchy(matrix, 1)
+    hashes, matrices, levels = hierarchy_of_matrix(matrix, 1)
     assert len(levels) >= 3
     assert levels[-1].partition.grid[0] <= 20
     for chunks in (2, 3, 8):
-        assert hierarchy(matrix, chunks)[0] == hashes
+        assert hierarchy_of_matrix(matrix, chunks).digests == hashes
     for a in matrices[1:]:
         assert not (a != a.T).nnz
 
@@ -146,45 +33,16 @@ def test_levels_are_the_same_bits_for_any_number_of_chunks(matrix: Any) -> None:
 @pytest.mark.parametrize(("coarsening", "cuts"), [("pmis", (2, 3, 8)), ("aggregation", (3,))])
 def test_levels_with_the_interpolation_of_an_earlier_matrix(coarsening: str, cuts: tuple[int, ...]) -> None:
     m, earlier, matrix = replace(SMALL, coarsening=coarsening), channels(12), blocks(12)
-    hashes, matrices, levels = hierarchy(matrix, 1, m, earlier=earlier)
+    hashes, matrices, levels = hierarchy_of_matrix(matrix, 1, m, earlier=earlier)
     for chunks in cuts:
-        assert hierarchy(matrix, chunks, m, earlier=earlier)[0] == hashes
-    assert hierarchy(earlier, 2, m, earlier=earlier)[0] == hierarchy(earlier, 1, m)[0] != hashes
-    assert hierarchy(0.5 * earlier, 1, m, earlier=earlier)[0] == hierarchy(0.5 * earlier, 1, m)[0]
+        assert hierarchy_of_matrix(matrix, chunks, m, earlier=earlier).digests == hashes
+    anew, scaled = hierarchy_of_matrix(earlier, 1, m), hierarchy_of_matrix(0.5 * earlier, 1, m)
+    assert hierarchy_of_matrix(earlier, 2, m, earlier=earlier).digests == anew.digests != hashes
+    assert hierarchy_of_matrix(0.5 * earlier, 1, m, earlier=earlier).digests == scaled.digests
     p, r = transfers(levels[1], levels[2])
     assert np.array_equal(r, p.T)
     expected = p.T @ matrices[1].toarray() @ p
     assert abs(matrices[2].toarray() - expected).max() <= 1e-13 * abs(expected).max()
-
-
-def loaded(level: Level, vector: Any, field: Any) -> None:
-    """A vector becomes a field of a level."""
-    engine: Any = level.engine
-    blocks = {
-        n: vector[level.partition[n].box.slices[0]].reshape(-1, 1, 1) for n in engine.owned[: len(level.partition)]
-    }
-    engine.load(blocks, level.layout, field)
-
-
-def unloaded(level: Level, field: Any) -> Any:
-    return np.concatenate([block.ravel() for _, block in sorted(level.engine.unload(field, level.layout).items())])
-
-
-def transfers(fine: Level, coarse: Level) -> tuple[Any, Any]:
-    """P, by what it makes of coarse unit vectors, and R likewise."""
-    step: Any = fine.step(coarse)
-    x, rows, columns = fine.engine.field(fine.layout), fine.partition.grid[0], coarse.partition.grid[0]
-    p, r = np.zeros((rows, columns)), np.zeros((columns, rows))
-    for j, unit in enumerate(np.eye(columns)):
-        fine.engine.fill(fine.layout, 0.0, x)
-        loaded(coarse, unit, step.xc)
-        step.correct(x, x)
-        p[:, j] = unloaded(fine, x)
-    for i, unit in enumerate(np.eye(rows)):
-        loaded(fine, unit, x)
-        step.restrict(x)
-        r[:, i] = unloaded(coarse, step.rc)
-    return p, r
 
 
 @pytest.mark.parametrize(
@@ -193,7 +51,7 @@ def transfers(fine: Level, coarse: Level) -> tuple[Any, Any]:
 )
 def test_coarse_levels_are_galerkin_products(matrix: Any, gathered: int, aggressive: int) -> None:
     m = Algebraic(coarse_rows=20, gathered_rows=gathered, aggressive_levels=aggressive)
-    _, matrices, levels = hierarchy(matrix, 3, m)
+    _, matrices, levels = hierarchy_of_matrix(matrix, 3, m)
     assert len(levels[1].partition) == (3 if gathered == 20 else 1)
     for (fine, coarse), (a, found) in zip(pairwise(levels), pairwise(matrices), strict=True):
         p, r = transfers(fine, coarse)
@@ -246,7 +104,7 @@ def test_iterations(matrix: Any, mild: int, most: int) -> None:
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 def test_devices_and_engines_agree(device: str) -> None:
     matrix = channels(12)
-    assert hierarchy(matrix, 3, backend=device)[0] == hierarchy(matrix, 1)[0]
+    assert hierarchy_of_matrix(matrix, 3, backend=device).digests == hierarchy_of_matrix(matrix, 1).digests
     serial = solved(matrix, SMALL, device=device)
     here = solved(matrix, SMALL, device=device, engine="resident")
     assert here.residuals == serial.residuals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from typing import Any
 
@@ -18,12 +17,9 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.errors import InputError
 from dsolver.matrices.checked import matrix_of
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
-from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
-from dsolver.session.arrays import container_of
+from tests.multigrid.hierarchies import hierarchy
 from tests.multigrid.test_aggregation import elastic, sheet
 
 pytestmark = pytest.mark.gpu
@@ -89,80 +85,49 @@ PROBLEMS = {"matrix": matrix, "grid": grid, "periodic": periodic, "slanted": sla
 EARLIER = {"matrix": earlier_matrix, "grid": earlier_grid, "slanted": earlier_slanted, "nodes": earlier_nodes}
 
 
-def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | None) -> Builder:
-    spec = SolveSpec.plan(problem, problem.chunks, m=m)
-    system = System(engine, spec.problem, spec.partition)
-    for key, values in problem.coefficients.items():
-        if problem.lattice:
-            system.load(key, container_of(key, values, spec.partition, None).blocks())
-        else:
-            system.load(key, values.blocks(spec.partition, host=True))
-    system.prepare()
-    return spec.builder(engine, system, reuse)
-
-
 @cache
-def hierarchy(
+def digests_of(
     backend: str, name: str, chunks: int, aggressive: int = 1, *, again: bool = False, coarsening: str = "pmis"
 ) -> list[str]:
-    """A hash of every level's rows, which are on the device; again: with the interpolation of an earlier matrix."""
+    """Digests of the rows of every level; again: with the interpolation of an earlier matrix."""
     m = Algebraic(coarse_rows=20, gathered_rows=60, aggressive_levels=aggressive, coarsening=coarsening)
-    problem = PROBLEMS[name](chunks)
-    spec, reuse = SolveSpec.plan(problem, problem.chunks, m=m), None
-    engine = EagerEngine(spec.partition, kernels.load(backend, 2))
-    if again:
-        reuse = Reuse()
-        m.build(builder_of(engine, EARLIER[name](chunks), m, reuse))
-    builder = builder_of(engine, problem, m, reuse)
-    _, setup = m.setup(builder, lambda: builder.rows)
-    assert reuse is None or reuse.outcome == "used"
-    found = []
-    while True:
-        rows: list[LevelRows] = list(setup.rows.items.values())  # type: ignore[attr-defined]
-        assert {type(part.matrix.values) for part in rows} == {engine.backend.xp.ndarray}
-        digest = hashlib.sha256()
-        for part in rows:
-            columns = part.window.numbers[part.matrix.columns]
-            for values in (np.diff(part.matrix.start), columns, part.matrix.values, part.a.values, part.origin):
-                digest.update(engine.backend.to_host(values).tobytes())
-        found.append(digest.hexdigest())
-        if not setup.descend():
-            return found
+    earlier = EARLIER[name](chunks) if again else None
+    return hierarchy(PROBLEMS[name](chunks), m, backend, earlier).digests
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 @pytest.mark.parametrize("name", ["matrix", "grid", "periodic", "slanted"])
 def test_levels_have_the_hosts_bits(name: str, chunks: int) -> None:
-    expected = hierarchy("cpu", name, chunks)
+    expected = digests_of("cpu", name, chunks)
     assert len(expected) >= 3
-    assert hierarchy("cuda", name, chunks) == expected
+    assert digests_of("cuda", name, chunks) == expected
 
 
 def test_levels_without_aggressive_coarsening_have_the_hosts_bits() -> None:
-    assert hierarchy("cuda", "grid", 2, 0) == hierarchy("cpu", "grid", 2, 0)
+    assert digests_of("cuda", "grid", 2, 0) == digests_of("cpu", "grid", 2, 0)
 
 
 @pytest.mark.parametrize("name", ["matrix", "grid"])
 def test_levels_with_the_interpolation_of_an_earlier_matrix_have_the_hosts_bits(name: str) -> None:
     for chunks in (1, 2):
-        expected = hierarchy("cpu", name, chunks, again=True)
-        assert expected != hierarchy("cpu", name, chunks)
-        assert hierarchy("cuda", name, chunks, again=True) == expected
+        expected = digests_of("cpu", name, chunks, again=True)
+        assert expected != digests_of("cpu", name, chunks)
+        assert digests_of("cuda", name, chunks, again=True) == expected
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 @pytest.mark.parametrize("name", ["matrix", "nodes"])
 def test_levels_of_aggregates_have_the_hosts_bits(name: str, chunks: int) -> None:
-    expected = hierarchy("cpu", name, chunks, coarsening="aggregation")
+    expected = digests_of("cpu", name, chunks, coarsening="aggregation")
     assert len(expected) >= 3
-    assert hierarchy("cuda", name, chunks, coarsening="aggregation") == expected
+    assert digests_of("cuda", name, chunks, coarsening="aggregation") == expected
 
 
 @pytest.mark.parametrize("name", ["nodes", "slanted"])
 def test_levels_with_the_aggregates_of_an_earlier_matrix_have_the_hosts_bits(name: str) -> None:
     for chunks in (1, 2):
-        expected = hierarchy("cpu", name, chunks, again=True, coarsening="aggregation")
-        assert hierarchy("cuda", name, chunks, again=True, coarsening="aggregation") == expected
+        expected = digests_of("cpu", name, chunks, again=True, coarsening="aggregation")
+        assert digests_of("cuda", name, chunks, again=True, coarsening="aggregation") == expected
 
 
 def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_is_counted(

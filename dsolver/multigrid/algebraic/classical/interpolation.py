@@ -1,0 +1,94 @@
+"""Interpolation "extended+i" from coarse points of a level that is cut into chunks: the same bits however it is cut.
+
+A fine point is interpolated from its coarse neighbors and from those of its fine ones, whose strong couplings to coarse
+points come from their owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from dsolver.distributed.messages import Senders, delivered
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.classical.coarse_couplings import (
+    CoarseCouplings,
+    coarse_couplings,
+    coarse_places,
+    seen_by,
+)
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds
+
+
+def interpolated(
+    engine: Engine,
+    rows: PerChunk,
+    bits: PerChunk,
+    numbers: PerChunk,
+    senders: Senders,
+    bounds: Bounds,
+    most: int,
+    points: PerChunk | None = None,
+) -> PerChunk:
+    """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
+
+    Args:
+        engine: of the level.
+        rows: the `LevelRows` of every chunk.
+        bits: of the `Graph`.
+        numbers: int64, of the coarse points of every window, -1 for fine ones.
+        senders: the chunks whose rows each chunk reads.
+        bounds: of the coarser level.
+        most: entries of a row.
+        points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
+    """
+    couplings = engine.per_chunk(_coarse_couplings, rows, bits, numbers)
+    around = delivered(engine, senders, couplings.at("lists"))
+    make = partial(_interpolated, bounds=bounds, most=most)
+    wanted = () if points is None else (points,)
+    return engine.per_chunk(make, rows, bits, numbers, couplings, around, *wanted)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _coarse_couplings(backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64) -> CoarseCouplings:
+    """Strong couplings of own fine points to coarse ones."""
+    return coarse_couplings(backend, rows, bits, numbers)
+
+
+def _interpolated(
+    backend: Backend,
+    number: int,
+    rows: LevelRows,
+    bits: Any,
+    numbers: I64,
+    couplings: CoarseCouplings,
+    around: Mapping[int, F64],
+    points: I64 | None = None,
+    *,
+    bounds: Bounds,
+    most: int,
+) -> SentRows:
+    window, amg = rows.window, backend.amg
+    whole = stacked(rows, couplings.rows, around)
+    coarse_window = seen_by(amg, bounds, number, numbers, whole)
+    coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
+    p = amg.interpolation(
+        rows.matrix,
+        points,
+        bits,
+        couplings.states,
+        window.below,
+        whole.within(amg, coarse_window),
+        coarse,
+        coarse_window.size,
+        most,
+    )
+    made = Rows.at(p, coarse_window)
+    return sent(rows, made) if points is None else SentRows(rows=made, lists={})

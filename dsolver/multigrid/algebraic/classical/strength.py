@@ -1,0 +1,43 @@
+"""Strong couplings of a level that is cut into chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+from dsolver.distributed.messages import GhostExchange
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.measures import Measures
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange, in_window
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """Strong couplings of a chunk's rows.
+
+    Attributes:
+        bits: uint8 (entries,), see `dsolver.kernels.amg.couplings`.
+        counts: the rows that depend on each, for an exchange.
+    """
+
+    bits: Any
+    counts: Any
+
+
+def strong_graph(engine: Engine, rows: PerChunk, measures: PerChunk, exchange: GhostExchange, theta: float) -> PerChunk:
+    """The `Graph` of every chunk."""
+    ghosts = exchange(measures.at("largest"))
+    return engine.per_chunk(partial(_graph, theta=theta), rows, measures, ghosts)
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _graph(backend: Backend, _: int, rows: LevelRows, measures: Measures, ghosts: Any, *, theta: float) -> Graph:
+    largest = in_window(backend, rows, measures.largest, ghosts)
+    bits, counts = backend.amg.couplings(rows.matrix, rows.window.below, largest, theta)
+    return Graph(bits=bits, counts=for_exchange(backend, rows.window, counts))

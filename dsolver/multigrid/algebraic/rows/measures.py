@@ -1,0 +1,60 @@
+"""Measures of a level's rows, which coarsening and smoothers follow: the largest coupling, the diagonal, row sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.kernels import Backend
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.algebraic.rows.window import F64
+from dsolver.multigrid.algebraic.rows.window_values import for_exchange
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """Measures of a chunk's rows.
+
+    Attributes:
+        largest: float64, the size of the most negative coupling, for an exchange.
+        diagonal: float64 (rows,).
+        share: float64 (rows,), (a_ii + Σ_j |a_ij|) / 2 as a part of a_ii: with it for a diagonal Jacobi's method
+            converges, as 2 D - A is then diagonally dominant.
+    """
+
+    largest: Any
+    diagonal: F64
+    share: F64
+
+
+def measured(engine: Engine, rows: PerChunk) -> PerChunk:
+    """The `Measures` of every chunk."""
+    return engine.per_chunk(_measured, rows)
+
+
+def wrong_diagonals(engine: Engine, measures: PerChunk) -> int:
+    """The number of rows of all chunks whose diagonal is not positive."""
+    return int(engine.sums(engine.per_chunk(_wrong, measures), 1)[0])
+
+
+def not_positive(backend: Backend, diagonal: Any) -> Any:
+    """The number of entries of a diagonal on the device that are not positive and finite: float64 (1,)."""
+    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
+    amg, window = backend.amg, rows.window
+    largest, diagonal, share = amg.row_measures(rows.matrix, window.below)
+    return Measures(largest=for_exchange(backend, window, largest), diagonal=diagonal, share=share)
+
+
+def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:
+    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
+    return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
