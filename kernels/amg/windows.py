@@ -34,12 +34,12 @@ def _outside(begin: int, end: int, numbers: Any, first: int, last: int) -> Any:
     part, width = numbers[begin:end], np.uint64(last - first)
     count = 0
     for i in range(len(part)):
-        count += np.uint64(part[i] - first) >= width
+        count += int(np.uint64(part[i] - first) >= width)
     found = np.empty(count + 1, np.int64)
     at = 0
     for i in range(len(part)):
         found[at] = begin + i
-        at += np.uint64(part[i] - first) >= width
+        at += int(np.uint64(part[i] - first) >= width)
     return found[:count]
 
 
