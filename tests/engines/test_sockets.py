@@ -114,6 +114,34 @@ def test_parts_arrive_in_order_and_at_their_places(connections_of: ConnectionsOf
         assert [*first, *second, *third] == [0, 1, 2, 0, 1, 7]
 
 
+def test_small_frames_that_nobody_takes_yet_arrive_in_order(connections_of: ConnectionsOf) -> None:
+    """Until the system's buffers are full, a rank sends them itself, and the rest by the peer's thread."""
+    with connections_of(2) as (a, b):
+        numbers = [np.full(1000, number) for number in range(3000)]  # 24 MB
+        sending = [a.send(1, [view(values)]) for values in numbers]
+        assert not all(future.done() for future in sending)
+        got = np.empty(1000, dtype=numbers[0].dtype)
+        for values in numbers:
+            b.receive(0, [view(got)])
+            assert (got == values).all()
+        sent(sending)
+
+
+def test_a_frame_to_a_peer_that_is_gone_fails_when_it_is_asked_after(connections_of: ConnectionsOf) -> None:
+    """And not at once, since the peer's reason, which may have arrived, says more."""
+    with connections_of(2) as (a, b):
+        b.close()
+
+        def fails() -> bool:
+            future = a.send(1, [view(np.zeros(2))])
+            with suppress(PeerError):
+                sent([future])
+                return False
+            return True
+
+        eventually(fails)
+
+
 def test_frames_larger_than_all_buffers_cross_between_all_pairs(connections_of: ConnectionsOf) -> None:
     size = 2_000_000  # 16 MB, several times what two sockets buffer
 

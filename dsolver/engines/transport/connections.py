@@ -10,13 +10,14 @@ The listening socket lives until all ranks are connected; see `transport.handsha
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Final, final
+from typing import Any, Final, final
 
 from dsolver.engines.transport.base import PeerError
 from dsolver.engines.transport.handshake import Acceptor, Address, Connection, Connector, Encryption
@@ -30,6 +31,8 @@ _SMALL: Final = 16_000
 """Bytes of a frame that is copied together: one call of the system and one TLS record (of 16 KiB at most), not two."""
 _FAREWELL: Final = 1.0
 """Seconds that peers get to take the reason of an abort."""
+_DONE: Final[Future[None]] = Future()
+_DONE.set_result(None)
 
 
 @final
@@ -55,6 +58,7 @@ class Connections:
         self._connections: dict[int, Connection] = {}
         self._first_bytes: dict[int, bytes] = {}  # by peer, of a frame that `check` has seen
         self._senders: dict[int, ThreadPoolExecutor] = {}
+        self._newest: dict[int, Future[None]] = {}  # by peer, of what its thread was given last
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -90,8 +94,30 @@ class Connections:
             self._listener.close()
 
     def send(self, peer: int, parts: Iterable[memoryview]) -> Future[None]:
-        """Start to send the parts as one frame. They must not change until the future is done."""
-        return self._senders[peer].submit(self._send_now, peer, list(parts))
+        """Start to send the parts as one frame. They must not change until the future is done.
+
+        The system takes a small frame at once as a rule, from this thread, which spares the hand-over to another one:
+        between two ranks of two cores, conjugate gradients with Jacobi took 0.7 to 0.8 of the processor seconds.
+        """
+        parts = list(parts)
+        length = sum(map(len, parts))
+        if length > _SMALL or self._encryption is not None or not self._newest[peer].done():
+            return self._queued(peer, self._send_now, parts, length)
+        frame = b"".join([_HEADER.pack(_DATA, length), *parts])
+        try:
+            taken = os.write(self._connections[peer].out.fileno(), frame)  # waits for nothing: sockets have timeouts
+        except BlockingIOError:
+            taken = 0
+        except OSError as error:
+            failed: Future[None] = Future()
+            failed.set_exception(self._lost(peer, error))  # told by `sent`: a reason that has arrived says more
+            return failed
+        return _DONE if taken == len(frame) else self._queued(peer, self._send_rest, frame[taken:])
+
+    def _queued(self, peer: int, send: Callable[..., None], *args: Any) -> Future[None]:
+        """Let the peer's thread send something, after all that it has been given before."""
+        self._newest[peer] = future = self._senders[peer].submit(send, peer, *args)
+        return future
 
     def receive(self, peer: int, parts: Sequence[memoryview]) -> None:
         """Wait for the next frame of a peer and fill the parts with it.
@@ -172,11 +198,17 @@ class Connections:
     def _add(self, peer: int, link: Connection) -> None:
         # A thread for each peer: with one for all, two ranks could wait for each other behind a third's full buffer.
         self._senders[peer] = ThreadPoolExecutor(1, f"dsolver-send-{peer}")
+        self._newest[peer] = _DONE
         self._connections[peer] = link
 
-    def _send_now(self, peer: int, parts: list[memoryview]) -> None:
-        link, length = self._connections[peer].out, sum(map(len, parts))
-        header = _HEADER.pack(_DATA, length)
+    def _send_rest(self, peer: int, rest: bytes) -> None:
+        try:
+            self._connections[peer].out.sendall(rest)
+        except OSError as error:
+            raise self._lost(peer, error) from error
+
+    def _send_now(self, peer: int, parts: list[memoryview], length: int) -> None:
+        link, header = self._connections[peer].out, _HEADER.pack(_DATA, length)
         try:
             if length <= _SMALL:
                 link.sendall(b"".join([header, *parts]))
