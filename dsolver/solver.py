@@ -141,8 +141,8 @@ class Solver:
     def aspreconditioner(self) -> PreconditionerOperator:
         """One application of M as an operator (n, n) of SciPy's kind, which solvers of SciPy and CuPy take for M.
 
-        It is applied to NumPy, CuPy and Dask arrays in the order of ``b.ravel()``, while this Solver is open and not
-        solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for methods that apply it
+        It is applied to NumPy, CuPy and Dask arrays, (n,) or (n, k), in the order of ``b.ravel()``, while this Solver is
+        open and not solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for methods that apply it
         to sums, as GMRES does, make the Solver with precond_dtype="float64".
         """
         return PreconditionerOperator(self._session)
@@ -185,6 +185,11 @@ class Solver:
         problem = problem.planned(len(self._session.partition), cuda=self._session.runtime.device == "cuda")
         if kappa is not None or sigma is not None:
             problem = changed(problem, kappa=kappa, sigma=sigma)
+        if problem.shape != self.problem.shape:
+            raise InputError(
+                f"the new problem has shape {problem.shape}, but the one that is set up has {self.problem.shape}: open "
+                f"another Solver for it"
+            )
         for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(self.problem, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")

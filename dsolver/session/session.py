@@ -155,9 +155,9 @@ class Session:
             InputError: M has none, or the session is closed or in use.
         """
         with self.in_use():
-            levels = self.program.call(Solve.hierarchy)
+            levels, chosen = self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)
         if not levels:
-            raise InputError(f"M={self.preconditioner} has no algebraic levels here: M='amg' has")
+            raise InputError(f"M={chosen} has no algebraic levels here: M='amg' has")
         return Hierarchy(levels=levels)
 
     @property
