@@ -141,9 +141,9 @@ class Solver:
     def aspreconditioner(self) -> PreconditionerOperator:
         """One application of M as an operator (n, n) of SciPy's kind, which solvers of SciPy and CuPy take for M.
 
-        It is applied to NumPy, CuPy and Dask arrays, (n,) or (n, k), in the order of ``b.ravel()``, while this Solver is
-        open and not solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for methods that apply it
-        to sums, as GMRES does, make the Solver with precond_dtype="float64".
+        It is applied to NumPy, CuPy and Dask arrays, (n,) or (n, k), in the order of ``b.ravel()``, while this Solver
+        is open and not solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for
+        methods that apply it to sums, as GMRES does, make the Solver with precond_dtype="float64".
         """
         return PreconditionerOperator(self._session)
 
