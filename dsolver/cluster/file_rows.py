@@ -66,6 +66,7 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
             or SciPy is not installed. On a cluster also: as of `dsolver.matrix_from_blocks`.
+        ClusterError: the cluster does not answer or has no workers, or a part of the matrix was lost.
     """
     if client is None:
         if chunks is not None:

@@ -115,7 +115,7 @@ class Problem:
         return values.reshape(self.shape)
 
     def planned(self, chunks: int, *, cuda: bool = True) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
-        """The problem for so many chunks, where it depends on that what its chunks are."""
+        """The problem once it is known how many chunks there are: a matrix is cut into them, a grid stays as it is."""
         return self
 
     @property
