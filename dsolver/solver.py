@@ -75,6 +75,8 @@ class Solver:
     def hierarchy(self) -> Hierarchy:
         """Levels of algebraic multigrid in numbers, where "amg" is taken or "auto" has chosen it; to be printed.
 
+        Where A is not symmetric, its levels have an entry in each place where A or Aᵀ has one.
+
         Raises:
             InputError: M has none, or this Solver is closed or solving.
         """

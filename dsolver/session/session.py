@@ -157,7 +157,7 @@ class Session:
         with self.in_use():
             levels, chosen = self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)
         if not levels:
-            raise InputError(f"M={chosen} has no algebraic levels here: M='amg' has")
+            raise InputError(f"M={chosen.asked} has no algebraic levels here: M='amg' has")
         return Hierarchy(levels=levels)
 
     @property

@@ -21,7 +21,7 @@ from dsolver.errors import InputError
 from dsolver.kernels import colorings
 from dsolver.kernels.colorings import COLORINGS
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
-from dsolver.preconditioners import IC0, ILU0, BlockJacobi, Preconditioner, SymGS
+from dsolver.preconditioners import IC0, ILU0, Algebraic, BlockJacobi, Identity, Preconditioner, SymGS
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
 from tests.kernels.test_colorings import csr
@@ -340,10 +340,16 @@ def test_other_uses_of_it_are_refused(use: Any, reason: str) -> None:
         use(made.aspreconditioner())
 
 
+def test_messages_name_unusual_options_alone() -> None:
+    assert Algebraic().asked == "Algebraic()"
+    assert Algebraic(theta=0.1, coarsening="pmis").asked == "Algebraic(coarsening='pmis', theta=0.1)"
+    assert Identity().asked == "Identity()"
+
+
 def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:
     with (
         dsolver.Solver(problems.poisson7((8, 6, 4)), device="cpu") as made,
-        pytest.raises(InputError, match=r"^M=Multigrid\(.*\) has no algebraic levels here: M='amg' has$"),
+        pytest.raises(InputError, match=r"^M=Multigrid\(\) has no algebraic levels here: M='amg' has$"),
     ):
         _ = made.hierarchy
 
