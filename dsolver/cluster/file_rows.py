@@ -89,9 +89,10 @@ def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> lis
         ClusterError: the cluster does not answer, or has no workers.
     """
     workers, _ = of_cluster(running(client), "cpu")
-    chunks = len(workers) if chunks is None else chunks
-    if not isinstance(chunks, Integral):
-        raise InputError(f"chunks must be an integer, not {in_a_line(chunks)}")
+    asked: Any = chunks
+    if not isinstance(asked, Integral | None):
+        raise InputError(f"chunks must be an integer, not {in_a_line(asked)}")
+    chunks = len(workers) if chunks is None else int(chunks)
     pointers = client.submit(row_pointers, path, pure=False)
     if client.submit(_is_none, pointers).result():
         return _exchanged(path, client, workers, chunks)

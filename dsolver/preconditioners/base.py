@@ -133,8 +133,9 @@ class Preconditioner(ABC):
     @property
     def asked(self) -> str:
         """The preconditioner as one asks for it, with those options alone that are not as usual, for messages."""
-        options = fields(self) if is_dataclass(self) else ()
-        unusual = [f"{o.name}={value!r}" for o in options if (value := getattr(self, o.name)) != o.default]
+        this: Any = self
+        options = fields(this) if is_dataclass(this) else ()
+        unusual = [f"{o.name}={value!r}" for o in options if (value := getattr(this, o.name)) != o.default]
         return f"{type(self).__name__}({', '.join(unusual)})"
 
     def check(self, problem: Problem, partition: Partition) -> None:

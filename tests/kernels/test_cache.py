@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numba
 import pytest
@@ -124,7 +125,8 @@ def test_a_process_that_holds_a_function_too_long_is_not_waited_for(
     def twice(x: float) -> float:
         return 2.0 * x
 
-    held, made = shared_cache.SharedCache(twice, waiting), numba.njit(twice)
+    held = shared_cache.SharedCache(twice, waiting)
+    made: Any = numba.njit(twice)
     held._acquire()
     made._cache = shared_cache.SharedCache(twice, waiting)
     assert made(3.0) == 6.0

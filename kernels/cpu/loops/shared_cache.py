@@ -24,7 +24,7 @@ POLL: Final = 0.01
 
 
 @final
-class SharedCache(FunctionCache):  # type: ignore[misc]  # numba's classes are not annotated
+class SharedCache(FunctionCache):
     """The cache of one function. Who finds nothing in it locks it, until what is compiled has been added.
 
     Args:
@@ -33,16 +33,16 @@ class SharedCache(FunctionCache):  # type: ignore[misc]  # numba's classes are n
     """
 
     def __init__(self, function: Callable[..., Any], waiting: Callable[[], AbstractContextManager[None]]) -> None:
-        super().__init__(function)
+        super().__init__(function)  # type: ignore[no-untyped-call]
         self._waiting = waiting
         self._lock: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for a signature; None where this process has to compile it."""
-        found = super().load_overload(sig, target_context)
+        found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         if found is None and self._lock is None:
             self._acquire()
-            found = super().load_overload(sig, target_context)  # another process may have added it meanwhile
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]  # others may have added it
             if found is not None:
                 self._release()
         return found
@@ -50,7 +50,7 @@ class SharedCache(FunctionCache):  # type: ignore[misc]  # numba's classes are n
     def save_overload(self, sig: Any, data: Any) -> None:
         """Add machine code."""
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         finally:
             self._release()
 
