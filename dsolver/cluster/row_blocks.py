@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dsolver.cluster.devices import of_cluster
 from dsolver.cluster.runtime import check_client
+from dsolver.engines.dask.connection import secede_if_task
 from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
@@ -131,7 +132,7 @@ def matrix_from_blocks(
 
 
 def running(client: Client | None) -> Client:
-    """The client, or the newest one, of a cluster that has workers.
+    """The client, or the newest one, of a cluster that has workers, for one who is going to wait for its tasks.
 
     Raises:
         InputError: it is no client.
@@ -146,6 +147,7 @@ def running(client: Client | None) -> Client:
         except ValueError as error:
             raise ClusterError("there is no client of a cluster: pass client=Client(address_or_cluster)") from error
     of_cluster(client, "cpu")
+    secede_if_task()
     return client
 
 

@@ -7,15 +7,17 @@ import re
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from dask.delayed import delayed
-from distributed import Client, LocalCluster, futures_of
+from distributed import Client, LocalCluster, futures_of, get_client
 from scipy.sparse.linalg import spsolve
 
 import dsolver
@@ -173,6 +175,19 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
 def test_blocks_that_are_no_matrix_are_refused(client: Client, make: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         dsolver.matrix_from_blocks(make([delayed(piece)(*span) for span in PIECES]), client=client)
+
+
+def inside(file: str) -> list[int]:
+    """As a job's task does it, on a worker that has one slot for tasks."""
+    with get_client() as client:
+        blocks = dsolver.matrix_from_blocks([delayed(laplacian)()], client=client)
+        return [blocks.grid[0], dsolver.read_matrix(file, client=client).grid[0]]
+
+
+def test_a_task_may_wait_for_them_on_the_only_worker(tmp_path: Path) -> None:
+    scipy.io.mmwrite(tmp_path / "A.mtx", A)
+    with cluster(1) as client:
+        assert client.submit(inside, str(tmp_path / "A.mtx")).result(PATIENCE) == [120, 120]
 
 
 def test_blocks_that_are_lost_are_told_by_number(client: Client) -> None:
