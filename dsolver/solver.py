@@ -205,7 +205,8 @@ class Solver:
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.
 
-        In a callback it has an effect when the solve has ended.
+        In a callback it has an effect when the solve has ended. A solve that goes on in another thread ends with an
+        `InputError`.
         """
         self._session.close()
 
