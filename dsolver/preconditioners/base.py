@@ -134,7 +134,7 @@ class Preconditioner(ABC):
     def asked(self) -> str:
         """The preconditioner as one asks for it, with those options alone that are not as usual, for messages."""
         this: Any = self
-        options = fields(this) if is_dataclass(this) else ()
+        options = [o for o in fields(this) if o.compare] if is_dataclass(this) else []
         unusual = [f"{o.name}={value!r}" for o in options if (value := getattr(this, o.name)) != o.default]
         return f"{type(self).__name__}({', '.join(unusual)})"
 

@@ -344,6 +344,7 @@ def test_messages_name_unusual_options_alone() -> None:
     assert Algebraic().asked == "Algebraic()"
     assert Algebraic(theta=0.1, coarsening="pmis").asked == "Algebraic(coarsening='pmis', theta=0.1)"
     assert Identity().asked == "Identity()"
+    assert preconditioner_of(abs, (4, 1, 1)).asked == "Function(function=<built-in function abs>)"
 
 
 def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:
