@@ -18,15 +18,18 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
 
     Args:
         problem: the system: see `dsolver.problems`; or any sparse matrix of SciPy or CuPy: see `dsolver.matrix`.
-        b: right-hand side, shape ``problem.shape``, real: a NumPy, CuPy, Dask or xarray array.
+        b: right-hand side, shape ``problem.shape``, (n,) for a matrix, real: an array of NumPy, CuPy, Dask or xarray,
+            or of a package that knows DLPack, such as PyTorch and JAX.
         x0: first guess, like b; zero by default. "fmg" for what full multigrid makes of b; see `dsolver.Solver.solve`.
 
     Returns:
-        The solution. Its status, judged on the true residual, tells whether it converged: not to is no exception.
+        The solution; its x is of b's kind, float64. Its status, judged on the true residual, tells whether it
+        converged: not to is no exception.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
+        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
+            will not suffice, or has run out.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
     problem = problem_of(problem)

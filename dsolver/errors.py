@@ -32,39 +32,39 @@ SHORT: Final = 100
 
 
 class DsolverError(Exception):
-    """Whatever this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
 
 class InputError(DsolverError, ValueError):
-    """An argument cannot be right. Nothing was started."""
+    """Error of an argument that cannot be right, or of a call that comes at a wrong time. Nothing was started."""
 
 
 class DeviceError(DsolverError, RuntimeError):
-    """A device, or the software that drives it, is missing."""
+    """Error of a device that is missing, or whose software is."""
 
 
 class DeviceMemoryError(DeviceError):
-    """The memory of a GPU or a worker will not suffice for its part; nothing was started. Or it ran out on the way."""
+    """Error of memory, of a GPU or a worker: it will not suffice, and nothing was started; or it ran out on the way."""
 
 
 class ClusterError(DsolverError, RuntimeError):
-    """The Dask cluster cannot be reached or cannot run the job."""
+    """Error of the Dask cluster: it cannot be reached, or cannot run the job."""
 
 
 class RankError(ClusterError):
-    """A rank of a running solve failed. Every rank has stopped."""
+    """Error of a rank of a running solve, which failed. Every rank has stopped."""
 
 
 class WorkerLostError(RankError):
-    """A worker with a rank of a running solve died, left or hangs. Every other rank has stopped."""
+    """Error of a worker with a rank of a running solve: it died, left or hangs. Every other rank has stopped."""
 
 
 class NotConvergedError(DsolverError, ArithmeticError):
-    """A solve that is differentiated, or the solve of its gradient, did not reach its tolerance."""
+    """Error of a solve that is differentiated, or of its gradient's solve: it did not reach its tolerance."""
 
 
 class OutputExistsError(DsolverError, FileExistsError):
-    """The output is there already and was not to be overwritten."""
+    """Error of an output that is there already and was not to be overwritten."""
 
 
 def installing(extra: str) -> str:
@@ -132,7 +132,7 @@ def in_a_line(value: object) -> str:
 
 
 class InconsistentWarning(UserWarning):
-    """A system that fixes its solution only up to a constant was given a right-hand side that has no solution."""
+    """Warning of a b without a solution: A fixes x only up to a constant, and b does not balance."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -56,7 +56,8 @@ class Linalg:
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none.
+        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
+            will not suffice, or has run out.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
 
@@ -76,13 +77,15 @@ def cg(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> 
 
     Args:
         A: a `dsolver.Problem`, or a symmetric sparse matrix of SciPy or CuPy; see `dsolver.matrix`.
-        b: right-hand side: a NumPy, CuPy, Dask or xarray array of shape ``A.shape``, or such an array raveled, (n,).
+        b: right-hand side, real: an array of NumPy, CuPy, Dask or xarray; for a matrix (n,) or (n, 1), for a problem of
+            its ``shape`` or raveled, (n,).
         x0: first guess, like b; zero by default, and "fmg" as in `dsolver.solve`.
 
     Returns:
-        x, shaped like b, and info: 0 where the true residual is within the tolerance; > 0, the number of iterations
-        made, where it is not; < 0 where the method broke down: -1 A or M is not positive definite, -2 the residual
-        grew without bound, -3 NaN or infinity appeared, -4 it had to divide by zero.
+        x, float64, shaped like b and of its kind, (n,) where b is (n, 1); and info: 0 where the true residual is within
+        the tolerance; > 0, the number of iterations made, where it is not; < 0 where the method broke down: -1 A or M
+        is not positive definite, -2 the residual grew without bound, -3 NaN or infinity appeared, -4 it had to divide
+        by zero.
     """
     return _solved("cg", A, b, x0, Linalg(**arguments))
 
@@ -121,13 +124,15 @@ def bicgstab(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments
 def minres(A: Any, b: Any, x0: Any = None, **arguments: Unpack[LinalgArguments]) -> tuple[Any, int]:
     """MINRES, for symmetric matrices that may be indefinite, in the place of `scipy.sparse.linalg.minres`.
 
+    M must be positive definite, A need not be.
+
     Args:
         A: a symmetric sparse matrix of SciPy or CuPy, see `dsolver.matrix`; or a `dsolver.Problem`.
         b: right-hand side, as of `dsolver.cg`.
         x0: first guess, as of `dsolver.cg`.
 
     Returns:
-        x and info, as of `dsolver.cg`. M must be positive definite, A need not be.
+        x and info, as of `dsolver.cg`.
     """
     return _solved("minres", A, b, x0, Linalg(**arguments))
 

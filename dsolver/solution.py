@@ -100,8 +100,8 @@ class Solutions(Sequence[Solution]):
     """The solutions for several right-hand sides, in their order.
 
     Attributes:
-        x: the solutions as one array with an axis more in front, (m, nx, ny, nz), when the right-hand sides were one;
-            else a list.
+        x: the solutions as one array where the right-hand sides were one, (m, nx, ny, nz) for a grid and (n, m) for a
+            matrix; else a list of arrays.
     """
 
     def __init__(self, solutions: Sequence[Solution], x: Any) -> None:

@@ -39,7 +39,8 @@ class Solver:
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
-        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) a GPU's memory will not suffice.
+        DeviceError: "cuda" was asked for where there is none, or (`DeviceMemoryError`) the memory of a GPU or a worker
+            will not suffice.
         ClusterError: the cluster cannot be reached, or its GPUs are held by a Solver that this thread has left open.
     """
 
@@ -72,7 +73,9 @@ class Solver:
 
     @property
     def hierarchy(self) -> Hierarchy:
-        """The levels of algebraic multigrid, which "amg" has and "auto" may take, in numbers; to be printed.
+        """Levels of algebraic multigrid in numbers, where "amg" is taken or "auto" has chosen it; to be printed.
+
+        Where A is not symmetric, its levels have an entry in each place where A or Aᵀ has one.
 
         Raises:
             InputError: M has none, or this Solver is closed or solving.
@@ -81,7 +84,7 @@ class Solver:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """In which format the rows of each chunk of a matrix are stored, and why; empty for grids.
+        """Formats of the rows of each chunk of a matrix, with what they were chosen for; empty for grids.
 
         Raises:
             InputError: this Solver is closed, or solving.
@@ -102,8 +105,8 @@ class Solver:
         """Solve A x = b by the preconditioned method.
 
         Args:
-            b: right-hand side, shape ``problem.shape``, real: a NumPy, CuPy, Dask or xarray array. Several of them are
-                a list of such, or one array with an axis more in front, (m, nx, ny, nz). Some at a time, up to
+            b: right-hand side, shape ``problem.shape``, real: an array as for `dsolver.solve`. Several of them are a
+                list of such, or one array: (m, nx, ny, nz) for a grid, (n, m) for a matrix. Some at a time, up to
                 `dsolver.program.columns.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
                 each has the iterations and the bits that it would have alone, and its timings are those of all. With a
                 function for M, the graph engine or one of the arguments from callback to resume they are solved one
@@ -117,6 +120,7 @@ class Solver:
 
         Raises:
             InputError: an argument cannot be right, or this Solver is closed or solving already.
+            DeviceMemoryError: memory has run out.
             ClusterError: the cluster failed during the solve.
         """
         options = Options(**arguments)
@@ -141,9 +145,12 @@ class Solver:
     def aspreconditioner(self) -> PreconditionerOperator:
         """One application of M as an operator (n, n) of SciPy's kind, which solvers of SciPy and CuPy take for M.
 
-        It is applied to NumPy, CuPy and Dask arrays in the order of ``b.ravel()``, while this Solver is open and not
-        solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for methods that apply it
-        to sums, as GMRES does, make the Solver with precond_dtype="float64".
+        It is applied to NumPy, CuPy and Dask arrays, (n,) or (n, k), in the order of ``b.ravel()``, while this Solver
+        is open and not solving. M is in the Solver's value type, on GPUs float32 if not asked for in another: for
+        methods that apply it to sums, as GMRES does, make the Solver with precond_dtype="float64". Results are float64.
+
+        To apply it raises an `InputError` for other arrays, and where this Solver is closed or solving; a
+        `ClusterError` where the cluster failed.
         """
         return PreconditionerOperator(self._session)
 
@@ -175,7 +182,7 @@ class Solver:
         Raises:
             InputError: the structure differs, an argument cannot be right, or this Solver is closed or solving; the
                 old matrix stays.
-            DeviceMemoryError: a GPU's memory will not suffice; the old matrix stays.
+            DeviceMemoryError: the memory of a GPU or a worker will not suffice; the old matrix stays.
             ClusterError: the cluster failed.
         """
         if reuse not in (None, "interpolation"):
@@ -185,6 +192,11 @@ class Solver:
         problem = problem.planned(len(self._session.partition), cuda=self._session.runtime.device == "cuda")
         if kappa is not None or sigma is not None:
             problem = changed(problem, kappa=kappa, sigma=sigma)
+        if problem.shape != self.problem.shape:
+            raise InputError(
+                f"the new problem has shape {problem.shape}, but the one that is set up has {self.problem.shape}: open "
+                f"another Solver for it"
+            )
         for name in ("grid", "dimensions", "chunks", "offsets", "periodic"):
             if getattr(problem, name) != getattr(self.problem, name):
                 raise InputError(f"the new problem has other {name}: open another Solver for it")
@@ -193,7 +205,8 @@ class Solver:
     def close(self) -> None:
         """End it and give back what it holds. Solutions stay. To close twice does nothing.
 
-        In a callback it has an effect when the solve has ended.
+        In a callback it has an effect when the solve has ended. A solve that goes on in another thread ends with an
+        `InputError`.
         """
         self._session.close()
 

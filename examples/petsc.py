@@ -17,8 +17,8 @@ import dsolver
 
 try:
     from petsc4py import PETSc
-except ImportError:
-    sys.exit("this example needs petsc4py, which is not installed: pip install petsc4py")
+except (ImportError, ValueError) as error:  # the latter where it was built for another NumPy
+    PETSc, why = None, str(error)
 
 
 class Preconditioner:
@@ -99,6 +99,8 @@ def main():
     parser.add_argument("--grid", type=int, default=200, help="cells along each axis, a multiple of 10")
     parser.add_argument("--out", default="petsc.png", help="the picture")
     args = parser.parse_args()
+    if PETSc is None:
+        sys.exit(f"this example needs petsc4py, which cannot be loaded ({why}): pip install petsc4py")
 
     a = plate(args.grid)
     b = np.full(a.shape[0], 1.0 / args.grid**2)

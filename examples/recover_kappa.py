@@ -9,6 +9,7 @@ JAX differentiates through all solves at once, and L-BFGS of SciPy descends. Eac
 """
 
 import argparse
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -59,8 +60,14 @@ def main():
         rough = sum(jnp.sqrt(jnp.diff(s, axis=axis) ** 2 + 1e-4).sum() for axis in (0, 1))
         return (((u[:, sensors] - measured) / noise) ** 2).mean() + 2.0 * rough / n**2
 
+    steps = itertools.count(1)
+
+    def tell(intermediate_result):  # minimize looks at the name
+        if (step := next(steps)) % 10 == 0:
+            print(f"step {step}: misfit {intermediate_result.fun:.4g}", flush=True)
+
     start = np.zeros(n * n)
-    found = minimize(misfit, start, jac=True, method="L-BFGS-B", options={"maxiter": args.steps})
+    found = minimize(misfit, start, jac=True, method="L-BFGS-B", callback=tell, options={"maxiter": args.steps})
     kappa = np.exp(found.x).reshape(n, n)
 
     def error(values):

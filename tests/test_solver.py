@@ -218,7 +218,7 @@ def test_a_solver_whose_old_matrix_is_gone_is_closed(b: F64) -> None:
 @pytest.mark.parametrize(
     ("problem", "what"),
     [
-        (problems.poisson7((8, 8, 8)), "grid"),
+        (problems.poisson7((8, 8, 8)), "the one that is set up has"),
         (problems.poisson7(GRID, chunks=(2, 1, 1)), "chunks"),
         (problems.hpcg(GRID), "offsets"),
         ("poisson", "or come from dsolver.problems"),
@@ -276,6 +276,22 @@ def test_a_callback_may_close_it(b: F64) -> None:
     solution = solver.solve(b, callback=lambda _: solver.close())
     assert solution.converged
     assert same(solution, dsolver.solve(PROBLEM, b))
+    with pytest.raises(InputError, match="this Solver is closed"):
+        solver.solve(b)
+
+
+def test_another_thread_may_close_it_while_it_solves(b: F64) -> None:
+    """It came back with "RankError: this program has ended", and the Solver was open again."""
+    solver = Solver(PROBLEM, device="cpu")
+
+    def close_it(_: dsolver.State) -> None:
+        thread = threading.Thread(target=solver.close)
+        thread.start()
+        thread.join()
+
+    with pytest.raises(InputError, match="this Solver was closed while it was in use, by another thread"):
+        solver.solve(b, callback=close_it)
+    assert repr(solver).endswith("closed>")
     with pytest.raises(InputError, match="this Solver is closed"):
         solver.solve(b)
 

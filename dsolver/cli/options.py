@@ -182,12 +182,19 @@ def set_volume(*, quiet: bool, verbose: bool) -> None:
     if quiet and verbose:
         raise InputError("--quiet and --verbose exclude each other")
     handler = logging.StreamHandler()  # to stderr
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(_Lines("%(levelname)s %(message)s"))
     ours = logging.getLogger("dsolver")
     ours.handlers = [handler]
     ours.setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     for name in ("asyncio", "distributed.batched"):
         logging.getLogger(name).addFilter(worth_telling)
+
+
+class _Lines(logging.Formatter):
+    """Lines of the log. That kernels are compiled is a warning only so that Python shows it by itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.getMessage()} ..." if record.name.endswith(".first_use") else super().format(record)
 
 
 CUT_OFF: Final = ("Task exception was never retrieved", "Batched Comm Closed")

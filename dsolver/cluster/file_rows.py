@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from numbers import Integral
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.cluster.devices import present
-from dsolver.cluster.row_blocks import matrix_from_blocks
-from dsolver.errors import ClusterError, InputError
+from dsolver.cluster.devices import of_cluster
+from dsolver.cluster.row_blocks import matrix_from_blocks, running
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
 from dsolver.matrices.file_parts import (
@@ -65,6 +66,7 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
     Raises:
         InputError: there is no such file, its format is unknown, it is cut short, or a line of it (by number) is wrong;
             or SciPy is not installed. On a cluster also: as of `dsolver.matrix_from_blocks`.
+        ClusterError: the cluster does not answer or has no workers, or a part of the matrix was lost.
     """
     if client is None:
         if chunks is not None:
@@ -84,12 +86,13 @@ def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> lis
 
     Raises:
         InputError: as of `read_matrix`.
-        ClusterError: there are no workers.
+        ClusterError: the cluster does not answer, or has no workers.
     """
-    workers = sorted(present(client))
-    if not workers:
-        raise ClusterError("the cluster has no workers: start some, or wait for them with client.wait_for_workers")
-    chunks = len(workers) if chunks is None else chunks
+    workers, _ = of_cluster(running(client), "cpu")
+    asked: Any = chunks
+    if not isinstance(asked, Integral | None):
+        raise InputError(f"chunks must be an integer, not {in_a_line(asked)}")
+    chunks = len(workers) if chunks is None else int(chunks)
     pointers = client.submit(row_pointers, path, pure=False)
     if client.submit(_is_none, pointers).result():
         return _exchanged(path, client, workers, chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.cluster.devices import of_cluster
+from dsolver.cluster.runtime import check_client
+from dsolver.engines.dask.connection import secede_if_task
+from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.grid.partition import HaloPlan, Partition
 from dsolver.grid.row_partition import RowPartition, ghost_columns
 from dsolver.kernels.general.look import CANCELED
@@ -66,7 +69,7 @@ class Findings:
 
 
 def matrix_from_blocks(
-    blocks: Sequence[Any] | dask.array.Array, *, client: Client | None = None, name: str = "matrix"
+    blocks: Iterable[Any] | dask.array.Array, *, client: Client | None = None, name: str = "matrix"
 ) -> MatrixProblem:
     """A linear system whose matrix lies on a Dask cluster as blocks of rows, which stay where they are.
 
@@ -85,22 +88,20 @@ def matrix_from_blocks(
         A problem as of `dsolver.matrix`. Its b and x may be Dask arrays, which are not brought here either.
 
     Raises:
-        InputError: blocks are no such objects or have not the columns of one square matrix; A has values that are not
-            real and finite, or an empty row.
-        ClusterError: there is no cluster.
+        InputError: blocks are no such objects, cannot be computed, or have not the columns of one square matrix; A has
+            values that are not real and finite, or an empty row.
+        ClusterError: there is no cluster or it has no workers, or a block was lost.
     """
-    from distributed import default_client
-
-    client = client or default_client()
+    client = running(client)
     held = [_future(client, number, block) for number, block in enumerate(_listed(blocks))]
     if not held:
-        raise InputError("blocks has no block")
-    shapes = client.gather([client.submit(_shape, block, number) for number, block in enumerate(held)])
+        raise InputError("blocks has no block: A needs one or more rows")
+    shapes = _found(client, held, [client.submit(_shape, block, number) for number, block in enumerate(held)])
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
     rows = [client.submit(_compressed, block, number, spans[number][0]) for number, block in enumerate(held)]
     looks = [client.submit(_findings, a, *span) for a, span in zip(rows, spans, strict=True)]
-    findings: list[Findings] = client.gather(looks)
+    findings: list[Findings] = _found(client, held, looks)
     empty, first = _total([found.empty for found in findings])
     if empty:
         raise InputError(f"A has {empty} empty rows, the first is row {first}: take such rows out")
@@ -113,7 +114,7 @@ def matrix_from_blocks(
         client.submit(_row_block, a, plan, *span, workers=[place], allow_other_workers=True)
         for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
     ]
-    counts: list[ChunkCounts] = client.gather([client.submit(counts_of, block) for block in made])
+    counts: list[ChunkCounts] = _found(client, held, [client.submit(counts_of, block) for block in made])
     return MatrixProblem(
         name=name,
         grid=(partition.rows, 1, 1),
@@ -130,15 +131,40 @@ def matrix_from_blocks(
     )
 
 
-def _listed(blocks: Sequence[Any] | dask.array.Array) -> list[Any]:
+def running(client: Client | None) -> Client:
+    """The client, or the newest one, of a cluster that has workers, for one who is going to wait for its tasks.
+
+    Raises:
+        InputError: it is no client.
+        ClusterError: there is none, or its cluster does not answer or has no workers.
+    """
+    from distributed import default_client
+
+    check_client(client)
+    if client is None:
+        try:
+            client = default_client()
+        except ValueError as error:
+            raise ClusterError("there is no client of a cluster: pass client=Client(address_or_cluster)") from error
+    of_cluster(client, "cpu")
+    secede_if_task()
+    return client
+
+
+def _listed(blocks: Iterable[Any] | dask.array.Array) -> list[Any]:
     """The blocks one by one: a Dask array itself would be taken apart row by row.
 
     Raises:
-        InputError: it is cut along its columns, too.
+        InputError: they are no list of blocks, or the array is cut along its columns, too.
     """
+    from dask.base import is_dask_collection
+    from distributed import Future
+
     array: Any = blocks
     cut = getattr(array, "numblocks", None)
-    if cut is None:
+    if not isinstance(cut, tuple):  # a Delayed has any attribute
+        if isinstance(array, Future) or is_dask_collection(array) or not isinstance(array, Iterable):
+            raise InputError(f"blocks is a {type(array).__name__}, but must be a list of blocks: [block] for one")
         return list(array)
     if cut[1:] != (1,):
         raise InputError(f"blocks is a Dask array in {cut} pieces: each must have whole rows")
@@ -160,6 +186,36 @@ def _future(client: Client, number: int, block: Any) -> Future[Any]:
     return found
 
 
+def _found(client: Client, blocks: Sequence[Future[Any]], asked: Sequence[Future[Any]]) -> list[Any]:
+    """Results of tasks that follow from blocks.
+
+    Raises:
+        InputError: what a task has found wrong with a block, or that the computation of one has failed.
+        ClusterError: a block was canceled or lost, or the cluster does not answer.
+    """
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        found: list[Any] = client.gather(asked)
+    except DsolverError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        states = [block.status for block in blocks]
+        if isinstance(error, KilledWorker):
+            raise ClusterError(f"a block cannot be computed, for workers die of it: {why}") from error
+        if "error" in states:  # in the user's function, such as a file that is missing
+            raise InputError(f"block {states.index('error')} cannot be computed: {why}") from error
+        if isinstance(error, CancelledError | OSError):
+            gone = [
+                f"block {number} was {state}" for number, state in enumerate(states) if state in ("cancelled", "lost")
+            ]
+            what = ", ".join(gone[:3]) or "blocks were lost"
+            raise ClusterError(f"{what}: make them anew, with the client that is to solve ({why})") from error
+        raise
+    return found
+
+
 def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
     """Row ranges of blocks with these shapes.
 
@@ -167,13 +223,14 @@ def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:
         InputError: they are not those of one square matrix.
     """
     size = sum(rows for rows, _ in shapes)
-    for number, (rows, columns) in enumerate(shapes):
+    for number, (rows, _) in enumerate(shapes):
+        if rows == 0:
+            raise InputError(f"block {number} has no rows: leave it out")
+    for number, (_, columns) in enumerate(shapes):
         if columns != size:
             raise InputError(
                 f"block {number} has {columns} columns, but the blocks have {size} rows: they must be equal"
             )
-        if rows == 0:
-            raise InputError(f"block {number} has no rows: leave it out")
     return RowPartition(bounds=(0, *np.cumsum([rows for rows, _ in shapes]).tolist()))
 
 
@@ -187,7 +244,7 @@ def _asymmetry(findings: Sequence[Findings]) -> str:
     one, other, size = (sum(part) for part in zip(*(found.products for found in findings), strict=True))
     if abs(one - other) <= ASYMMETRY * size:
         return ""
-    return f"xᵀA y = {one:.6g}, but yᵀA x = {other:.6g} for two random vectors"
+    return f"xᵀA y = {one:.6g}, but yᵀA x differs from it by {abs(other - one):.1e}, for two random vectors"
 
 
 # -- tasks, where the blocks are ---------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def connect(
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
     check_device(device)
     _check("kernels", kernels, ("auto", "numpy"))
-    _check_client(client)
+    check_client(client)
     if engine == "graph" and client is None:
         raise InputError("the graph engine makes Dask tasks: pass client=Client(...), or --workers or --scheduler")
     if kernels == "numpy" and device == "cuda":
@@ -164,7 +164,12 @@ def check_device(device: str) -> None:
     _check("device", device, ("auto", "cpu", "cuda"))
 
 
-def _check_client(client: Any) -> None:
+def check_client(client: Any) -> None:
+    """Refuse what is no client that waits for answers; None stands for no cluster.
+
+    Raises:
+        InputError: it is none.
+    """
     if client is None:
         return
     if not hasattr(client, "submit"):

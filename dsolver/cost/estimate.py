@@ -206,6 +206,9 @@ def estimate(
         per_host: for a plan on GPUs, how many of them a host has. The estimate then has curves of weak and strong
             scaling up to `workers`, as ``estimate(...).scaling``. Without `bandwidth` and a GPU here, H200s are meant.
 
+    Returns:
+        An `Estimate`, to be printed: bytes of each worker, iterations, and seconds of the iterations.
+
     Raises:
         InputError: an argument cannot be right.
         DeviceError: "cuda" was asked for where there is none.

@@ -174,8 +174,8 @@ def _extents(chunks: Any, rows: int) -> tuple[int, ...]:
 
 def is_matrix(A: Any) -> bool:
     """Whether it is a sparse matrix of SciPy or CuPy, or `EntriesOnGpu`."""
-    known = hasattr(A, "tocsr") and hasattr(A, "nnz") and not isinstance(A, type)
-    return (known and len(getattr(A, "shape", ())) == 2) or isinstance(A, EntriesOnGpu)
+    known = any(base.__module__.partition(".")[0] in ("scipy", "cupyx") for base in type(A).__mro__)  # or kinds of them
+    return (known and hasattr(A, "nnz") and len(A.shape) == 2) or isinstance(A, EntriesOnGpu)
 
 
 def _block_of(A: Any) -> int:

@@ -50,9 +50,9 @@ class _State(Protocol):
 
 @final
 class Live:
-    """Shows a solve while it runs, in a notebook: pass it as ``progress=dsolver.Live()``.
+    """View of a solve while it runs, in a notebook: pass it as ``progress=dsolver.Live()``.
 
-    Outside of notebooks it only keeps the residuals.
+    It draws the residual ‖b − A x‖₂ by iteration. Outside of notebooks it only keeps the numbers.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Preconditioners of Krylov methods: what ``M=`` of `dsolver.solve` and `dsolver.Solver` takes.
 
 Each is a module with its options, the matrices that it builds, what it costs and how it is applied; `base` is their
-interface, `builder` builds matrices for them, `registry` names them. No place for engines, nor for what solves do.
+interface, `builder` builds matrices for them, `registry` names them.
 """
 
 from dsolver.preconditioners.algebraic import Algebraic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Final, final
 
 from dsolver.distributed.forecast import MatrixForecast, Part
@@ -129,6 +129,14 @@ class Preconditioner(ABC):
     """A number that divides the extents of every chunk."""
     # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.
     precision: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """The preconditioner as one asks for it, with those options alone that are not as usual, for messages."""
+        this: Any = self
+        options = [o for o in fields(this) if o.compare] if is_dataclass(this) else []
+        unusual = [f"{o.name}={value!r}" for o in options if (value := getattr(this, o.name)) != o.default]
+        return f"{type(self).__name__}({', '.join(unusual)})"
 
     def check(self, problem: Problem, partition: Partition) -> None:
         """Refuse a system that it is not made for.

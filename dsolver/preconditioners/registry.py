@@ -55,11 +55,11 @@ def check_matrix(preconditioner: Preconditioner, problem: Problem) -> None:
     """
     can = preconditioner.can
     if can.diagonal and problem.hollow:
-        raise InputError(f"M={preconditioner} divides by the diagonal: {problem.hollow}; use M=None")
+        raise InputError(f"M={preconditioner.asked} divides by the diagonal: {problem.hollow}; use M=None")
     if can.symmetric and problem.asymmetry:
         raise InputError(
-            f"M={preconditioner} is for symmetric matrices, and A is not: {problem.asymmetry}; use M='ilu0', 'jacobi' "
-            f"or None"
+            f"M={preconditioner.asked} is for symmetric matrices, and A is not: {problem.asymmetry}; use M='ilu0', "
+            f"'jacobi' or None"
         )
 
 
@@ -74,7 +74,7 @@ def check_dtype(preconditioner: Preconditioner | None, dtype: str) -> None:
     if dtype != "float32" or preconditioner is None or isinstance(preconditioner, Identity):
         return
     if not preconditioner.can.lowered:
-        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {preconditioner} works in float64 alone")
+        raise InputError(f"precond_dtype={dtype!r} is for multigrid: {preconditioner.asked} works in float64 alone")
 
 
 def value_type(asked: str, preconditioner: Preconditioner, method: str, *, cuda: bool) -> str:

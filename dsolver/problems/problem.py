@@ -115,7 +115,7 @@ class Problem:
         return values.reshape(self.shape)
 
     def planned(self, chunks: int, *, cuda: bool = True) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
-        """The problem for so many chunks, where it depends on that what its chunks are."""
+        """The problem once it is known how many chunks there are: a matrix is cut into them, a grid stays as it is."""
         return self
 
     @property
@@ -208,6 +208,8 @@ def no_matrix(given: Any) -> str:
     if isinstance(given, type):
         return f"the type {given.__name__} itself"
     shown = f"a {type(given).__name__}"  # arrays are long
+    if hasattr(given, "to_scipy_sparse"):  # of the package sparse
+        return f"{shown}: A.to_scipy_sparse() makes one of it"
     if hasattr(given, "nnz") and len(getattr(given, "shape", (0, 0))) != 2:
         return f"{shown} of shape {given.shape}: a matrix has two axes"
     dense = isinstance(given, list) or (len(getattr(given, "shape", ())) == 2 and hasattr(given, "__array__"))

@@ -94,7 +94,7 @@ def check_guess(preconditioner: Preconditioner, x0: Any) -> None:
     if x0 != FMG:
         raise InputError(f"x0 must be an array like b or {FMG!r}, for a guess of full multigrid, not {x0!r}")
     if not preconditioner.can.guesses:
-        raise InputError(f"x0={FMG!r} is a guess of full multigrid, which needs M='mg', not {preconditioner}")
+        raise InputError(f"x0={FMG!r} is a guess of full multigrid, which needs M='mg', not {preconditioner.asked}")
 
 
 def check_shapes(problem: Problem, b: Any, x0: Any) -> None:

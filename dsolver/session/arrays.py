@@ -212,7 +212,7 @@ def container_of(
         made = container_of(name, array, partition, client, problem)
         made.wrappers.append(back)
         return made
-    array = _array(name, values, partition.grid if problem is None else problem.shape)
+    array = array_of(name, values, partition.grid if problem is None else problem.shape)
     if problem is None or problem.shape == partition.grid:
         return _contained(name, array, partition, client)
     _check_shape(name, tuple(array.shape), problem)
@@ -233,8 +233,12 @@ def _contained(name: str, array: Any, partition: Partition, client: Client | Non
     return InMemory(name, array, partition, np, client)
 
 
-def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
-    """An array of NumPy, CuPy or Dask, of this shape if it is right."""
+def array_of(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+    """An array of NumPy, CuPy or Dask, of this shape if it is right.
+
+    Raises:
+        InputError: it is masked, or no array.
+    """
     module = type(values).__module__.partition(".")[0]
     if module == "dask":
         _check_dask(name, values)

@@ -43,7 +43,7 @@ def why_not_together(session: Session, options: Options) -> str:
     if not session.spec.traits.batched:
         return f"method={session.spec.method!r} has no kernels for several vectors"
     if not session.preconditioner.can.batched:
-        return f"M={session.preconditioner} has no kernels for several vectors"
+        return f"M={session.preconditioner.asked} has no kernels for several vectors"
     asked = [name for name in ALONE if getattr(options, name) is not None]
     return f"{asked[0]}= looks into one solve" if asked else ""
 

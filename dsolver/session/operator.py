@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.session.arrays import container_of
+from dsolver.session.arrays import array_of, container_of, stacked
 from dsolver.session.session import Session
 
 
@@ -30,19 +30,53 @@ class PreconditionerOperator:
         self.shape = (size, size)
         self.dtype = np.dtype(np.float64)
 
+    def __repr__(self) -> str:
+        return f"<PreconditionerOperator {self.shape} of {self._session!r}>"
+
     def matvec(self, r: Any) -> Any:
-        """M r, of r's kind of array: (n,) or (n, 1).
+        """M r, of r's kind of array, float64: (n,) or (n, 1).
 
         Raises:
-            InputError: r has another shape or is not real, or the Solver is closed or solving.
+            InputError: r has another shape, or is not real or no array; or the Solver is closed or solving.
             ClusterError: the cluster failed.
         """
-        shape, session = tuple(getattr(r, "shape", ())), self._session
-        problem = session.given
+        values, session = self._array(r), self._session
+        shape = tuple(values.shape)
         if shape not in (self.shape[:1], (self.shape[0], 1)):
-            raise InputError(f"r has shape {shape}, but must be ({self.shape[0]},)")
-        right = container_of("r", problem.to_grid(r), session.partition, session.runtime.client)
+            raise InputError(f"r has shape {shape}, but must be ({self.shape[0]},) or ({self.shape[0]}, k)")
+        problem = session.given
+        right = container_of("r", problem.to_grid(values), session.partition, session.runtime.client)
         return problem.from_grid(session.preconditioned(right)).reshape(shape)
 
+    def matmat(self, r: Any) -> Any:
+        """M R for k vectors (n, k), one after the other; as `matvec` otherwise."""
+        values = self._array(r)
+        if len(values.shape) != 2 or values.shape[1] < 2 or values.shape[0] != self.shape[0]:
+            return self.matvec(values)
+        return stacked([self.matvec(values[:, column]) for column in range(values.shape[1])], values, axis=1)
+
+    def rmatvec(self, _: Any) -> NoReturn:
+        """Refuse the product with Mᵀ, which methods such as SciPy's `bicg` and `qmr` need.
+
+        Raises:
+            InputError: in any case.
+        """
+        raise InputError("Mᵀ cannot be applied: use a method that needs M alone, such as cg, minres, gmres or bicgstab")
+
     def __matmul__(self, r: Any) -> Any:
-        return self.matvec(r)
+        return self.matmat(r)
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError("an operator of a Solver is neither copied nor pickled: devices hold what it applies")
+
+    def _array(self, r: Any) -> Any:
+        """Vectors as an array with a shape.
+
+        Raises:
+            InputError: they are none.
+        """
+        if type(r).__module__.partition(".")[0] in ("xarray", "pandas"):
+            raise InputError(f"r is a {type(r).__name__} with labels, which M has not: pass r.values")
+        if isinstance(r, np.matrix) or not hasattr(r, "shape") or hasattr(r, "toarray"):
+            return array_of("r", r, self.shape[:1])
+        return r

@@ -155,9 +155,9 @@ class Session:
             InputError: M has none, or the session is closed or in use.
         """
         with self.in_use():
-            levels = self.program.call(Solve.hierarchy)
+            levels, chosen = self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)
         if not levels:
-            raise InputError(f"M={self.preconditioner} has no algebraic levels here: M='amg' has")
+            raise InputError(f"M={chosen.asked} has no algebraic levels here: M='amg' has")
         return Hierarchy(levels=levels)
 
     @property
@@ -228,7 +228,9 @@ class Session:
         try:
             self._restart_if_ended()
             yield
-        except ClusterError:
+        except ClusterError as error:
+            if self._closing:
+                raise InputError("this Solver was closed while it was in use, by another thread") from error
             # Ended: whoever uses it next starts it anew, should the cluster be well again.
             self._program = self._program or program
             raise
@@ -360,10 +362,12 @@ class Session:
         return self.x_like(self.solving)
 
     def close(self) -> None:
-        """End the program and give back what it holds, in a callback once the solve has ended. Twice does nothing."""
-        if self._user == threading.get_ident():
-            self._closing = True
-        else:
+        """End the program and give back what it holds, in a callback once the solve has ended. Twice does nothing.
+
+        A solve that goes on in another thread ends with an error.
+        """
+        self._closing = True
+        if self._user != threading.get_ident():
             self._end()
 
     def _end(self) -> None:
@@ -439,7 +443,7 @@ class Session:
         """Start the program again on the workers that are left, or raise the error where that cannot help."""
         self._end()
         self._losses += 1
-        if self._losses > ATTEMPTS:
+        if self._losses > ATTEMPTS or self._closing:
             raise error
         self.runtime = on_workers_left(self.runtime, error)
         clear_frames(error)

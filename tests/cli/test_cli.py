@@ -394,6 +394,19 @@ def test_what_a_lost_connection_cuts_off_is_not_told_of(log: str, said: str, err
     assert bool(logging.getLogger(log).filter(record)) == told
 
 
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("dsolver.kernels.cpu.loops.first_use", "compiling: 3 so far ..."),
+        ("dsolver.engines", "WARNING compiling: 3 so far"),
+    ],
+)
+def test_that_kernels_are_compiled_is_no_warning(log: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_volume(quiet=False, verbose=False)
+    logging.getLogger(log).warning("compiling: %d so far", 3)
+    assert capsys.readouterr().err == f"{line}\n"
+
+
 def test_a_scheduler_that_dies_ends_the_command_with_one_line_and_exit_status_3(tmp_path: Path) -> None:
     """Dask's own tracebacks were before it, and the status said that the input was bad."""
     file = tmp_path / "scheduler.json"

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from dask.delayed import delayed
-from distributed import Client, futures_of
+from distributed import Client, LocalCluster, futures_of, get_client
 from scipy.sparse.linalg import spsolve
 
 import dsolver
 from dsolver.cluster.row_blocks import noise
-from dsolver.errors import InputError
+from dsolver.errors import ClusterError, InputError
 from dsolver.session import recovery
 from tests.clusters import breakable, cluster
 from tests.patience import PATIENCE
@@ -107,6 +111,21 @@ def changed(block: sp.csr_array, row: int, column: int, value: Any) -> sp.csr_ar
     return found.tocsr()
 
 
+def broken(*_: int) -> sp.csr_array:
+    raise FileNotFoundError("no such file\nanywhere")
+
+
+def without_arrays(block: sp.csr_array) -> Any:
+    """What has a matrix's names, as those of the package sparse have, and is none of SciPy's."""
+    return SimpleNamespace(tocsr=None, nnz=block.nnz, shape=block.shape, dtype=block.dtype)
+
+
+def canceled(client: Client) -> Any:
+    found = client.submit(piece, 0, 40, pure=False)
+    found.cancel()
+    return found
+
+
 def emptied(block: sp.csr_array, row: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1.0 * (np.arange(block.shape[0]) != row)) @ block)
 
@@ -117,6 +136,8 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
     assert (good.asymmetry, good.hollow, good.indefinite) == ("", "", False)
     uneven = dsolver.matrix_from_blocks([delayed(changed)(pieces[0], 5, 100, -7.0), *pieces[1:]], client=client)
     assert uneven.asymmetry.startswith("xᵀA y = ")
+    little = dsolver.matrix_from_blocks([delayed(changed)(pieces[0], 5, 100, -1e-8), *pieces[1:]], client=client)
+    assert re.search(r"= .*, but yᵀA x differs from it by [1-9]\.\de-\d\d, for two", little.asymmetry)
     with pytest.raises(InputError, match="xᵀA y = "):
         dsolver.solve(uneven, B, client=client, method="cg")
     assert np.allclose(
@@ -137,6 +158,12 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
         (lambda _: [delayed(np.eye)(3)], "block 0 is a ndarray, but must be a sparse matrix"),
         (lambda p: p[:2], "block 0 has 120 columns, but the blocks have 75 rows"),
         (lambda p: [*p, delayed(piece)(0, 0)], "block 3 has no rows"),
+        (lambda p: [p[0], delayed(piece)(0, 0)], "block 1 has no rows"),
+        (lambda _: None, r"blocks is a NoneType, but must be a list of blocks: \[block\] for one"),
+        (lambda p: p[0], "blocks is a Delayed, but must be a list"),
+        (lambda p: futures_of(p[0].persist())[0], "blocks is a Future, but must be a list"),
+        (lambda p: [*p[:2], delayed(broken)()], "block 2 cannot be computed: FileNotFoundError: no such file$"),
+        (lambda p: [p[0], delayed(without_arrays)(p[1]), p[2]], "block 1 is a SimpleNamespace, but must be a sparse"),
         (lambda p: [p[0], p[1] * 1j, p[2]], "block 1 has dtype complex128"),
         (
             lambda p: [p[0], delayed(changed)(p[1], 2, 7, np.nan), p[2]],
@@ -148,6 +175,55 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
 def test_blocks_that_are_no_matrix_are_refused(client: Client, make: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         dsolver.matrix_from_blocks(make([delayed(piece)(*span) for span in PIECES]), client=client)
+
+
+def inside(file: str) -> list[int]:
+    """As a job's task does it, on a worker that has one slot for tasks."""
+    with get_client() as client:
+        blocks = dsolver.matrix_from_blocks([delayed(laplacian)()], client=client)
+        return [blocks.grid[0], dsolver.read_matrix(file, client=client).grid[0]]
+
+
+def test_a_task_may_wait_for_them_on_the_only_worker(tmp_path: Path) -> None:
+    scipy.io.mmwrite(tmp_path / "A.mtx", A)
+    with cluster(1) as client:
+        assert client.submit(inside, str(tmp_path / "A.mtx")).result(PATIENCE) == [120, 120]
+
+
+def test_blocks_that_are_lost_are_told_by_number(client: Client) -> None:
+    pieces = [delayed(piece)(*span) for span in PIECES]
+    with pytest.raises(ClusterError, match=r"^block 1 was cancelled: make them anew, with the client"):
+        dsolver.matrix_from_blocks([pieces[0], canceled(client), pieces[2]], client=client)
+
+
+@pytest.mark.parametrize(
+    "make", [dsolver.matrix_from_blocks, lambda _, client: dsolver.read_matrix("A.mtx", client=client)]
+)
+def test_without_a_cluster_none_is_made(client: Client, make: Any) -> None:
+    blocks = [delayed(laplacian)()]
+    closed = Client(client.cluster)
+    closed.close()
+    with pytest.raises(InputError, match=r"client must be a dask\.distributed Client"):
+        make(blocks, client="tcp://127.0.0.1:8786")
+    with pytest.raises(ClusterError, match="the client is closed: connect a new one"):
+        make(blocks, client=closed)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        Client(empty) as alone,
+        pytest.raises(ClusterError, match="the cluster has no workers"),
+    ):
+        make(blocks, client=alone)
+
+
+def test_without_a_client_none_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributed.client._get_global_client", lambda: None)
+    with pytest.raises(ClusterError, match="there is no client of a cluster: pass client="):
+        dsolver.matrix_from_blocks([delayed(laplacian)()])
+
+
+def test_a_number_of_chunks_is_a_number(client: Client) -> None:
+    with pytest.raises(InputError, match=r"chunks must be an integer, not 1\.5"):
+        dsolver.read_matrix("A.mtx", client=client, chunks=1.5)  # type: ignore[call-overload]
 
 
 def test_without_its_cluster_it_is_refused(client: Client) -> None:

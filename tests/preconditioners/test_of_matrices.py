@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -19,7 +21,7 @@ from dsolver.errors import InputError
 from dsolver.kernels import colorings
 from dsolver.kernels.colorings import COLORINGS
 from dsolver.kernels.cpu.colorings.setup import HostSweeps
-from dsolver.preconditioners import IC0, ILU0, BlockJacobi, Preconditioner, SymGS
+from dsolver.preconditioners import IC0, ILU0, Algebraic, BlockJacobi, Identity, Preconditioner, SymGS
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
 from tests.kernels.test_colorings import csr
@@ -302,6 +304,55 @@ def test_vectors_of_the_operator_are_in_the_order_of_a() -> None:
     parts = np.arange(60) % 2
     found = dense(dsolver.Solver(dsolver.matrix(A, partition=parts), M="jacobi", device="cpu"))
     assert found == pytest.approx(np.diag(1.0 / A.diagonal()), rel=1e-15)
+
+
+def test_it_is_applied_to_several_vectors_as_eigenvalue_solvers_do() -> None:
+    several = np.random.default_rng(7).standard_normal((60, 3))
+    with dsolver.Solver(A, M="ic0", device="cpu") as made:
+        m = made.aspreconditioner()
+        assert (m @ several == np.stack([m @ column for column in several.T], axis=1)).all()
+        assert (m @ several.tolist() == m @ several).all()
+        lazy = m @ da.from_array(several, chunks=(20, 2))
+        assert isinstance(lazy, da.Array)
+        assert (lazy.compute() == m @ several).all()
+        assert repr(m) == f"<PreconditionerOperator (60, 60) of {made!r}>"
+        found, _ = sp.linalg.lobpcg(A, several, M=m, largest=False, tol=1e-8, maxiter=60)
+    assert found == pytest.approx(np.linalg.eigvalsh(A.toarray())[:3], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("use", "reason"),
+    [
+        (lambda m: m @ 3.0, r"r must be an array of shape \(60,\), not 3\.0"),
+        (lambda m: m @ np.ones((60, 0)), r"r has shape \(60, 0\), but must be \(60,\) or \(60, k\)"),
+        (lambda m: m @ [[1.0], [2.0, 3.0]], "r is no array: "),
+        (lambda m: m @ A, r"r must be an array of shape \(60,\), not .*: pass r\.toarray\(\)"),
+        (
+            lambda m: m @ pytest.importorskip("xarray").DataArray(np.ones(60)),
+            r"r is a DataArray with labels, which M has not: pass r\.values",
+        ),
+        (lambda m: sp.linalg.bicg(A, np.ones(60), M=m), "Mᵀ cannot be applied: use a method that needs M alone"),
+        (copy.deepcopy, "an operator of a Solver is neither copied nor pickled"),
+    ],
+)
+def test_other_uses_of_it_are_refused(use: Any, reason: str) -> None:
+    with dsolver.Solver(A, M="jacobi", device="cpu") as made, pytest.raises(InputError, match=reason):
+        use(made.aspreconditioner())
+
+
+def test_messages_name_unusual_options_alone() -> None:
+    assert Algebraic().asked == "Algebraic()"
+    assert Algebraic(theta=0.1, coarsening="pmis").asked == "Algebraic(coarsening='pmis', theta=0.1)"
+    assert Identity().asked == "Identity()"
+    assert preconditioner_of(abs, (4, 1, 1)).asked == "Function(function=<built-in function abs>)"
+
+
+def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:
+    with (
+        dsolver.Solver(problems.poisson7((8, 6, 4)), device="cpu") as made,
+        pytest.raises(InputError, match=r"^M=Multigrid\(\) has no algebraic levels here: M='amg' has$"),
+    ):
+        _ = made.hierarchy
 
 
 @pytest.mark.gpu

@@ -111,7 +111,9 @@ def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dic
                 raise ClusterError(f"the cluster does not answer any more: {error!r}") from error
     for number, future in futures.items():
         if future.status != "finished":
-            raise future.exception() or ClusterError(f"block {number} of {name} was {future.status}")
+            raise future.exception() or ClusterError(
+                f"block {number} of {name} was {future.status}: make it anew, with the client that is to solve"
+            )
     return futures
 
 

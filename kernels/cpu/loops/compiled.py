@@ -15,6 +15,7 @@ from numba import njit
 from numba.core import event
 
 from dsolver.kernels.cpu.loops.first_use import FirstUse
+from dsolver.kernels.cpu.loops.shared_cache import SharedCache
 
 logger = logging.getLogger(__name__)
 config: Any = numba.config  # its attributes are made when it is imported
@@ -24,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """njit(nogil=True, cache=True, **options), with the cache outside of the package.
+    """njit(nogil=True, cache=True, **options), with the cache outside of the package, see `shared_cache`.
 
     numba would put it beside the source. What it leaves there an uninstallation does not remove, and a folder
     `site-packages/dsolver` without `__init__.py` hides an editable installation. NUMBA_CACHE_DIR is obeyed. Where no
@@ -43,13 +44,13 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
 
 def _kept(function: F, **options: Any) -> F:
+    kept: Any = njit(nogil=True, **options)(function)
     try:
-        kept: F = njit(nogil=True, cache=True, **options)(function)
+        kept._cache = SharedCache(function, FIRST_USE.waiting)  # as cache=True does, with numba's own
     except RuntimeError:  # numba's, which has found no folder
         _tell(config.CACHE_DIR)
-        passing: F = njit(nogil=True, **options)(function)
-        return passing
-    return kept
+    made: F = kept
+    return made
 
 
 @functools.cache

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -40,11 +41,7 @@ class FirstUse(event.Listener):
         module = _module(event)
         if not (self._open or module.startswith(OURS)):
             return
-        self._open += 1
-        self._begun += 1
-        if not self._speaks:
-            self._speaks = True
-            threading.Thread(target=self._speak, name="first-use", daemon=True).start()
+        self._begin()
         if module in SET_UP and not self._asked:
             self.alone()
             self._begin_ahead()
@@ -55,6 +52,23 @@ class FirstUse(event.Listener):
             return
         self._open -= 1
         self._done += _module(event).startswith(OURS)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Context in which a function is waited for that another process compiles."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._done += 1
+
+    def _begin(self) -> None:
+        self._open += 1
+        self._begun += 1
+        if not self._speaks:
+            self._speaks = True
+            threading.Thread(target=self._speak, name="first-use", daemon=True).start()
 
     def _speak(self) -> None:
         """Say a word each second, until nothing has been compiled for one: a function may take several."""
