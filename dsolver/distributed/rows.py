@@ -18,7 +18,7 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.rows import split, whole
+from dsolver.kernels.general.rows import whole
 from dsolver.matrices.row_block import RowBlock
 
 
@@ -122,7 +122,7 @@ def stored_matrix(
         borrowed: whether the rows are somebody's who may change them.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
-    parts = split(backend.xp, rows) if plan.slots else whole(backend.xp, rows)
+    parts = backend.general.split(rows) if plan.slots else whole(backend.xp, rows)
     borrowed = borrowed and parts.local.values is rows.values
     local = backend.general.matrix(
         parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait

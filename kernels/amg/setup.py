@@ -141,6 +141,10 @@ class AlgebraicSetup:
         """See `windows.places`."""
         return windows.places(numbers, first, rows, ghosts, below, self.team)
 
+    def numbers_at(self, places: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
+        """See `windows.numbers_at`."""
+        return windows.numbers_at(places, first, rows, ghosts, below, self.team)
+
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     def coarse_couplings(

@@ -90,6 +90,25 @@ def places(numbers: Any, first: int, rows: int, ghosts: Any, below: int, team: T
     return found
 
 
+def numbers_at(places: Any, first: int, rows: int, ghosts: Any, below: int, team: Team) -> Any:
+    """Numbers at places of a window, int64: what `places` is asked of, other arguments as there."""
+    found = np.empty(len(places), dtype=np.int64)
+    team.run(_name, 0, len(places), places, first, rows, ghosts, below, found, worth=WORTH)
+    return found
+
+
+@compiled()
+def _name(begin: int, end: int, places: Any, first: int, rows: int, ghosts: Any, below: int, found: Any) -> None:
+    part, out = places[begin:end], found[begin:end]
+    for i in range(len(part)):
+        place = np.int64(part[i])
+        own = place - below
+        if np.uint64(own) < np.uint64(rows):
+            out[i] = first + own
+        else:
+            out[i] = ghosts[place if place < below else place - rows]
+
+
 def _table(ghosts: Any, rows: int, below: int, low: int, high: int) -> Any:
     """Places of ghosts by their number less the first one's, int32."""
     table = np.zeros(high - low + 1, dtype=np.int32)

@@ -17,6 +17,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.parts import GeneralMatrix, GhostRows, OnePassMatrix
+from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
 from dsolver.kernels.precision import in_range, narrowed
 
@@ -75,6 +76,10 @@ class GeneralSetup(ABC):
         order = xp.argsort(key, kind="stable")
         start = xp.searchsorted(key[order], xp.arange(rows + 1) * rows)
         return Csr(start.astype(np.int64), column[order].astype(np.int32), values[order])
+
+    def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
+        """A chunk's rows on the device in two parts: see `rows.split`."""
+        return split(self._xp, rows, own_columns)
 
     @abstractmethod
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:

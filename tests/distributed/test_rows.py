@@ -194,3 +194,16 @@ def test_rows_are_split_by_whether_they_read_a_halo() -> None:
         (parts.ghost, ([0, 1, 2], [0, 1], [2.0, 5.0])),
     ):
         assert [array.tolist() for array in found] == list(expected)
+
+
+@pytest.mark.parametrize("own", [1, 700, 900])
+def test_compiled_loops_split_rows_as_the_text_does(own: int) -> None:
+    rng = np.random.default_rng(own)
+    start = np.append(0, np.cumsum(rng.integers(0, 9, 900)))
+    rows = Csr(start, rng.integers(0, own + 3 * (own < 900), start[-1], dtype=np.int32), rng.random(start[-1]))
+    for threads in (1, 3):
+        parts = [kernels.load("cpu", threads).general.split(rows, own), split(np, rows, own)]
+        found, expected = ((*part.local, part.boundary, *part.ghost) for part in parts)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype
+            assert one.tolist() == other.tolist()

@@ -38,6 +38,8 @@ def test_a_window_has_own_numbers_and_ghosts(name: str, threads: int, dtype: typ
     found = load(name).to_host(amg.places(seen, FIRST, ROWS, amg.asarray(ghosts), below))
     assert found.dtype == np.int32
     assert (window[found] == numbers).all()
+    names = amg.numbers_at(amg.asarray(found), FIRST, ROWS, amg.asarray(ghosts), below)
+    assert load(name).to_host(names).tolist() == numbers.tolist()
 
 
 @pytest.mark.parametrize("name", BACKENDS)

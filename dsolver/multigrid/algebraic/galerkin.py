@@ -145,7 +145,7 @@ def _alone(
         restriction_plan=plan,
         prolongation=p.rows,
         prolongation_plan=plan,
-        rows=Rows.at(found, coarse_window),
+        rows=Rows.at(amg, found, coarse_window),
         origin=origin,
         near=near,
         named=(),
@@ -172,7 +172,7 @@ def _ap(
     amg, whole = backend.amg, stacked(rows, p.rows, around)
     coarse_window = window_of(amg, bounds, number, whole.columns)
     factor = whole.within(amg, coarse_window)
-    made = Rows.at(amg.product(rows.a, factor, coarse_window.size, ascending=False, blocks=blocks), coarse_window)
+    made = Rows.at(amg, amg.product(rows.a, factor, coarse_window.size, ascending=False, blocks=blocks), coarse_window)
     again = (factor, coarse_window) if keep else None
     if len(bounds) == 2:
         return SentRows(rows=made, lists={}, factor=again)
@@ -225,7 +225,7 @@ def _coarsened(
     if around:
         diagonal = np.concatenate([*(centers[c] for c in before), diagonal, *(centers[c] for c in after)])
     amg.fill_lost(found, coarse_window.below, r, diagonal)
-    coarse = Rows.at(found, coarse_window)
+    coarse = Rows.at(amg, found, coarse_window)
     products_again = None
     if ap.factor is not None:
         factor, window = ap.factor

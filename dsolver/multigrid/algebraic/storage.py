@@ -17,7 +17,6 @@ from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.general.rows import split
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
@@ -166,6 +165,6 @@ def _product(
     rows = Csr(*(backend.asarray(part) for part in rows))
     if plan is None:
         return general.transfer(rows, written, read, wait=False, blocks=blocks), None
-    parts = split(backend.xp, rows, read.rows)
+    parts = general.split(rows, read.rows)
     local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
     return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)

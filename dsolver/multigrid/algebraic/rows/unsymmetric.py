@@ -63,8 +63,8 @@ def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _as_brought(_: Backend, __: int, rows: LevelRows) -> BroughtRows:
-    return BroughtRows(rows=Rows.at(rows.matrix, rows.window), origin=rows.origin, near=rows.near)
+def _as_brought(backend: Backend, _: int, rows: LevelRows) -> BroughtRows:
+    return BroughtRows(rows=Rows.at(backend.amg, rows.matrix, rows.window), origin=rows.origin, near=rows.near)
 
 
 def _turned(backend: Backend, number: int, made: BroughtRows, *, bounds: Bounds) -> Turned:
@@ -100,7 +100,9 @@ def _both(backend: Backend, number: int, made: BroughtRows, around: Mapping[int,
         full=amg.numeric(matrix, first_alone, halves, window.size),
         origin=made.origin,
         near=made.near,
-        plan=HaloPlan(sends=_sends(amg, bounds, number, Rows.at(matrix, window)), receives=received(bounds, window)),
+        plan=HaloPlan(
+            sends=_sends(amg, bounds, number, Rows.at(amg, matrix, window)), receives=received(bounds, window)
+        ),
         bounds=bounds,
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,12 @@ class Window:
             return numbers.astype(np.int32, copy=False)
         found: npt.NDArray[np.int32] = amg.places(numbers, self.first, self.rows, self.ghosts, self.below)
         return found
+
+    def numbers_at(self, amg: AlgebraicSetup, places: Any) -> I64:
+        """Global numbers, int64, at places in the window."""
+        if self.whole:
+            return cast("I64", places.astype(np.int64))
+        return cast("I64", amg.numbers_at(places, self.first, self.rows, self.ghosts, self.below))
 
     def slots(self, places: Any) -> npt.NDArray[np.int32]:
         """Columns as matrices of chunks number them: own ones from 0, then ghosts; int32, of places in the window."""
