@@ -166,7 +166,7 @@ def test_a_solver_of_a_plane() -> None:
         solver.update(kappa=2.0 * KAPPA)
         assert np.allclose(solver.solve(B, x0=both[0].x).x, 0.5 * both[0].x, rtol=1e-6)
         assert solver.aspreconditioner().matvec(B.ravel()).shape == (108,)
-        with pytest.raises(InputError, match="other dimensions"):
+        with pytest.raises(InputError, match=r"shape \(9, 12, 1\), but the one that is set up has \(9, 12\)"):
             solver.update(PAIRS["coefficients"][1])
 
 
