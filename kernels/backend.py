@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsolver.kernels.formats.stencil import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
     from dsolver.kernels.lattice.setup import LatticeSetup
-    from dsolver.kernels.layouts import Layouts
+    from dsolver.kernels.layout_setup import LayoutSetup
 
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Backend(ABC):
     dtype: np.dtype[Any]
     threads: int = 1
     vectors: Vectors
-    layouts: Layouts
+    layouts: LayoutSetup
     lattice: LatticeSetup
     amg: AlgebraicSetup
     dense: DenseSetup
@@ -117,11 +117,11 @@ class Backend(ABC):
         """
         return nullcontext(Foresight())
 
-    def errands(self) -> AbstractContextManager[None]:
-        """Context in which `meanwhile` may put work off; what is left of it in the end is not done."""
+    def deferring(self) -> AbstractContextManager[None]:
+        """Context in which `defer` may put work off; what is left of it in the end is not done."""
         return nullcontext()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
+    def defer(self, work: Callable[[], object]) -> None:
         """Do some work that nobody waits for, now or while this thread waits for a device."""
         work()
 

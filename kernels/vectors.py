@@ -9,8 +9,8 @@ import numpy as np
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.host_scalars import quotient, rotation
 from dsolver.kernels.reductions import tree_sum
-from dsolver.kernels.scalars import quotient, rotation
 
 
 class Vectors(Kernels, ABC):

@@ -16,8 +16,8 @@ import numpy as np
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.engines.base import Engine, Field
 from dsolver.kernels import Backend
-from dsolver.kernels.arrays import layer
 from dsolver.kernels.contract import WAXPBY
+from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch, Rule
 
 GROUNDED: Final = 0.5

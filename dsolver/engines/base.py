@@ -230,11 +230,11 @@ class Engine(ABC):
         """
         return nullcontext(Foresight())
 
-    def errands(self) -> AbstractContextManager[None]:
-        """Context in which `meanwhile` may put work off: see `Backend.errands`. Most engines do all at once."""
+    def deferring(self) -> AbstractContextManager[None]:
+        """Context in which `defer` may put work off: see `Backend.deferring`. Most engines do all at once."""
         return nullcontext()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
+    def defer(self, work: Callable[[], object]) -> None:
         """Do some work that nobody waits for, now or while a host waits for a device."""
         work()
 

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import follow
@@ -208,7 +208,7 @@ class CudaVectors(Vectors):
 
 
 @final
-class _VectorColumns(WideColumns):
+class _VectorColumns(BatchedLaunches):
     """Vector kernels for several columns: indices are read once."""
 
     def move(self, route: Route, x: Array, y: Array) -> None:

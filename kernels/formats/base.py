@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dsolver.kernels.batched import Columns, Kernels
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 if TYPE_CHECKING:
     from dsolver.kernels.lattice.coarsening import Coarsening

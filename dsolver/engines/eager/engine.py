@@ -280,11 +280,11 @@ class EagerEngine(Engine):
             return super().foreseeing(key)
         return self.backend.foreseeing(key)
 
-    def errands(self) -> AbstractContextManager[None]:
-        return super().errands() if len(self.partition) > 1 else self.backend.errands()
+    def deferring(self) -> AbstractContextManager[None]:
+        return super().deferring() if len(self.partition) > 1 else self.backend.deferring()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        self.backend.meanwhile(work)
+    def defer(self, work: Callable[[], object]) -> None:
+        self.backend.defer(work)
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()

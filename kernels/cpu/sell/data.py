@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.casts import in_range, lossless
 from dsolver.kernels.cpu.sell import loops
 from dsolver.kernels.cpu.vectors import CpuVectors, gathered_dot, scatter_add
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SeparateSum, SeparateSweeps, SweepColumns
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
-from dsolver.kernels.precision import in_range, lossless
 
 F64 = npt.NDArray[np.float64]
 Real = npt.NDArray[Any]

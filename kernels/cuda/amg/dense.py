@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.streams import follow
@@ -47,7 +47,7 @@ class CudaInverse(DenseInverse):
 
 
 @final
-class _InverseColumns(WideColumns):
+class _InverseColumns(BatchedLaunches):
     """An inverse for several columns."""
 
     def dense_solve(self, r: Array, x: Array) -> None:

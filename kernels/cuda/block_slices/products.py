@@ -13,8 +13,8 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.told import told
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
@@ -127,7 +127,7 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     slices = cupy.empty((count, 4), dtype=np.uint32)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))
-    width, units = map(int, told(totals))
+    width, units = map(int, read_back(totals))
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
     arguments = (start, of, values, places, slices, indices, entries, *tail)

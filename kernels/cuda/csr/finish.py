@@ -10,7 +10,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.vectors import vectors
@@ -100,7 +100,7 @@ class Launch:
 
 
 @final
-class TogetherColumns(WideColumns):
+class TogetherColumns(BatchedLaunches):
     """Such a format for several columns, whose entries are read once for all of them; sums are those of one column.
 
     Args:

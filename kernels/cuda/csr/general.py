@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.casts import narrowed
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
@@ -25,9 +26,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GeneralMatrix, GhostRows
+from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.setup import GeneralSetup
-from dsolver.kernels.precision import narrowed
 
 
 @final

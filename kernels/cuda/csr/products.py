@@ -11,9 +11,10 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
 from dsolver.kernels.formats.csr import Csr
@@ -252,7 +253,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
     grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
     kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
-    return None if int(told(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
+    return None if int(read_back(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:

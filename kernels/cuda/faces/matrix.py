@@ -10,16 +10,16 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.passes import PassedSweeps
+from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
 from dsolver.kernels.formats.base import SweepColumns
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.precision import lossless
 
 FILE: Final = "faces/passes.cu"
 LINES, THREADS = 8, 256
@@ -34,7 +34,7 @@ ITEMS: Final = 4
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaFaces(PassedSweeps, Faces):
+class CudaFaces(MatrixPasses, Faces):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -94,7 +94,7 @@ class CudaFaces(PassedSweeps, Faces):
         cupy.cuda.get_current_stream().synchronize()  # as above
         return replace(self, values=values)
 
-    def passed(self, name: str, *vectors: Array) -> None:
+    def run_pass(self, name: str, *vectors: Array) -> None:
         across, lines, planes = self.blocks
         grid = across, lines, -(-planes // WALK)
         head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)

@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.launch.streams import can_cooperate, follow
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.launch.widths import Widths
+from dsolver.kernels.cuda.sell.slice_widths import Widths
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 MOST_WARPS = 8

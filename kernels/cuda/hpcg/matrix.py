@@ -11,19 +11,19 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.hpcg import flow, mixed_colors
-from dsolver.kernels.cuda.hpcg.columns import HpcgColumns
+from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
 from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, Sweep, Unit, color_launch, warps
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.widths import widths_of
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.sell.slices import ANY, Part
 from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix
 
 FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"

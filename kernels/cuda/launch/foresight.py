@@ -162,8 +162,8 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
     return decide(*arrived)
 
 
-def numbers(values: Array) -> Host:
-    """The values themselves; see `answer`."""
+def foreseen_numbers(values: Array) -> Host:
+    """An array on the host, waited for or foreseen; see `answer`."""
     return answer(np.array, values)
 
 

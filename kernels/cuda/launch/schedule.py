@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.config import chosen
-from dsolver.kernels.cuda.launch.foresight import numbers
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import Slices
 
 if TYPE_CHECKING:
-    from dsolver.kernels.cuda.launch.widths import Widths
+    from dsolver.kernels.cuda.sell.slice_widths import Widths
 
 WARPS_TO_FILL = 16
 """Warps a multiprocessor, below which blocks become narrower: a small level must reach every one of them first."""
@@ -264,7 +264,7 @@ def cuts_of(
         )
         lengths.append(last - first)
     length = np.array(lengths, dtype=np.int64)[:, None]
-    found = np.minimum(numbers(begins).astype(np.int64), length)
+    found = np.minimum(foreseen_numbers(begins).astype(np.int64), length)
     found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([found, length], axis=1)
 

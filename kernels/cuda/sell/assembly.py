@@ -13,13 +13,13 @@ from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
-from dsolver.kernels.cuda.launch.widths import Widths, widths_of
-from dsolver.kernels.cuda.layouts import none_of
+from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell import kept_shapes, slices
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.cuda.vectors import cast
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix, Slices
 
 

@@ -7,9 +7,9 @@ from typing import Any, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.schedule import Sweep, sweeps
-from dsolver.kernels.cuda.launch.widths import widths_of
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
@@ -17,7 +17,7 @@ HALO_WARPS = 4
 """As for one vector: the bits of a dot depend on it."""
 
 
-class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
+class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
     def spmv(self, x: Array, y: Array) -> None:
@@ -98,7 +98,7 @@ class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
 
 
 @final
-class ProductColumns(WideColumns):
+class ProductColumns(BatchedLaunches):
     """A `CudaProduct` for several columns."""
 
     def restrict_full(self, y: Array, rc: Array) -> None:
@@ -115,7 +115,7 @@ class ProductColumns(WideColumns):
 
 
 @final
-class HaloColumns(WideColumns):
+class HaloColumns(BatchedLaunches):
     """A `CudaHaloMatrix` for several columns: those of an item of the halo lie side by side."""
 
     def spmv_halo(self, h: Array, y: Array) -> None:

@@ -11,18 +11,18 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, sweeps, warps
 from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.widths import widths_of
-from dsolver.kernels.cuda.passes import PassedSweeps
+from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.vectors import CudaVectors, cast
 from dsolver.kernels.formats.base import SeparateBackward, SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array
 from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
-from dsolver.kernels.precision import lossless
 
 ROWS_OF_BLOCK = 128
 """Boundary rows of a block where each has a thread: a face of 256² reaches every multiprocessor of a large device."""
@@ -79,7 +79,7 @@ class OneLaunch(WithKernels):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaMatrix(WithKernels, SeparateBackward, PassedSweeps, Matrix):
+class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -157,7 +157,7 @@ class CudaMatrix(WithKernels, SeparateBackward, PassedSweeps, Matrix):
         cupy.cuda.get_current_stream().synchronize()  # as above
         return replace(self, local=replace(self.local, values=values))
 
-    def passed(self, name: str, *vectors: Array) -> None:
+    def run_pass(self, name: str, *vectors: Array) -> None:
         grid, block, tail = self.all_slices
         follow(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
 

@@ -1,4 +1,4 @@
-"""Values in another type."""
+"""Casts of values to a narrower type: exact ones, and what becomes of values out of its range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lossless(values: Array) -> Array:
-    """Values as float32 if every one of them is such a number, else as they are."""
+    """Values as float32 if that changes none of them, else as they are."""
     narrow = narrowed(values, np.dtype(np.float32))
     return narrow if bool((narrow == values).all()) else values
 

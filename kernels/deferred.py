@@ -1,4 +1,4 @@
-"""Work that nobody waits for yet."""
+"""Deferred values: made when somebody needs them, or before, while a host waits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 @final
-class Later(Generic[T]):
-    """Something that is made when it is called for the first time: by who needs it, or before, while a host waits.
+class Deferred(Generic[T]):
+    """Value that is made at the first call.
 
     Args:
         make: makes it.
@@ -21,7 +21,7 @@ class Later(Generic[T]):
         self._made: T
 
     def __call__(self) -> T:
-        """The thing."""
+        """The value."""
         if self._make is not None:
             self._made, self._make = self._make(), None  # what it was made from may go
         return self._made

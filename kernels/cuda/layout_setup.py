@@ -1,4 +1,4 @@
-"""Storage orders on a GPU: a handful of launches, no loop over rows on the host."""
+"""Set-up of layouts on a GPU: a handful of launches, no loop over rows on the host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import kept, table
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.layouts import Layouts
+from dsolver.kernels.layout_setup import LayoutSetup
 
 FILE, DTYPE = "sell/assembly.cu", "float64"
 THREADS = 256
 
 
 @final
-class CudaLayouts(Layouts):
+class CudaLayoutSetup(LayoutSetup):
     """Storage orders of CuPy arrays."""
 
     def colored(self, color: Array, colors: int, shape: tuple[int, int, int]) -> Layout:

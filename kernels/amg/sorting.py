@@ -1,4 +1,4 @@
-"""Sorting of short lists inside loops."""
+"""Sorting of short arrays inside compiled loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dsolver.kernels.cpu.loops.compiled import compiled
 
 
 @compiled()
-def ascend(values: Any) -> None:
+def sort_short(values: Any) -> None:
     """Sort values in place, by Shell's method: a fraction of the code, and of its compilation, of `ndarray.sort`.
 
     Rows have 5 to 100 columns, a few of them thousands.

@@ -1,4 +1,4 @@
-"""Widths of the slices of a matrix, which its launches depend on."""
+"""Widths of the slices of a matrix on a GPU, on which its launches depend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.cuda.launch.foresight import numbers
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.formats.layout import Layout
@@ -41,5 +41,5 @@ def widths_of(layout: Layout, local: Slices) -> Widths:
     most = cupy.zeros((colors + 1, 2), dtype=np.int32)
     arguments = (table(begins), local.start, local.upper, np.int32(colors), most)
     kernel("sell/assembly.cu", "slice_widths", "float64")((max(1, -(-longest // THREADS)),), (THREADS,), arguments)
-    found = numbers(most)
+    found = foreseen_numbers(most)
     return Widths(lower=found[:-1, 0], rest=found[:-1, 1], half=int(found[-1, 0]), both=int(found[-1, 1]))

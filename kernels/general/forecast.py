@@ -1,4 +1,4 @@
-"""Bytes of a format, told from the statistics of rows before anything is stored."""
+"""Forecast of a format's bytes, from the statistics of rows, before anything is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set-up of storage orders, and of what is moved between vectors."""
+"""Set-up of layouts: storage orders of rows, and routes of items between vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dsolver.kernels.formats.layout import SLICE, Array, Layout, Route
 
 
-class Layouts(ABC):
+class LayoutSetup(ABC):
     """Storage orders on a device.
 
     Args:

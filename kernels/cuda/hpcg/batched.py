@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from dsolver.kernels.cuda.launch.columns import length
+from dsolver.kernels.cuda.launch.batched import length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import color_launch
 from dsolver.kernels.cuda.sell.batched import MatrixColumns

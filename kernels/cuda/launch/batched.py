@@ -1,4 +1,4 @@
-"""Launches of batched.cu: kernels on several vectors at once."""
+"""Launches of kernels on several vectors at once (sell/batched.cu)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsolver.kernels.formats.layout import Array
 T = TypeVar("T")
 
 
-class WideColumns(Columns):
+class BatchedLaunches(Columns):
     """Kernels of an object for several columns, of which some have a text of their own in batched.cu.
 
     What launches need beside the object is made at the first launch, which is not to be captured in a graph, and kept

@@ -1,4 +1,4 @@
-"""Parts of a general matrix in one chunk: products in the formats of their rows, and what solves need beside them.
+"""A general matrix in one chunk: its local part and its ghost part, with their products.
 
 Formats multiply vectors that hold the rows and nothing else. Vectors of engines have guards around them, so a format
 gets views; nothing is copied.

@@ -1,4 +1,4 @@
-"""Products and sweeps of Jacobi on a GPU, each one pass over the entries of a chunk's matrix."""
+"""Products and sweeps of Jacobi on a GPU, each in one pass over the entries of a chunk's matrix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsolver.kernels.formats.base import SeparateSweeps
 from dsolver.kernels.formats.layout import Array
 
 
-class PassedSweeps(SeparateSweeps, ABC):
+class MatrixPasses(SeparateSweeps, ABC):
     """Matrices whose kernels form a product, or a whole sweep, while they read each entry once.
 
     Products also take entries that are stored in a narrower type than vectors; sweeps are then made of products.
@@ -25,16 +25,16 @@ class PassedSweeps(SeparateSweeps, ABC):
     stored: Any
 
     @abstractmethod
-    def passed(self, name: str, *vectors: Array) -> None:
+    def run_pass(self, name: str, *vectors: Array) -> None:
         """Launch a kernel over all entries, the diagonal too."""
 
     def spmv(self, x: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV`."""
-        self.passed("spmv" + self.stored, x, y)
+        self.run_pass("spmv" + self.stored, x, y)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         """See `dsolver.kernels.contract.SPMV_DOT`."""
-        self.passed("spmv_dot" + self.stored, x, y, self.partials)
+        self.run_pass("spmv_dot" + self.stored, x, y, self.partials)
         self._add_up(dot)
 
     def jacobi(self, r: Array, scale: float, z: Array) -> None:
@@ -53,19 +53,19 @@ class PassedSweeps(SeparateSweeps, ABC):
         if self.stored:
             super().residual(r, x, y)
         else:
-            self.passed("residual", r, x, y)
+            self.run_pass("residual", r, x, y)
 
     def jacobi_sweep(self, scaled: Any, r: Array, x: Array, z: Array) -> None:
         if self.stored:
             super().jacobi_sweep(scaled, r, x, z)
         else:
-            self.passed("jacobi_sweep", scaled.diagonal, r, x, z)
+            self.run_pass("jacobi_sweep", scaled.diagonal, r, x, z)
 
     def jacobi_sweep_dot(self, scaled: Any, r: Array, x: Array, z: Array, dot: Array) -> None:
         if self.stored:
             super().jacobi_sweep_dot(scaled, r, x, z, dot)
         else:
-            self.passed("jacobi_sweep_dot", scaled.diagonal, r, x, z, self.partials)
+            self.run_pass("jacobi_sweep_dot", scaled.diagonal, r, x, z, self.partials)
             self._add_up(dot)
 
     def _add_up(self, dot: Array) -> None:

@@ -1,4 +1,4 @@
-"""Storage orders in NumPy: rows keep their lattice order, without padding."""
+"""Set-up of layouts in NumPy: rows keep their lattice order, without padding."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.layouts import Layouts
+from dsolver.kernels.layout_setup import LayoutSetup
 
 
 @final
-class NumpyLayouts(Layouts):
+class NumpyLayoutSetup(LayoutSetup):
     """Lattice orders."""
 
     def colored(self, color: npt.NDArray[np.int32], colors: int, shape: tuple[int, int, int]) -> Layout:

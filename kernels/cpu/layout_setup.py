@@ -1,4 +1,4 @@
-"""Storage orders on a CPU."""
+"""Set-up of layouts on a CPU."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from dsolver.kernels.cpu.sell import assembly
 from dsolver.kernels.formats.layout import SLICE, Layout
-from dsolver.kernels.layouts import Layouts
+from dsolver.kernels.layout_setup import LayoutSetup
 
 
 @final
-class CpuLayouts(Layouts):
+class CpuLayoutSetup(LayoutSetup):
     """Storage orders of NumPy arrays."""
 
     def colored(self, color: npt.NDArray[np.int32], colors: int, shape: tuple[int, int, int]) -> Layout:
@@ -29,7 +29,7 @@ class CpuLayouts(Layouts):
         )
 
     def plain(self, shape: tuple[int, int, int]) -> Layout:
-        """See `Layouts.plain`."""
+        """See `LayoutSetup.plain`."""
         rows = math.prod(shape)
         slices = -(-rows // SLICE)
         row = np.full((slices + 2) * SLICE, -1, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Arithmetic of the scalars of Krylov methods on the host: float64 (1,) each."""
+"""Kernels on scalars alone, on the host: coefficients of Krylov methods, float64 (1,) each."""
 
 from __future__ import annotations
 

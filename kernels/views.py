@@ -1,4 +1,4 @@
-"""Parts of arrays."""
+"""Views of arrays: one without its base, and the index of a layer of a box."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from dsolver.kernels.formats.layout import Array
 
 
-def apart(view: Array) -> Array:
-    """A view as an array of its own, in the same memory, if it is contiguous.
+def without_base(view: Array) -> Array:
+    """A contiguous view as an array without a base, in the same memory; another view as it is.
 
     For every view of an array of more than 2 GB, however small, CuPy compiles kernels with 64-bit indices beside those
     that a process has: 0.07 s for each operation.
