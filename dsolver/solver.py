@@ -21,8 +21,8 @@ from dsolver.session.arguments import (
 )
 from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
-from dsolver.session.run import solve_all
 from dsolver.session.session import Session
+from dsolver.session.solves import solve_all
 from dsolver.solution import Solution, Solutions
 
 
@@ -104,7 +104,7 @@ class Solver:
         Args:
             b: right-hand side, shape ``problem.shape``, real: a NumPy, CuPy, Dask or xarray array. Several of them are
                 a list of such, or one array with an axis more in front, (m, nx, ny, nz). Some at a time, up to
-                `dsolver.program.columns.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
+                `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
                 each has the iterations and the bits that it would have alone, and its timings are those of all. With a
                 function for M, the graph engine or one of the arguments from callback to resume they are solved one
                 after the other, and so they are by other methods than "cg"; `Solution.notes` then says why.

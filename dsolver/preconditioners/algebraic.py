@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.rows import chunk_layouts, chunk_matrix, narrowed_chunk
+from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, narrowed_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition

@@ -15,7 +15,7 @@ from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.engines.running import Blocks, on_host
+from dsolver.engines.running_program import Blocks, on_host
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
@@ -25,7 +25,7 @@ from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.program.columns import Columns
+from dsolver.program.batch import Batch
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
 
@@ -136,7 +136,7 @@ class Solve:
     def _make(self, *, kept: bool) -> None:
         def make_room(chunks: PerChunk) -> None:
             if not kept:
-                self.columns = Columns(self._engine, chunks.at("layout"), self._spec)
+                self.columns = Batch(self._engine, chunks.at("layout"), self._spec)
                 self._widths = {1: self.columns}
 
         chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
@@ -166,7 +166,7 @@ class Solve:
             reuse.kept = None
         return made
 
-    def _set_up(self, columns: Columns) -> None:
+    def _set_up(self, columns: Batch) -> None:
         site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
         columns.set_up(self.system, site, self._spec)
 
@@ -311,7 +311,7 @@ class Solve:
                 self._widths = {1: self.columns}
                 self.__dict__.pop("_loop", None)
                 self._engine.forget()  # recordings keep what they run on
-            made = Columns(self._engine, self.layout, self._spec, width)
+            made = Batch(self._engine, self.layout, self._spec, width)
             self._set_up(made)
             self._widths[width] = made
         self.columns = self._widths[width]

@@ -17,7 +17,7 @@ import numpy as np
 
 from dsolver.cluster import devices
 from dsolver.cluster.runtime import Runtime
-from dsolver.engines.dask.data import LazyBlocks, gather_blocks
+from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.engines.dask.health import ask_each, ping
 from dsolver.errors import ClusterError, DeviceError, warn
 from dsolver.grid.partition import Partition

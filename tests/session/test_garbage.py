@@ -267,7 +267,7 @@ def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(CpuBackend, "zeros", short)
     monkeypatch.setattr(CpuLayoutSetup, "colored", layout)
-    monkeypatch.setattr("dsolver.engines.running.free_unused", lambda: left.append(alive(seen)))
+    monkeypatch.setattr("dsolver.engines.running_program.free_unused", lambda: left.append(alive(seen)))
     with pytest.raises(DeviceMemoryError, match="the memory of the GPU has run out"):
         dsolver.solve(problems.poisson7((16, 16, 16)), np.ones((16, 16, 16)), M=None, device="cpu")
     assert len(seen) >= nth

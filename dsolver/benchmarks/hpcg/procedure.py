@@ -31,7 +31,7 @@ from dsolver.cluster import versions
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.estimate import check_memory
 from dsolver.cost.traffic import description
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
 from dsolver.grid.coloring import BEST_CLASSES, Order
 from dsolver.grid.partition import Triple

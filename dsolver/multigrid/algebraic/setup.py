@@ -15,7 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar, final
 
-from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend

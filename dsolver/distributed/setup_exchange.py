@@ -1,4 +1,4 @@
-"""Messages between chunks in a set-up: values at ghosts, and lists whose lengths only their senders know.
+"""Exchanges between chunks in a set-up: values at ghosts, and lists whose lengths only their senders know.
 
 Numbers travel as float64, which holds integers up to 2⁵³ exactly. Who sends to whom must be known to the program: see
 `senders_of`.
@@ -57,8 +57,8 @@ class GhostExchange:
         return self._engine.per_chunk(_slots, self._halo)
 
 
-def delivered(engine: Engine, senders: Senders, lists: PerChunk) -> PerChunk:
-    """Lists that chunks have got from each other: a dictionary of float64 arrays on the device, by sender.
+def exchange_lists(engine: Engine, senders: Senders, lists: PerChunk) -> PerChunk:
+    """Exchange lists of any lengths; what each chunk gets is a dictionary of float64 arrays on the device, by sender.
 
     Args:
         engine: of the chunks, in float64.
@@ -112,7 +112,7 @@ def receivers_of(senders: Senders) -> list[tuple[int, ...]]:
     return [tuple(c for c, names in enumerate(senders) if number in names) for number in range(len(senders))]
 
 
-def mutual(senders: Senders) -> list[tuple[int, ...]]:
+def mutual_senders(senders: Senders) -> list[tuple[int, ...]]:
     """Senders of each chunk, with all chunks that it sends to, ascending."""
     receivers = receivers_of(senders)
     return [tuple(sorted({*names, *more})) for names, more in zip(senders, receivers, strict=True)]

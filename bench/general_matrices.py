@@ -1,6 +1,6 @@
 """Iterations of conjugate gradients with a general matrix: the chosen format, sliced ELL, and for a lattice its grid.
 
-    python bench/general.py [--device cuda] [--matrices elements lattice] [--points 128] [--scale 0.5]
+    python bench/general_matrices.py [--device cuda] [--matrices elements lattice] [--points 128] [--scale 0.5]
 
 Matrices: linear elements on tetrahedra in banded order (bench/matrices.py), and HPCG's 27 points as compressed rows.
 "sliced" is the format of grids, in the rows' order, as all general matrices had it; "grid" is what a problem on the
@@ -23,8 +23,8 @@ from matrices import MATRICES, stencil
 
 from dsolver import kernels, preconditioners, problems
 from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
-from dsolver.distributed.rows import chunk_matrix
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import HaloPlan, Partition

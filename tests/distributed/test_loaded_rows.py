@@ -13,7 +13,7 @@ from scipy.spatial import Delaunay
 import dsolver
 from dsolver import kernels
 from dsolver.cost import memory
-from dsolver.distributed.rows import chunk_matrix
+from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.errors import InputError
 from dsolver.grid.coloring import Order
 from dsolver.kernels.cpu.csr.loops import find_chunks

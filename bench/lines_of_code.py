@@ -1,7 +1,7 @@
 """Lines of product code at some commits: code, docstrings, comments, blank, and what of the code is frame.
 
-    python bench/lines.py 758213d HEAD
-    python bench/lines.py HEAD --without dsolver/matrices kernels/cuda/csr
+    python bench/lines_of_code.py 758213d HEAD
+    python bench/lines_of_code.py HEAD --without dsolver/matrices kernels/cuda/csr
 
 Counts `dsolver/` and `kernels/`, Python and CUDA. Imports, signatures (from `def` or `class` to the body), decorators
 and annotated fields are counted apart, for they grow with the number of modules and objects and not with what is done.

@@ -1,4 +1,4 @@
-"""Right-hand sides that are iterated on together: one, or several whose matrix is then read once for all."""
+"""Batches: right-hand sides that are iterated on together, one or several, so that the matrix is read once for all."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Column:
 
 
 @final
-class Columns:
-    """A method for one or several right-hand sides with the same matrix.
+class Batch:
+    """A batch of right-hand sides with the same matrix, and the method that iterates on them.
 
     Each column has its own b, x, coefficients, limit and end; one that has ended is frozen by the guards of the update
     of x and r while others go on. One column runs on the engine itself, several run on a view of it, and what is asked

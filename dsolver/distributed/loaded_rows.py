@@ -1,4 +1,4 @@
-"""Rows of a general matrix on an engine."""
+"""Rows of a general matrix, loaded on the owners of their chunks, and a chunk's matrix made of them."""
 
 from __future__ import annotations
 
