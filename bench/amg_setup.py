@@ -33,7 +33,7 @@ from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
-from dsolver.session.arrays import container_of
+from dsolver.session.user_arrays import container_of
 
 OPERATIONS = (
     *("box_rows", "row_measures", "couplings", "begun", "settled", "paths", "coarse_couplings", "interpolation"),

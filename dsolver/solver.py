@@ -8,7 +8,7 @@ from dsolver.errors import InputError
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
-from dsolver.problems.cells import changed
+from dsolver.problems.diffusion_problem import changed
 from dsolver.problems.problem import check_problem
 from dsolver.session.arguments import (
     are_several,

@@ -2,5 +2,5 @@
 
 `session` keeps the program, `solves` solves: `batching` groups right-hand sides, `loading` brings them to the program,
 `follower` goes with a solve, `second_attempts` follow one that was slow or failed, `recovery` and `checkpoint` keep
-iterates. `arguments`, `options` and `arrays` deal with what users give. No numerics: those belong to the program.
+iterates. `arguments`, `options` and `user_arrays` deal with what users give. No numerics: those belong to the program.
 """

@@ -11,8 +11,8 @@ from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.program.solve import Begun
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
-from dsolver.session.arrays import Container, container_of
 from dsolver.session.session import Session
+from dsolver.session.user_arrays import Container, container_of
 
 
 @final

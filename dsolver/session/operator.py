@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.session.arrays import container_of
 from dsolver.session.session import Session
+from dsolver.session.user_arrays import container_of
 
 
 @final

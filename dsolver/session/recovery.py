@@ -22,9 +22,9 @@ from dsolver.engines.dask.health import ask_each, ping
 from dsolver.errors import ClusterError, DeviceError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
-from dsolver.session.arrays import assembled
 from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
 from dsolver.session.follower import Progress, State
+from dsolver.session.user_arrays import assembled
 
 logger = logging.getLogger(__name__)
 

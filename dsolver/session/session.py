@@ -29,9 +29,9 @@ from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Begun, Guess, Solve
 from dsolver.program.spec import SolveSpec, method_for
 from dsolver.session.arguments import FirstGuess
-from dsolver.session.arrays import Container, container_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import ATTEMPTS, on_workers_left
+from dsolver.session.user_arrays import Container, container_of
 
 T = TypeVar("T")
 REUSED: Final[Mapping[Outcome, str]] = {

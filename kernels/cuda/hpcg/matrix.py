@@ -14,7 +14,7 @@ from dsolver.kernels.cuda.hpcg import flow, mixed_colors
 from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
 from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import NARROW, Sweep, Unit, color_launch, warps
+from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
@@ -53,9 +53,9 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
         flow: both half sweeps as one launch, on a small level; else None.
     """
 
-    smoothing: tuple[Sweep, Sweep]
+    smoothing: tuple[HalfSweep, HalfSweep]
     smoothed: Array
-    corrected: Sweep
+    corrected: HalfSweep
     flow: Flow | None
 
     def batched(self, width: int) -> Columns:
@@ -76,8 +76,8 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
     def restrict(self, t: Injection, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
-            only = Unit(launch=color_launch(first - 1, last - 1, self.diagonal.dtype.itemsize, reverse=False))
-            self._half_sweep(self._smoothers["restrict_residual"], Sweep(units=(only,)), t.coarse_of, e, rc)
+            only = SweepLaunch(launch=color_launch(first - 1, last - 1, self.diagonal.dtype.itemsize, reverse=False))
+            self._half_sweep(self._smoothers["restrict_residual"], HalfSweep(units=(only,)), t.coarse_of, e, rc)
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         if self.flow and (place := self.flow.here()):

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
-from dsolver.kernels.cuda.launch.schedule import Sweep, sweeps
+from dsolver.kernels.cuda.launch.schedule import HalfSweep, half_sweeps
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -60,18 +60,20 @@ class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns
     def lower_residual(self, r: Array, x: Array, w: Array) -> None:
         self._listed("lower_residual", r, x, w)
 
-    def _half_sweep(self, name: str, sweep: Sweep, *vectors: Array, headers: Array | None = None) -> None:
+    def _half_sweep(self, name: str, sweep: HalfSweep, *vectors: Array, headers: Array | None = None) -> None:
         a = self.one
         headers = a.by_color if headers is None else headers
         head = (headers, *a.color_arguments[1:], a.diagonal, *vectors, length(vectors[0]))
         a.kernels.launch_sweep((self.function(name), None), sweep, head)
 
-    def _sweeps(self, *, every: bool = True) -> tuple[Sweep, Sweep]:
+    def _sweeps(self, *, every: bool = True) -> tuple[HalfSweep, HalfSweep]:
         """The half sweeps in slabs for so many columns."""
         a = self.one
 
-        def make() -> tuple[Sweep, Sweep]:
-            forward, backward = sweeps(a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width)
+        def make() -> tuple[HalfSweep, HalfSweep]:
+            forward, backward = half_sweeps(
+                a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width
+            )
             return forward.sweep(), backward.sweep(every=every)
 
         return self.kept(f"sweeps of {'all' if every else 'some'}", make)

@@ -13,7 +13,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
-from dsolver.kernels.cuda.launch.schedule import Half, Launch, Sweep, sweeps, warps
+from dsolver.kernels.cuda.launch.schedule import HalfSweep, HalfSweepCuts, Launch, half_sweeps, warps
 from dsolver.kernels.cuda.launch.streams import follow
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
@@ -92,7 +92,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
     by_color: Array
     by_plane: Array
     partials: Array
-    halves: tuple[Half, Half] | None
+    halves: tuple[HalfSweepCuts, HalfSweepCuts] | None
 
     @property
     def value_type(self) -> str:
@@ -120,13 +120,13 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
         return *warps(count, int(self.diagonal.itemsize)), (np.int32(count),)
 
     @cached_property
-    def forward_sweep(self) -> Sweep:
+    def forward_sweep(self) -> HalfSweep:
         """The launches of a forward half sweep."""
         assert self.halves is not None
         return self.halves[0].sweep()
 
     @cached_property
-    def backward_sweep(self) -> Sweep:
+    def backward_sweep(self) -> HalfSweep:
         """The launches of a backward half sweep that fills x."""
         assert self.halves is not None
         return self.halves[1].sweep()
@@ -143,7 +143,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
     def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
         """The matrix, of float64, with values of another type and launches for them; columns and headers are shared."""
         local = replace(self.local, values=cast(self.local.values, dtype))
-        halves = sweeps(self.layout, self.by_color, local, widths_of(self.layout, local)) if swept else None
+        halves = half_sweeps(self.layout, self.by_color, local, widths_of(self.layout, local)) if swept else None
         made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), local=local, halves=halves)
         settle()  # as above
         return made
@@ -173,7 +173,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
     def backward(self, w: Array, x: Array) -> None:
         self._half_sweep(self.kernels.pair("backward_solve"), self.backward_sweep, self.diagonal, w, x)
 
-    def _half_sweep(self, functions: tuple[Any, Any | None], sweep: Sweep, *arguments: Any) -> None:
+    def _half_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, *arguments: Any) -> None:
         headers = self.by_color if sweep.headers is None else sweep.headers
         self.kernels.launch_sweep(functions, sweep, (headers, self.local.values, self.local.columns, *arguments))
 

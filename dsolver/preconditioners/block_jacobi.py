@@ -1,4 +1,4 @@
-"""Diagonals for any matrix: sums of magnitudes, and dense blocks."""
+"""Block Jacobi for any matrix: inverses of dense blocks along its diagonal."""
 
 from __future__ import annotations
 
@@ -21,42 +21,13 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
-from dsolver.preconditioners.jacobi import DiagonalInverse
 from dsolver.preconditioners.sweeps import require_rows
 from dsolver.problems import Problem
 
 SIZE: Final = 8
 """Rows of a block where nobody says."""
+
 LARGEST: Final = 128
-
-
-@final
-@dataclass(frozen=True)
-class L1Jacobi(Preconditioner):
-    """Division of each row by the sum of its magnitudes: ``"l1-jacobi"``.
-
-    As a smoother it converges for every symmetric positive definite matrix, where Jacobi's may diverge (Baker, Falgout,
-    Kolev, Yang, SIAM J. Sci. Comput. 33, 2011, section 4).
-    """
-
-    can: ClassVar[Capabilities] = Capabilities(batched=True, lowered=True)
-
-    def check(self, problem: Problem, partition: Partition) -> None:
-        """Refuse a grid."""
-        require_rows("l1-jacobi", problem)
-
-    def build(self, builder: Builder) -> Built:
-        """A for products, and the sums of each chunk."""
-        return builder.products(), (builder.per_chunk(sums).at(0),)
-
-    def on(self, site: Site) -> ApproximateInverse:
-        """z_i = r_i / Σ_j |a_ij|."""
-        return DiagonalInverse(site.engine, site.levels[0])
-
-    def forecast(self, part: Part) -> Forecast:
-        """It reads r and the sums and writes z."""
-        a = replace(part, value=F64).stored()
-        return Forecast(levels=(a,), shared=part.value * a.size, moved=3 * part.value * a.rows)
 
 
 @final
@@ -108,33 +79,14 @@ class BlockJacobi(Preconditioner):
 
 @final
 class _Blocks:
+    """M of block Jacobi, applied."""
+
     def __init__(self, site: Site) -> None:
         self._engine, (self._inverses,) = site.engine, site.levels
 
     def apply(self, r: Field, z: Field) -> None:
         """z = B⁻¹ r."""
         self._engine.run(RESTRICT_FULL, self._inverses, r, z)
-
-
-# -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-def sums(backend: Backend, _: int, block: RowBlock) -> tuple[Any]:
-    """A diagonal matrix of the sums of the magnitudes of a chunk's rows, for the finest level."""
-    block = block.here
-    rows = len(block.start) - 1
-    row = np.repeat(np.arange(rows), np.diff(block.start))
-    return (diagonal_matrix(backend, np.bincount(row, abs(block.values), rows)),)
-
-
-def diagonal_matrix(backend: Backend, values: Any) -> Any:
-    """A diagonal matrix in the backend's form, of its diagonal float64 (rows,)."""
-    rows = len(values)
-    own = backend.asarray(np.arange(rows, dtype=np.int32)[None, :])
-    entries = Ell(columns=own, values=backend.asarray(values[None, :]), halo=False)
-    made = backend.format("sell").matrix(backend.layouts.plain((rows, 1, 1)), entries)
-    backend.synchronize()  # kernels read it before they wait for earlier launches
-    return made
 
 
 def inverses(backend: Backend, number: int, block: RowBlock, *, size: int, partition: Partition) -> tuple[Any]:
