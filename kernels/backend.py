@@ -68,7 +68,7 @@ class Backend(ABC):
     sweeps: SweepSetup
 
     def kernel(self, name: str) -> Callable[..., None]:
-        """The implementation of the kernel of this name: its first argument's, where that brings it."""
+        """The kernel of this name: brought by its first argument, such as a matrix, or one of `vectors`."""
         found: Callable[..., None] = _carried(name) if name in CARRIED else getattr(self.vectors, name)
         return found
 
@@ -103,14 +103,13 @@ class Backend(ABC):
         return np.asarray(values)
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
-        """decide(*numbers), of float64 (1,) arrays and as Python numbers; foreseen where this thread foresees."""
+        """Result of decide(*numbers), of float64 (1,) arrays as Python numbers; foreseen where this thread foresees."""
         return decide(*(float(self.to_host(number)[0]) for number in numbers))
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
-        """Context of a set-up on this thread that need not wait for answers, which it may have from an earlier one.
+        """Context of a set-up on this thread that may go on with the answers of an earlier one instead of waiting.
 
-        What it makes is there only when it has been confirmed, in the end at the latest, which `synchronize` leaves to
-        that: see `Foresight`.
+        What it makes is void unless these are confirmed: see `Foresight`. Until then `synchronize` does not wait.
 
         Args:
             key: all that the set-up depends on, beside numbers on the device.
@@ -126,7 +125,7 @@ class Backend(ABC):
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
-        """Context at whose end that of `foreseeing` is confirmed which has ended in it.
+        """Context around a set-up that foresees: its answers are confirmed at the end of this context, not at its own.
 
         Meanwhile the host may do what needs no numbers. It gives a function that tells whether anything is open.
 
@@ -140,7 +139,7 @@ class Backend(ABC):
         """Wait until all kernels launched by this thread have run."""
 
     def tidy(self, rows: int, *, always: bool = False) -> None:  # noqa: B027  # a CPU's memory needs none
-        """Give back what set-up has freed, where it is much of what is left of the device's memory.
+        """Return memory that set-up has freed to the device, where that is much of what is left there.
 
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
 

@@ -51,7 +51,7 @@ class LoadedRows:
 
 
 def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, Layout]:
-    """The storage order of a chunk's rows, and theirs in the order that they have: the same one as a rule."""
+    """Layouts of a chunk's vectors, and of its matrix, whose rows keep their own order: mostly the same one."""
     stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
     return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
 
@@ -80,7 +80,7 @@ def chunk_matrix(
 
 
 def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
-    """`chunk_matrix` in the backend's value type, of a chunk whose matrix of float64 is there.
+    """`chunk_matrix` in the backend's value type, made from a chunk's matrix of float64.
 
     Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
     Whoever uses it waits before.

@@ -108,7 +108,7 @@ class Matrix:
             engine.run(ADD_HALO_DOT, self._ghost, *self._ghost_product, y, parts)
         engine.total(parts, dot)
 
-    def left(self, b: Field, x: Field, r: Field) -> None:
+    def one_pass_residual(self, b: Field, x: Field, r: Field) -> None:
         """r = b - A x in one pass, for formats that sweeps of Jacobi are made for."""
         self.exchange(x)
         self._engine.run(RESIDUAL, self.local, b, x, r)

@@ -97,12 +97,12 @@ def senders_of(engine: Engine, named: PerChunk) -> list[tuple[int, ...]]:
 
 
 def numbers_of(engine: Engine, counts: PerChunk) -> tuple[int, ...]:
-    """An integer of every chunk, a float on its host, known to every rank."""
+    """Integers of all chunks, known to every rank; counts: of every chunk one, a float on its host."""
     return tuple(int(value) for value in values_of(engine, counts))
 
 
 def values_of(engine: Engine, values: PerChunk) -> tuple[float, ...]:
-    """A number of every chunk, a float on its host, known to every rank."""
+    """Numbers of all chunks, known to every rank; values: of every chunk one, a float on its host."""
     chunks = len(engine.partition)
     return engine.sums(engine.per_chunk(partial(_at_own_place, chunks=chunks), values), chunks)
 

@@ -76,7 +76,7 @@ class Engine(ABC):
 
     @abstractmethod
     def place(self, blocks: Mapping[int, Any]) -> PerChunk:
-        """Objects that were brought to the owners of their chunks, by chunk number: in place of arrays for `load`."""
+        """Objects by chunk number, each on the owner of its chunk; `load` does so for arrays."""
 
     @abstractmethod
     def field(self, layout: PerChunk) -> Field:
@@ -220,7 +220,7 @@ class Engine(ABC):
         return self.read(*scalars)
 
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
-        """decide(*sums), of the `global_sums` of these numbers; foreseen where set-up foresees: see `foreseeing`."""
+        """Result of decide(*sums) with the `global_sums` of these numbers; foreseen within `foreseeing`."""
         return decide(*self.global_sums(*numbers))
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:

@@ -113,7 +113,7 @@ class Jacobi(Smoother):
         self._engine.run(JACOBI, self._scaled, r, 1.0, first)
         if first is not x:
             self._sweep(r, first, x)
-        self._a.left(r, x, self._y)
+        self._a.one_pass_residual(r, x, self._y)
         return self._y
 
     def corrected(self, x: Field) -> Field:
@@ -169,7 +169,7 @@ class Chebyshev(Smoother):
         self._engine.run(JACOBI, self._scaled, r, self._first, x)
         self._engine.run(COPY, x, self._d)
         self._step(r, x, self._keep, self._gain)
-        self._a.left(r, x, self._y)
+        self._a.one_pass_residual(r, x, self._y)
         return self._y
 
     def after(self, r: Field, x: Field) -> None:

@@ -61,7 +61,7 @@ class Column:
         return isinstance(method, ConjugateGradient) and by_rounding(self.engine, self.layout, method)
 
     def magnitude(self) -> float:
-        """About ‖A‖ ‖x‖, the size of what rounding is relative to in b - A x."""
+        """About ‖A‖ ‖x‖: what rounding errors of b - A x are relative to."""
         return self.matrix_norm() * math.sqrt(*self._squares(self.method.x)[1])
 
     def true_residual(self) -> float:
@@ -69,7 +69,7 @@ class Column:
         return math.sqrt(*self.method.residual())
 
     def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
-        """(‖b‖, ‖x‖). Of b, the next residual where x is zero, a column alone is not asked again.
+        """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
 
         Args:
             alone: whether this is the only column.
@@ -182,5 +182,5 @@ class Batch:
 
 
 def most_columns(partition: Partition) -> int:
-    """Right-hand sides that are possible at once: for more the rows of a chunk could not be numbered."""
+    """Most right-hand sides that can be solved at once: for more, items of a chunk have no 32-bit numbers."""
     return int(2**31 / (ROUNDED_UP * math.prod(map(max, partition.sizes))))

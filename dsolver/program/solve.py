@@ -278,7 +278,7 @@ class Solve:
         return self._unloaded(self.system.centered(self.columns.each[column].method.iterate()), host=host)
 
     def precondition_vector(self, blocks: Blocks) -> None:
-        """Apply M to a vector, in place of a solve: the only b becomes it, the only x what M makes of it."""
+        """x = M b in the only column, where b becomes the given vector."""
         method = self.method
         self._engine.load(blocks, self.layout, method.b)
         method.precondition(method.b, method.x)
@@ -288,15 +288,15 @@ class Solve:
         return self._unloaded(self.method.x, host=host)
 
     def right_hand_side(self) -> Blocks:
-        """The only b as blocks by chunk number."""
+        """b of the only column as blocks by chunk number."""
         return self._engine.unload(self.method.b, self.layout)
 
     def fill(self, name: Literal["b", "x"], value: float) -> None:
-        """Set every row of the only b or x to a value."""
+        """Set every row of b or x of the only column to a value."""
         self._engine.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
 
     def b_from_x(self) -> None:
-        """b = A x, of the only ones."""
+        """b = A x in the only column."""
         self.operator.multiply(self.method.x, self.method.b)
 
     def _unloaded(self, x: Field, *, host: bool) -> Blocks:
@@ -304,7 +304,7 @@ class Solve:
         return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
-        """A column among so many, for which there is room then."""
+        """A column of the batch of so many, which is made if it is not there."""
         if width not in self._widths:
             if len(self._widths) > 1:  # of another width than one there is room for one number
                 self.columns = self._widths[1]

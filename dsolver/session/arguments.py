@@ -29,7 +29,7 @@ Pairs = Sequence[tuple[Any, Any]]
 
 
 def problem_of(A: Any) -> Any:
-    """The problem of a sparse matrix; what is none is returned as it is.
+    """A sparse matrix as a problem; anything else as it is.
 
     Args:
         A: a matrix, or a problem.

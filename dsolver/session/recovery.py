@@ -191,7 +191,7 @@ def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
 
 
 def crew(left: int, before: int) -> str:
-    """For people: with how many workers a solve goes on that has lost some."""
+    """Number of workers on which a solve goes on after a loss, in words."""
     if left < before:
         return f"the solve goes on with {left} of {before} workers"
     return f"others have taken the place of what was lost: the solve goes on with {left} worker{'s' * (left > 1)}"

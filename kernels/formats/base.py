@@ -143,7 +143,7 @@ class FormatBuilder(ABC):
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def narrowed_halo(self, halo: Any) -> Any:
-        """The part of a halo likewise."""
+        """The ghost part of such a matrix in the builder's value type."""
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:

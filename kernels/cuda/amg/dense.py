@@ -12,7 +12,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.csr import Csr
@@ -43,7 +43,7 @@ class CudaInverse(DenseInverse):
     def dense_solve(self, r: Array, x: Array) -> None:
         rows = len(self.position)
         function = kernel("sell/multigrid.cu", "dense_product", self.vectors.dtype.name)
-        follow(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
+        launch_early(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
 
 
 @final
@@ -53,7 +53,7 @@ class _InverseColumns(BatchedLaunches):
     def dense_solve(self, r: Array, x: Array) -> None:
         a = self.one
         rows = len(a.position)
-        self.follow("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
+        self.launch_early("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
 
 
 @final

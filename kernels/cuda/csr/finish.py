@@ -12,7 +12,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.layout import Array
 
@@ -157,9 +157,9 @@ class TogetherColumns(BatchedLaunches):
         arguments = (*launch.head, x, r, w, y, kept, *apart)
         function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
         if dot is None:
-            follow(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
+            launch_early(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
             return
         partials = self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
-        follow(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
+        launch_early(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
         for number in range(self.width):
             vectors(launch.dtype).sum(partials[number], launch.parts, dot[number])

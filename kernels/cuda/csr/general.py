@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
@@ -40,7 +40,7 @@ class CudaGhostRows(GhostRows):
             function = kernel("sell/sweeps.cu", "add_halo_dot", type_of(y))
             blocks = -(-self.size // products.THREADS)
             arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
-            follow(function, (blocks,), (products.THREADS,), arguments)
+            launch_early(function, (blocks,), (products.THREADS,), arguments)
 
     def _side_by_side(self, h: Array) -> Array:
         if h.flags.c_contiguous:

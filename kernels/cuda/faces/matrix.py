@@ -13,7 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
 from dsolver.kernels.formats.base import SweepColumns
@@ -98,7 +98,7 @@ class CudaFaces(MatrixPasses, Faces):
         across, lines, planes = self.blocks
         grid = across, lines, -(-planes // WALK)
         head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
-        follow(self.function(name), grid, (THREADS,), (*head, *vectors))
+        launch_early(self.function(name), grid, (THREADS,), (*head, *vectors))
 
     def forward(self, r: Array, x: Array) -> None:
         self.forward_columns(r, x, 1)
@@ -136,15 +136,17 @@ class CudaFaces(MatrixPasses, Faces):
         """A pass over the rows of one color, for so many columns."""
         head = (*self.board, *self.stored_faces)
         if width == 1:
-            follow(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
+            launch_early(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
         else:
-            follow(self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width)))
+            launch_early(
+                self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width))
+            )
 
     def _divide(self, color: int, r: Array, x: Array, width: int) -> None:
         count = self.layout.rows // 2
         places = (np.int32(SLICE * self.layout.color_slices[color]), np.int32(count), np.int32(width))
         size = self.stored_faces[1]
-        follow(
+        launch_early(
             self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places)
         )
 
@@ -193,7 +195,7 @@ class FacesColumns(SweepColumns):
     def _columns(self, name: str, *vectors: Array) -> None:
         a = self.one
         arguments = (*a.board, *a.stored_faces, a.diagonal, *vectors, np.int32(self.width))
-        follow(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
+        launch_early(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
 
 
 def launches(shape: tuple[int, int, int]) -> bool:

@@ -36,7 +36,7 @@ class HpcgColumns(SeparateColumns, MatrixColumns):
         if first < last:
             grid, block, tail = color_launch(first - 1, last - 1, a.diagonal.dtype.itemsize, reverse=False)
             arguments = (*a.color_arguments, t.coarse_of, e, rc, length(e), length(rc), *tail)
-            self.follow("restrict_residual", grid, block, arguments)
+            self.launch_early("restrict_residual", grid, block, arguments)
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         self._half_sweep("forward_corrected", self._sweeps()[0], r, c, e, x, w, headers=self.one.smoothed)

@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
 from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sell import assembly
 from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
@@ -85,7 +85,7 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
             grid, block, tail = self.all_slices
             head = (*self.color_arguments, self.diagonal)
             change = kernel("hpcg/flow.cu", "coarse_change", self.diagonal.dtype.name)
-            follow(change, grid, block, (self.smoothed, *head[1:], c, x, *tail))
+            launch_early(change, grid, block, (self.smoothed, *head[1:], c, x, *tail))
             self.flow.launch(head, place, (r, e, x, w, None, x))
             return
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.

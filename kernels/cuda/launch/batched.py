@@ -9,14 +9,14 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
 
 T = TypeVar("T")
 
 
 class BatchedLaunches(Columns):
-    """Kernels of an object for several columns, of which some have a text of their own in batched.cu.
+    """Kernels of an object for several columns, some of them with a CUDA kernel of their own in batched.cu.
 
     What launches need beside the object is made at the first launch, which is not to be captured in a graph, and kept
     with the object.
@@ -32,12 +32,12 @@ class BatchedLaunches(Columns):
         """A kernel for so many columns."""
         return kernel("sell/batched.cu", name, self.dtype, self.width)
 
-    def follow(self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
+    def launch_early(self, name: str, grid: Any, block: Any, arguments: tuple[Any, ...]) -> None:
         """Launch a kernel for so many columns."""
-        follow(self.function(name), grid, block, arguments)
+        launch_early(self.function(name), grid, block, arguments)
 
     def kept(self, name: str, make: Callable[[], T]) -> T:
-        """The value that is made once for the object and this number of columns."""
+        """Result of `make`, made once for the object and this number of columns."""
         known = self.one.__dict__.setdefault("batched columns", {})  # as functools.cached_property keeps it
         key = (self.width, name)
         if key not in known:

@@ -86,10 +86,10 @@ def _of_device(device: int, itemsize: int) -> LaunchConfig:
 
 
 def kept(known: Mapping[str, Any], itemsize: int) -> LaunchConfig | None:
-    """The choice among the findings about a device; None if there is none for these kernels.
+    """The configuration among the findings about a device; None if there is none for these kernels.
 
     Args:
-        known: what `findings.read` gave.
+        known: what `device_cache.read` gave.
         itemsize: bytes of a value.
     """
     entry = known.get(name_of(itemsize))
@@ -103,14 +103,14 @@ def kept(known: Mapping[str, Any], itemsize: int) -> LaunchConfig | None:
 
 
 def keep(model: device_cache.Model, itemsize: int, choice: LaunchConfig) -> bool:
-    """Keep a choice on disk, for these kernels; whether that could be done. It holds in this process from now on."""
+    """Keep a configuration on disk, for these kernels and for this process from now on; whether that could be done."""
     path = device_cache.keep(model, name_of(itemsize), {"kernels": fingerprint(), "choice": asdict(choice)})
     _of_device.cache_clear()
     return path is not None
 
 
 def name_of(itemsize: int) -> str:
-    """The name of the finding."""
+    """Name in the device cache of the configuration for values of so many bytes."""
     return f"choice of {itemsize} bytes"
 
 
@@ -124,7 +124,7 @@ def fingerprint() -> str:
 
 @contextmanager
 def using(itemsize: int, choice: LaunchConfig) -> Iterator[None]:
-    """Matrices that are made meanwhile, in this process, are launched like this."""
+    """Context in which all matrices made in this process get this configuration."""
     before = _forced.get(itemsize)
     _forced[itemsize] = choice
     try:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import sweeps
+from dsolver.kernels.cuda.launch.schedule import half_sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
 from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell import kept_shapes, slices
@@ -148,7 +148,7 @@ def launches(a: Matrix, widths: Widths | None, order: Array | None = None) -> di
         "by_color": by_color,
         "by_plane": slices.packed(a.local, by_plane),
         "partials": cupy.zeros(len(a.local.upper)),
-        "halves": None if widths is None else sweeps(a.layout, by_color, a.local, widths),
+        "halves": None if widths is None else half_sweeps(a.layout, by_color, a.local, widths),
     }
 
 

@@ -82,7 +82,7 @@ class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns
         """A pass over all entries, the diagonal too, plane by plane."""
         a = self.one
         grid, block, tail = a.all_slices
-        self.follow(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
+        self.launch_early(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
 
     def _partials(self) -> Array:
         """Room for the partial dot products of each column: float64 (width, slices)."""
@@ -96,7 +96,7 @@ class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns
         a = self.one
         grid, block, tail = a.all_slices
         head = (a.by_plane, a.local.values, a.local.columns)
-        self.follow(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
+        self.launch_early(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
 
 
 @final
@@ -113,7 +113,7 @@ class ProductColumns(BatchedLaunches):
         a = self.one
         if a.launch:
             grid, block, tail = a.launch
-            self.follow(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
+            self.launch_early(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
 
 
 @final
@@ -138,13 +138,13 @@ class HaloColumns(BatchedLaunches):
             apart = np.int64(dot.strides[0] // dot.itemsize)
             sizes = (length(x), length(q), apart, np.int32(a.size))
             arguments = (*a.arguments, h, x, q, partials, ticket, dot, *sizes)
-            self.follow("times_halo_dot", (blocks,), (HALO_WARPS * SLICE,), arguments)
+            self.launch_early("times_halo_dot", (blocks,), (HALO_WARPS * SLICE,), arguments)
 
     def _halo(self, name: str, h: Array, y: Array) -> None:
         a = self.one
         if a.launch:
             grid, block, tail = a.launch
-            self.follow(name, grid, block, (*a.arguments, h, y, length(y), *tail))
+            self.launch_early(name, grid, block, (*a.arguments, h, y, length(y), *tail))
 
 
 def _ticket() -> Array:

@@ -14,7 +14,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, HalfSweepCuts, Launch, half_sweeps, warps
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
 from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
@@ -75,7 +75,7 @@ class OneLaunch(WithKernels):
     def _multiply(self, name: str, *vectors: Array) -> None:
         if self.launch:
             grid, block, tail = self.launch
-            follow(self.kernels.functions[name], grid, block, (*self.arguments, *vectors, *tail))
+            launch_early(self.kernels.functions[name], grid, block, (*self.arguments, *vectors, *tail))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
 
     def run_pass(self, name: str, *vectors: Array) -> None:
         grid, block, tail = self.all_slices
-        follow(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
+        launch_early(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
 
     def forward(self, r: Array, x: Array) -> None:
         self._half_sweep(self.kernels.pair("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
@@ -181,7 +181,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
         """A pass over all slices, plane by plane."""
         grid, block, tail = self.all_slices
         arguments = (self.by_plane, self.local.values, self.local.columns, *vectors, *tail)
-        follow(self.kernels.functions[name], grid, block, arguments)
+        launch_early(self.kernels.functions[name], grid, block, arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +249,7 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
             _, ticket = self.vectors.scratch.here()
             arguments = (*self.arguments, h, x, q, self.partials, ticket, dot, np.int32(self.size))
             blocks = -(-len(self.partials) // HALO_WARPS)
-            follow(self.kernels.functions["times_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
+            launch_early(self.kernels.functions["times_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
 
     def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
         self._rows(self.kernels.functions["add_halo_dot"], q, part, y, dot)
@@ -262,4 +262,4 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
         if self.size:
             blocks = -(-self.size // ROWS_OF_BLOCK)
             arguments = (self.boundary, *arguments, np.int32(self.size))
-            follow(function, (blocks,), (ROWS_OF_BLOCK,), arguments)
+            launch_early(function, (blocks,), (ROWS_OF_BLOCK,), arguments)

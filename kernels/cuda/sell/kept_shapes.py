@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import aside, foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.schedule import sweeps, warps
+from dsolver.kernels.cuda.launch.schedule import half_sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept_with
 from dsolver.kernels.cuda.sell import slices
 from dsolver.kernels.cuda.sell.data import CudaMatrix
@@ -81,7 +81,7 @@ def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Sh
         by_color=known.by_color,
         by_plane=known.by_plane,
         partials=cupy.zeros(count),
-        halves=sweeps(where, known.by_color, a.local, known.widths) if swept else None,
+        halves=half_sweeps(where, known.by_color, a.local, known.widths) if swept else None,
     )
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result
