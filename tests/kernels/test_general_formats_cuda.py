@@ -21,7 +21,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
-from tests.kernels.test_any_matrix import LIMIT, NAMES, check, compressed, long_tail, matrices, same
+from tests.kernels.test_general_formats import LIMIT, NAMES, check, compressed, long_tail, matrices, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """

@@ -1,3 +1,5 @@
+"""Rows in ELL form, tables with as many entries in every row: the same on every backend, and their products."""
+
 from __future__ import annotations
 
 from typing import Any
