@@ -86,7 +86,7 @@ class Backend(ABC):
         """A vector (size,) of zeros on the device, in the backend's value type or another."""
         return self.xp.zeros(size, dtype or self.dtype)
 
-    def sums(self, count: int) -> Array:
+    def scalars(self, count: int) -> Array:
         """float64 (count,) of zeros on the device: room for scalars and partial dot products."""
         return self.xp.zeros(count)
 

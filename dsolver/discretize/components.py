@@ -67,7 +67,7 @@ def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels:
 
 def _square(engine: Engine, x: Field) -> float:
     square = engine.scalar(0.0)
-    engine.dot(x, x, engine.parts(), square)
+    engine.dot(x, x, engine.partial_sums(), square)
     return engine.read(square)[0]
 
 

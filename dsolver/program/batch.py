@@ -82,7 +82,7 @@ class Column:
 
     def _squares(self, *fields: Field) -> tuple[Sequence[Scalar], Sequence[float]]:
         """x . x of fields, on the device and here."""
-        engine, parts = self.engine, self.engine.parts()
+        engine, parts = self.engine, self.engine.partial_sums()
         scalars = [engine.scalar(0.0) for _ in fields]
         for field, scalar in zip(fields, scalars, strict=True):
             engine.dot(field, field, parts, scalar)

@@ -1,4 +1,4 @@
-"""Parts of large arrays."""
+"""A view without its base: the same memory, in an array of its own."""
 
 from __future__ import annotations
 
