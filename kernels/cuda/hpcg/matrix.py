@@ -17,7 +17,7 @@ from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sell import assembly
-from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.sell.slices import ANY, Part
 from dsolver.kernels.cuda.vectors import CudaVectors

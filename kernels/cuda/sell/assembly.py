@@ -15,7 +15,7 @@ from dsolver.kernels.cuda.launch.schedule import half_sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
 from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell import kept_shapes, slices
-from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
 from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.candidate_rows import CandidateRows

@@ -13,7 +13,7 @@ from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.schedule import half_sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept_with
 from dsolver.kernels.cuda.sell import slices
-from dsolver.kernels.cuda.sell.data import CudaMatrix
+from dsolver.kernels.cuda.sell.matrix import CudaMatrix
 from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
