@@ -3,12 +3,12 @@
     python bench/amg.py --size 64 --hypre /usr/bin/python3 --petsc FOLDER_THAT_HAS_PETSC4PY
     python bench/amg.py --size 128 --device cuda
 
-Matrices of 7 points in compressed rows, as a user brings them, of the fields of `fields.py` on cubes of n³ cells. b is
-A times a random vector, the tolerance 1e-8. dsolver runs in this process, in one chunk on two threads; its first solve
-begins with the compressed rows. hypre runs on one rank and on two of MPI through petsc4py (Debian: python3-petsc4py,
-openmpi-bin); its first solve begins with PETSc's matrix. The best of several that take turns, in seconds of the clock,
-and of all processors beside them: ranks of MPI that wait for each other are busy, so that two of them say little on a
-machine that has other work. On a GPU the compressed rows and b lie there when the clock starts.
+Matrices of 7 points in compressed rows, as a user brings them, of the fields of `coefficients.py` on cubes of n³ cells.
+b is A times a random vector, the tolerance 1e-8. dsolver runs in this process, in one chunk on two threads; its first
+solve begins with the compressed rows. hypre runs on one rank and on two of MPI through petsc4py (Debian:
+python3-petsc4py, openmpi-bin); its first solve begins with PETSc's matrix. The best of several that take turns, in
+seconds of the clock, and of all processors beside them: ranks of MPI that wait for each other are busy, so that two of
+them say little on a machine that has other work. On a GPU the compressed rows and b lie there when the clock starts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from fields import FIELDS, made
+from coefficients import FIELDS, made
 
 import dsolver
 from dsolver.preconditioners import Algebraic

@@ -2,10 +2,10 @@
 
     python bench/amg_cycle.py --size 128 [--field constant] [--dtype float32] [--formats]
 
-A matrix of 7 points in compressed rows, of a field of `fields.py`, in one chunk. Kernels are timed each alone, many
-times in a CUDA graph, so small levels find their vectors in caches, as they do in a cycle. Bytes are those that the
-contract names: what multiplies as it is stored, each vector that is read or written once. "of copy" is bytes a second
-as part of a device's copy in the same run. --formats multiplies every level's A, R and P in other formats, too.
+A matrix of 7 points in compressed rows, of a field of `coefficients.py`, in one chunk. Kernels are timed each alone,
+many times in a CUDA graph, so small levels find their vectors in caches, as they do in a cycle. Bytes are those that
+the contract names: what multiplies as it is stored, each vector that is read or written once. "of copy" is bytes a
+second as part of a device's copy in the same run. --formats multiplies every level's A, R and P in other formats, too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 import cupy
 import numpy as np
-from fields import FIELDS
-from fields import made as field
+from coefficients import FIELDS
+from coefficients import made as field
 from timing import copy_bandwidth, in_graph, timed
 
 import dsolver

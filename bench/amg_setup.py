@@ -2,9 +2,9 @@
 
     python bench/amg_setup.py --size 128 [--field constant] [--csr] [--phases] [--host]
 
-A field of `fields.py` on n³ cells in one chunk, in this process: κ, or with --csr compressed rows, on the GPU. The
-clock runs from there to a hierarchy that is stored; the first round compiles kernels. With --phases each phase and each
-operation waits for the one before, some 20 us each. --host compares all levels with the host's, to the bit.
+A field of `coefficients.py` on n³ cells in one chunk, in this process: κ, or with --csr compressed rows, on the GPU.
+The clock runs from there to a hierarchy that is stored; the first round compiles kernels. With --phases each phase and
+each operation waits for the one before, some 20 us each. --host compares all levels with the host's, to the bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 import cupy
-from fields import FIELDS, made
+from coefficients import FIELDS, made
 
 import dsolver
 from dsolver import kernels
@@ -33,7 +33,7 @@ from dsolver.multigrid.summary import summary_of
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
-from dsolver.session.arrays import container_of
+from dsolver.session.user_arrays import container_of
 
 OPERATIONS = (
     *("box_rows", "row_measures", "couplings", "begun", "settled", "paths", "coarse_couplings", "interpolation"),

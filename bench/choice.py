@@ -3,9 +3,9 @@
     python bench/choice.py --size 64
     python bench/choice.py --size 64 --hypre /usr/bin/python3 --petsc FOLDER_THAT_HAS_PETSC4PY
 
-Fields of `fields.py` on n³ cells, b standard normal, relative residual 1e-8, this process. `lattice` is "mg" that never
-leaves the lattice on its finest level. Processor seconds, the best of several runs that take turns: they hardly depend
-on what else the machine does. hypre, on two ranks of MPI, is asked for iterations alone.
+Fields of `coefficients.py` on n³ cells, b standard normal, relative residual 1e-8, this process. `lattice` is "mg" that
+never leaves the lattice on its finest level. Processor seconds, the best of several runs that take turns: they hardly
+depend on what else the machine does. hypre, on two ranks of MPI, is asked for iterations alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from amg import theirs
-from fields import FIELDS, HARD, Field, made
+from coefficients import FIELDS, HARD, Field, made
 
 import dsolver
 from dsolver.multigrid import hierarchy

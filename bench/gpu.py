@@ -85,7 +85,7 @@ def kernel_rows(backend: Any, level: Any, coarse: Any) -> dict[str, tuple[Callab
     r, x, e, c, w, y = (backend.zeros(size) for _ in range(6))
     r[level.layout.position] = cupy.random.default_rng(1).random(level.layout.rows)
     rc = backend.zeros(coarse.layout.size)
-    dot, zero, tiny, one = backend.sums(1), backend.sums(1), cupy.full(1, 1e-300), cupy.ones(1)
+    dot, zero, tiny, one = backend.scalars(1), backend.scalars(1), cupy.full(1, 1e-300), cupy.ones(1)
     entries = a.local.values.nbytes + a.local.columns.nbytes
     return {
         "spmv": (lambda: a.spmv(r, y), entries + 3 * n8),

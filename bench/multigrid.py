@@ -28,7 +28,7 @@ from dsolver import problems
 from dsolver.engines.eager.resident import ResidentEngine
 from dsolver.kernels import DENSE_ROWS
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.layouts import CudaLayouts
+from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.sell.setup import CudaSell
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
@@ -38,7 +38,7 @@ from convergence import ROWS
 
 STEPS = 20
 PARTS: dict[Any, tuple[str, ...]] = {
-    CudaLayouts: ("colored",),
+    CudaLayoutSetup: ("colored",),
     CudaLattice: ("star", "framed", "numbers", "interpolation", "galerkin", "restriction", "prolongation"),
     CudaSell: ("matrix", "product", "halo_product"),
 }

@@ -19,7 +19,7 @@ from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.benchmarks.hpcg.program import Benchmark
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import connect
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.grid.cut import cut_for
 from dsolver.monitor.spans import Span, exposure, write_jsonl
 from dsolver.monitor.trace import write_trace

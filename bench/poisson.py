@@ -30,7 +30,7 @@ from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Chunk, Partition
-from dsolver.session.arrays import dask_array
+from dsolver.session.user_arrays import dask_array
 
 SMALL = (64, 64, 64)
 SINGULAR = ("neumann", "periodic")

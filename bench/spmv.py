@@ -22,10 +22,10 @@ from typing import Any
 
 import cupy
 import numpy as np
+from cusparse import Product, VendorError, seconds
 from matrices import MATRICES
 from scipy import sparse
 from timing import copy_bandwidth, in_graph, timed
-from vendor import Product, VendorError, seconds
 
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products as rows

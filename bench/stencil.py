@@ -38,7 +38,7 @@ def rows(backend: Any, layout: Any, a: Any) -> dict[str, tuple[Callable[[], obje
     """Each kernel of a stencil: the call and how many vectors it must read or write."""
     x, y, z = (backend.zeros(layout.size) for _ in range(3))
     x[backend.guard : -backend.guard] = cupy.random.default_rng(1).random(layout.size - 2 * backend.guard)
-    dot = backend.sums(1)
+    dot = backend.scalars(1)
     return {
         "spmv": (lambda: a.spmv(x, y), 2),
         "spmv_dot": (lambda: a.spmv_dot(x, y, dot), 2),

@@ -17,11 +17,11 @@ from typing import Any
 import amg_csr
 import cupy
 import numpy as np
+from cusparse import Product, VendorError
 from matrices import box, stencil
 from scipy import sparse
 from spmv import Case, chosen_format, in_chunks, in_slices, per_product, theirs
 from timing import copy_bandwidth
-from vendor import Product, VendorError
 
 SOURCE = r"""
 __device__ __forceinline__ void multiply(double &c0, double &c1, double a, double b) {

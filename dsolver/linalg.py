@@ -13,8 +13,8 @@ from dsolver.problems import Problem
 from dsolver.session.arguments import prepared, problem_of
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
-from dsolver.session.run import solve_all
 from dsolver.session.session import Session
+from dsolver.session.solves import solve_all
 from dsolver.status import Status
 
 if TYPE_CHECKING:

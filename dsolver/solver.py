@@ -8,7 +8,7 @@ from dsolver.errors import InputError
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
-from dsolver.problems.cells import changed
+from dsolver.problems.diffusion_problem import changed
 from dsolver.problems.problem import check_problem
 from dsolver.session.arguments import (
     are_several,
@@ -21,8 +21,8 @@ from dsolver.session.arguments import (
 )
 from dsolver.session.operator import PreconditionerOperator
 from dsolver.session.options import Options, Setup, SetupArguments, SolveArguments, spelled_out
-from dsolver.session.run import solve_all
 from dsolver.session.session import Session
+from dsolver.session.solves import solve_all
 from dsolver.solution import Solution, Solutions
 
 
@@ -107,7 +107,7 @@ class Solver:
         Args:
             b: right-hand side, shape ``problem.shape``, real: an array as for `dsolver.solve`. Several of them are a
                 list of such, or one array: (m, nx, ny, nz) for a grid, (n, m) for a matrix. Some at a time, up to
-                `dsolver.program.columns.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
+                `dsolver.program.batch.AT_ONCE`, are solved together, so that the matrix is read once for all of them;
                 each has the iterations and the bits that it would have alone, and its timings are those of all. With a
                 function for M, the graph engine or one of the arguments from callback to resume they are solved one
                 after the other, and so they are by other methods than "cg"; `Solution.notes` then says why.

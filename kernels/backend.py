@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dsolver.kernels.formats.stencil import StencilSetup
     from dsolver.kernels.general.setup import GeneralSetup
     from dsolver.kernels.lattice.setup import LatticeSetup
-    from dsolver.kernels.layouts import Layouts
+    from dsolver.kernels.layout_setup import LayoutSetup
 
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Backend(ABC):
     dtype: np.dtype[Any]
     threads: int = 1
     vectors: Vectors
-    layouts: Layouts
+    layouts: LayoutSetup
     lattice: LatticeSetup
     amg: AlgebraicSetup
     dense: DenseSetup
@@ -68,7 +68,7 @@ class Backend(ABC):
     sweeps: SweepSetup
 
     def kernel(self, name: str) -> Callable[..., None]:
-        """The implementation of the kernel of this name: its first argument's, where that brings it."""
+        """The kernel of this name: brought by its first argument, such as a matrix, or one of `vectors`."""
         found: Callable[..., None] = _carried(name) if name in CARRIED else getattr(self.vectors, name)
         return found
 
@@ -86,7 +86,7 @@ class Backend(ABC):
         """A vector (size,) of zeros on the device, in the backend's value type or another."""
         return self.xp.zeros(size, dtype or self.dtype)
 
-    def sums(self, count: int) -> Array:
+    def scalars(self, count: int) -> Array:
         """float64 (count,) of zeros on the device: room for scalars and partial dot products."""
         return self.xp.zeros(count)
 
@@ -103,30 +103,29 @@ class Backend(ABC):
         return np.asarray(values)
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
-        """decide(*numbers), of float64 (1,) arrays and as Python numbers; foreseen where this thread foresees."""
+        """Result of decide(*numbers), of float64 (1,) arrays as Python numbers; foreseen where this thread foresees."""
         return decide(*(float(self.to_host(number)[0]) for number in numbers))
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
-        """Context of a set-up on this thread that need not wait for answers, which it may have from an earlier one.
+        """Context of a set-up on this thread that may go on with the answers of an earlier one instead of waiting.
 
-        What it makes is there only when it has been confirmed, in the end at the latest, which `synchronize` leaves to
-        that: see `Foresight`.
+        What it makes is void unless these are confirmed: see `Foresight`. Until then `synchronize` does not wait.
 
         Args:
             key: all that the set-up depends on, beside numbers on the device.
         """
         return nullcontext(Foresight())
 
-    def errands(self) -> AbstractContextManager[None]:
-        """Context in which `meanwhile` may put work off; what is left of it in the end is not done."""
+    def deferring(self) -> AbstractContextManager[None]:
+        """Context in which `defer` may put work off; what is left of it in the end is not done."""
         return nullcontext()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
+    def defer(self, work: Callable[[], object]) -> None:
         """Do some work that nobody waits for, now or while this thread waits for a device."""
         work()
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
-        """Context at whose end that of `foreseeing` is confirmed which has ended in it.
+        """Context around a set-up that foresees: its answers are confirmed at the end of this context, not at its own.
 
         Meanwhile the host may do what needs no numbers. It gives a function that tells whether anything is open.
 
@@ -140,7 +139,7 @@ class Backend(ABC):
         """Wait until all kernels launched by this thread have run."""
 
     def tidy(self, rows: int, *, always: bool = False) -> None:  # noqa: B027  # a CPU's memory needs none
-        """Give back what set-up has freed, where it is much of what is left of the device's memory.
+        """Return memory that set-up has freed to the device, where that is much of what is left there.
 
         A pool would cut it for smaller arrays that stay; the rest of it then serves no larger one.
 

@@ -1,4 +1,4 @@
-"""Kernels on several vectors at once: vectors have columns, what multiplies them is read once.
+"""Kernels on several vectors at once, the columns of one array: a matrix is read once for all of them.
 
 Arrays have one more dimension in front, of the same length everywhere, the columns: vectors (columns, items), blocks
 (columns, nx, ny, nz), scalars and partial dot products (columns, 1). Only what is read of halos need not be contiguous.

@@ -133,7 +133,7 @@ DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 NARROW = _kernel("narrow", reads="x xx", writes="y")
-"""y = s x from float64 to the backend's value type, with s = `dsolver.kernels.scalars.scale_of` (xx = x . x)."""
+"""y = s x from float64 to the backend's value type, with s = `dsolver.kernels.host_scalars.scale_of` (xx = x . x)."""
 WIDEN = _kernel("widen", reads="x xx", writes="y")
 """y = x / s from the backend's value type to float64: undoes the scale of `NARROW`."""
 DOT_NARROWED = _kernel("dot_narrowed", reads="x y", writes="dot")

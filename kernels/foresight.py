@@ -1,4 +1,4 @@
-"""Foresight: set-up takes answers for granted until its end, see `Backend.foreseeing`."""
+"""Foresight: set-up goes on with expected answers, which are checked at its end; see `Backend.foreseeing`."""
 
 from __future__ import annotations
 

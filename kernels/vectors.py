@@ -9,8 +9,8 @@ import numpy as np
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
+from dsolver.kernels.host_scalars import quotient, rotation
 from dsolver.kernels.reductions import tree_sum
-from dsolver.kernels.scalars import quotient, rotation
 
 
 class Vectors(Kernels, ABC):
@@ -44,7 +44,7 @@ class Vectors(Kernels, ABC):
         """The contract's `JACOBI_STEP` of a matrix with this diagonal."""
 
     def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
-        """A diagonal of rows that all are stored with each one's factor, float64 (rows,), and the reciprocals of that.
+        """A diagonal times factors, float64 (rows,), one for each row, and the reciprocals of the result.
 
         Factors are of the value type before they are multiplied by. What is padding stays as it is.
         """

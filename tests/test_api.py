@@ -15,7 +15,7 @@ from dsolver import Status, problems
 from dsolver.api import solve
 from dsolver.cluster import devices
 from dsolver.cluster.runtime import Runtime
-from dsolver.engines.running import LocalProgram
+from dsolver.engines.running_program import LocalProgram
 from dsolver.errors import DeviceError, DsolverError, InputError
 
 F64 = npt.NDArray[np.float64]

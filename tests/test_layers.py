@@ -43,7 +43,7 @@ ALLOWED = {
             "dsolver.engines.spmd.worker",
             "dsolver.engines.eager.resident",
             "dsolver.cluster.runtime",
-            "dsolver.session.arrays",
+            "dsolver.session.user_arrays",
             "dsolver.cli",
             "dsolver.monitor",
             "dsolver.cluster.local",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
+from dsolver.engines.dask.blocks import ANSWER
 from dsolver.engines.dask.connection import wait_for
-from dsolver.engines.dask.data import ANSWER
 from dsolver.engines.dask.health import TIMEOUT, ask_each
 from dsolver.engines.out_of_memory import free_unused
 from dsolver.errors import ClusterError, DeviceError, installing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 from dsolver.cluster import devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
-from dsolver.engines.running import LocalProgram, RunningProgram, S
+from dsolver.engines.running_program import LocalProgram, RunningProgram, S
 from dsolver.errors import ClusterError, InputError
 from dsolver.grid.cut import chunks_for, owners_of
 from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple

@@ -31,7 +31,7 @@ from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
-from dsolver.program.columns import AT_ONCE, most_columns
+from dsolver.program.batch import AT_ONCE, most_columns
 from dsolver.program.spec import SolveSpec, method_for
 from dsolver.units import amount
 
@@ -198,7 +198,7 @@ def estimate(
         method: of the solve, by default what `dsolver.solve` takes.
         restart: vectors of its basis, where it has one.
         together: right-hand sides that are given together. The memory of as many is counted as `dsolver.Solver` solves
-            at once: up to `dsolver.program.columns.AT_ONCE`, and one with a function for M. Solutions of others that
+            at once: up to `dsolver.program.batch.AT_ONCE`, and one with a function for M. Solutions of others that
             stay on GPUs are not; the time is that of one by itself.
         rtol: the tolerance of the solve.
         bandwidth: of each device's memory, bytes per second; by default what the GPU's driver says, less what is never

@@ -18,10 +18,10 @@ from dsolver.discretize.components import GROUNDED, LABELS, SOLID, rows
 from dsolver.distributed.collectives import AllGather
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.kernels import Backend
-from dsolver.kernels.arrays import layer
 from dsolver.kernels.contract import LOAD
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.reductions import Groups, grouped
+from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch
 
 LEAST: Final = 1e-8

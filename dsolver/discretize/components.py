@@ -16,8 +16,8 @@ import numpy as np
 from dsolver.discretize.coefficients import Coefficients
 from dsolver.engines.base import Engine, Field
 from dsolver.kernels import Backend
-from dsolver.kernels.arrays import layer
 from dsolver.kernels.contract import WAXPBY
+from dsolver.kernels.views import layer
 from dsolver.problems.discretization import CellRule, Patch, Rule
 
 GROUNDED: Final = 0.5
@@ -67,7 +67,7 @@ def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels:
 
 def _square(engine: Engine, x: Field) -> float:
     square = engine.scalar(0.0)
-    engine.dot(x, x, engine.parts(), square)
+    engine.dot(x, x, engine.partial_sums(), square)
     return engine.read(square)[0]
 
 

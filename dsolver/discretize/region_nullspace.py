@@ -24,7 +24,7 @@ class RegionConstants(NullSpace):
 
     def __init__(self, engine: Engine, regions: ClosedRegions, layout: PerChunk) -> None:
         self._engine, self._regions, self._layout = engine, regions, layout
-        self._parts, self._work = engine.parts(), engine.field(layout)
+        self._parts, self._work = engine.partial_sums(), engine.field(layout)
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""

@@ -10,8 +10,8 @@ from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.coefficients import Coefficients, cells
 from dsolver.discretize.components import any_closed, is_grounded, labelled
 from dsolver.discretize.region_nullspace import RegionConstants
+from dsolver.distributed.loaded_rows import LoadedRows
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
-from dsolver.distributed.rows import LoadedRows
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend

@@ -35,7 +35,7 @@ class AllGather:
         self._halo = engine.halo(plan, gather_senders(hosts, chunks))
 
     def combine(self, make: Callable[..., Any], values: PerChunk, *more: PerChunk) -> PerChunk:
-        """make(xp, vectors of all chunks, *more) on every owner; more: what owners have made before."""
+        """Objects made by make(xp, vectors of all chunks, *more) on every owner; more: what owners have made before."""
         own = field_of(self._engine, values)
         self._engine.exchange(own, self._halo)
         return self._alone.per_chunk(partial(_combined, make=make), self._sizes, own, self._halo, *more)

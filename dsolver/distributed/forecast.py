@@ -15,8 +15,8 @@ from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Offsets, Partition, Triple
 from dsolver.kernels.formats.compressed import NEAR_REACH
 from dsolver.kernels.formats.layout import SLICE
+from dsolver.kernels.general.forecast import Storage, storage
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
-from dsolver.kernels.general.storage import Storage, storage
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import ChunkCounts
 from dsolver.problems import Problem

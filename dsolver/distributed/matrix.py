@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
-from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import (
     ADD_HALO_DOT,
     BACKWARD,
@@ -79,13 +79,13 @@ class Matrix:
             self._ghost, self._halo = chunks.at("ghost"), engine.halo(chunks.at("halo"), senders)
 
     @cached_property
-    def _parts(self) -> Parts:
-        return self._engine.parts()
+    def _parts(self) -> PartialSums:
+        return self._engine.partial_sums()
 
     @cached_property
-    def _ghost_product(self) -> tuple[Field, Parts]:
+    def _ghost_product(self) -> tuple[Field, PartialSums]:
         """Work space: the ghost part's addition to y and to x . y; made for the first `multiply_dot`."""
-        return self._engine.field(self._ghost), self._engine.parts()
+        return self._engine.field(self._ghost), self._engine.partial_sums()
 
     def multiply(self, x: Field, y: Field, kernel: Kernel = SPMV) -> None:
         """y = A x; kernel: what the local part's format has for that."""
@@ -93,8 +93,8 @@ class Matrix:
         self._engine.run(kernel, self.local, x, y)
         self.add_ghosts(y)
 
-    def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: Parts | None = None) -> None:
-        """y = A x and dot = x . y, in the same pass over the matrix; parts: `Engine.parts_of` the dot product.
+    def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: PartialSums | None = None) -> None:
+        """y = A x and dot = x . y, in the same pass over the matrix; parts: `Engine.partial_sums_of` the dot product.
 
         The boundary rows' products with the halo are worked out beside the inner rows, as soon as it has come.
         """
@@ -108,7 +108,7 @@ class Matrix:
             engine.run(ADD_HALO_DOT, self._ghost, *self._ghost_product, y, parts)
         engine.total(parts, dot)
 
-    def left(self, b: Field, x: Field, r: Field) -> None:
+    def one_pass_residual(self, b: Field, x: Field, r: Field) -> None:
         """r = b - A x in one pass, for formats that sweeps of Jacobi are made for."""
         self.exchange(x)
         self._engine.run(RESIDUAL, self.local, b, x, r)

@@ -8,7 +8,7 @@ from typing import Final, Protocol, final
 
 import numpy as np
 
-from dsolver.engines.base import Engine, Field, Parts
+from dsolver.engines.base import Engine, Field, PartialSums
 from dsolver.grid.partition import Triple
 from dsolver.kernels.contract import WAXPBY
 
@@ -76,7 +76,7 @@ class Constants(NullSpace):
     def __init__(self, engine: Engine, ones: Field, volumes: Field, work: Field) -> None:
         self._engine = engine
         self._ones, self._volumes, self._work = ones, volumes, work
-        self._parts = engine.parts()
+        self._parts = engine.partial_sums()
         self._count, self._volume = dots(engine, self._parts, (ones, ones), (ones, volumes))
 
     def project(self, b: Field) -> Inconsistency:
@@ -114,7 +114,7 @@ class NullVectors(NullSpace):
 
     def __init__(self, engine: Engine, vectors: Sequence[Field], work: tuple[Field, Field]) -> None:
         self._engine, self._vectors, self._work = engine, tuple(vectors), work
-        self._parts = engine.parts()
+        self._parts = engine.partial_sums()
 
     def project(self, b: Field) -> Inconsistency:
         """As in `NullSpace`."""
@@ -140,7 +140,7 @@ class NullVectors(NullSpace):
         return x
 
 
-def dots(engine: Engine, parts: Parts, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
+def dots(engine: Engine, parts: PartialSums, *pairs: tuple[Field, Field]) -> tuple[float, ...]:
     """Dot products."""
     scalars = [engine.scalar(0.0) for _ in pairs]
     for (x, y), scalar in zip(pairs, scalars, strict=True):

@@ -42,7 +42,7 @@ class Halo(ABC):
     """Values of neighbors, filled by `Engine.exchange`. Reading them waits for them."""
 
 
-class Parts(ABC):
+class PartialSums(ABC):
     """Partial results of a reduction: a float64 for each chunk."""
 
 
@@ -50,7 +50,7 @@ class Scalar(ABC):
     """A float64 that every owner knows, on the device or in the graph. Only `Engine.read` returns its value."""
 
 
-Operand = PerChunk | Field | Halo | Parts | Scalar | float
+Operand = PerChunk | Field | Halo | PartialSums | Scalar | float
 
 
 class Engine(ABC):
@@ -76,7 +76,7 @@ class Engine(ABC):
 
     @abstractmethod
     def place(self, blocks: Mapping[int, Any]) -> PerChunk:
-        """Objects that were brought to the owners of their chunks, by chunk number: in place of arrays for `load`."""
+        """Objects by chunk number, each on the owner of its chunk; `load` does so for arrays."""
 
     @abstractmethod
     def field(self, layout: PerChunk) -> Field:
@@ -92,12 +92,12 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def parts(self) -> Parts:
+    def partial_sums(self) -> PartialSums:
         """Room for a partial result of each chunk."""
 
-    def parts_of(self, out: Scalar) -> Parts:  # most engines have no use for it
+    def partial_sums_of(self, out: Scalar) -> PartialSums:  # most engines have no use for it
         """Room for partial results whose `total` is always `out`: where there is one part, it may be `out` itself."""
-        return self.parts()
+        return self.partial_sums()
 
     @abstractmethod
     def scalar(self, value: float) -> Scalar:
@@ -180,7 +180,7 @@ class Engine(ABC):
         self.run(kernel, *operands)
 
     @abstractmethod
-    def total(self, parts: Parts, out: Scalar) -> None:
+    def total(self, parts: PartialSums, out: Scalar) -> None:
         """out = the sum of the parts in the fixed tree of the kernel `total`: the same bits on any number of owners."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ class Engine(ABC):
         Args:
             numbers: float64 (1,) of every chunk.
         """
-        ones, parts = self.per_chunk(_one), self.parts()
+        ones, parts = self.per_chunk(_one), self.partial_sums()
         scalars = [self.scalar(0.0) for _ in numbers]
         for number, scalar in zip(numbers, scalars, strict=True):
             self.run(DOT, number, ones, parts)
@@ -220,7 +220,7 @@ class Engine(ABC):
         return self.read(*scalars)
 
     def decided(self, decide: Callable[..., T], *numbers: PerChunk) -> T:
-        """decide(*sums), of the `global_sums` of these numbers; foreseen where set-up foresees: see `foreseeing`."""
+        """Result of decide(*sums) with the `global_sums` of these numbers; foreseen within `foreseeing`."""
         return decide(*self.global_sums(*numbers))
 
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
@@ -230,11 +230,11 @@ class Engine(ABC):
         """
         return nullcontext(Foresight())
 
-    def errands(self) -> AbstractContextManager[None]:
-        """Context in which `meanwhile` may put work off: see `Backend.errands`. Most engines do all at once."""
+    def deferring(self) -> AbstractContextManager[None]:
+        """Context in which `defer` may put work off: see `Backend.deferring`. Most engines do all at once."""
         return nullcontext()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
+    def defer(self, work: Callable[[], object]) -> None:
         """Do some work that nobody waits for, now or while a host waits for a device."""
         work()
 
@@ -307,7 +307,7 @@ class Engine(ABC):
         """out = value on every row."""
         self.run(FILL, layout, value, out)
 
-    def dot(self, x: Field, y: Field, parts: Parts, out: Scalar) -> None:
+    def dot(self, x: Field, y: Field, parts: PartialSums, out: Scalar) -> None:
         """out = x . y, through the room for partial results that is given."""
         self.run(DOT, x, y, parts)
         self.total(parts, out)

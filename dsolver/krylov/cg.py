@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Protocol, final, runtime_checkable
 
-from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, DOT, LOAD, QUOTIENT, UPDATE_P, UPDATE_X_R
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 
@@ -16,7 +16,7 @@ class DirectionMaker(ApproximateInverse, Protocol):
     """A preconditioner that makes the next direction itself, because z is not in the value type of r."""
 
     def make_direction(
-        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts
+        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: PartialSums
     ) -> None:
         """rz = r . z and p = z + (rz/rz_old) p with z = M r; rr is r . r, pap the curvature of the p before."""
 
@@ -25,7 +25,7 @@ class DirectionMaker(ApproximateInverse, Protocol):
 class DotMaker(ApproximateInverse, Protocol):
     """A preconditioner that may bring r . z with it."""
 
-    def apply_dot(self, r: Field, z: Field, parts: Parts) -> bool:
+    def apply_dot(self, r: Field, z: Field, parts: PartialSums) -> bool:
         """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
 
 
@@ -57,7 +57,7 @@ class ConjugateGradient(KrylovMethod):
         self._z, self._p, self._ap = (engine.field(layout) for _ in range(3))
         self.rz, self.pap = (engine.scalar(0.0) for _ in range(2))
         self._rz_old = engine.scalar(1.0)
-        self._rz_parts, self._rr_parts, self._pap_parts = map(engine.parts_of, (self.rz, self.rr, self.pap))
+        self._rz_parts, self._rr_parts, self._pap_parts = map(engine.partial_sums_of, (self.rz, self.rr, self.pap))
         self._flexible = flexible
         self._free = engine.field(layout) if flexible else self._ap
         self._zap, self._sound, self._beta, self._most = (engine.scalar(value) for value in (0.0, 0.0, 0.0, math.inf))

@@ -61,7 +61,7 @@ class KrylovMethod(ABC):
         self._layout = layout
         self.preconditioner: ApproximateInverse | None = None
         self.b, self.x, self.r = (engine.field(layout) for _ in range(3))
-        self._parts = engine.parts()
+        self._parts = engine.partial_sums()
         self.rr, self._limit, self._ceiling = engine.scalar(0.0), engine.scalar(0.0), engine.scalar(math.inf)
         self._one, self._zero = engine.scalar(1.0), engine.scalar(0.0)
 
@@ -142,7 +142,7 @@ class KrylovMethod(ABC):
         """One column of this, where this runs on a batched view of the engine: all but `step` may be asked of it."""
         view = self._engine
         made = copy(self)
-        made._engine, made.operator, made.preconditioner, made._parts = engine, operator, None, engine.parts()
+        made._engine, made.operator, made.preconditioner, made._parts = engine, operator, None, engine.partial_sums()
         for name, value in vars(self).items():
             if isinstance(value, Field):
                 setattr(made, name, view.column(value, number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast, final
 
-from dsolver.engines.base import Engine, Field, Parts, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import DOT_NARROWED, NARROW, UPDATE_P_NARROWED, WIDEN
 from dsolver.krylov.method import ApproximateInverse, Guesser
 
@@ -27,7 +27,7 @@ class Lowered:
         self._engine, self._view = engine, view
         self.inner = inner
         self._r, self._z = view.field(layout), view.field(layout)
-        self._rr, self._parts = engine.scalar(0.0), engine.parts()
+        self._rr, self._parts = engine.scalar(0.0), engine.partial_sums()
 
     @property
     def ready(self) -> bool:
@@ -48,7 +48,7 @@ class Lowered:
         self._view.run(WIDEN, self._z, self._rr, x)
 
     def make_direction(
-        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: Parts
+        self, r: Field, rr: Scalar, rz: Scalar, rz_old: Scalar, pap: Scalar, p: Field, parts: PartialSums
     ) -> None:
         """rz = r . z and p = z + (rz/rz_old) p, with z = s M r in the smaller type and the scale s left in it.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from dsolver.distributed.matrix import ChunkMatrix, Matrix
-from dsolver.engines.base import Engine, Field, Parts
+from dsolver.engines.base import Engine, Field, PartialSums
 from dsolver.grid.partition import BOX_OFFSETS
 from dsolver.kernels.contract import MOVE, PROLONG_ADD, PROLONG_SUM, RESTRICT_FULL
 from dsolver.kernels.formats.layout import Layout
@@ -86,7 +86,7 @@ class CorrectionStep(Step):
         self.correct(x, self._smoother.corrected(x))
         self._smoother.after(r, x)
 
-    def ascend_dot(self, r: Field, x: Field, parts: Parts) -> bool:
+    def ascend_dot(self, r: Field, x: Field, parts: PartialSums) -> bool:
         self.correct(x, self._smoother.corrected(x))
         return self._smoother.after_dot(r, x, parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, final
 
-from dsolver.engines.base import Field, Parts
+from dsolver.engines.base import Field, PartialSums
 from dsolver.kernels.contract import WAXPBY
 from dsolver.multigrid.coarse_solve import coarsest
 from dsolver.multigrid.level import Level
@@ -48,7 +48,7 @@ class MultigridCycle:
         """z = M r."""
         self._cycle(0, r, z)
 
-    def apply_dot(self, r: Field, z: Field, parts: Parts) -> bool:
+    def apply_dot(self, r: Field, z: Field, parts: PartialSums) -> bool:
         """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
         if not self._steps:
             self.apply(r, z)

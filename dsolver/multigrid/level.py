@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, final
 
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, Field, Parts, PerChunk
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.multigrid.replicate import Replication
 from dsolver.multigrid.smoothers import GaussSeidel, Smoother
@@ -130,7 +130,7 @@ class Step(ABC):
     def ascend(self, r: Field, x: Field) -> None:
         """Correct x by xc, and smooth again."""
 
-    def ascend_dot(self, r: Field, x: Field, _: Parts) -> bool:
+    def ascend_dot(self, r: Field, x: Field, _: PartialSums) -> bool:
         """`ascend`, and r . x of each chunk if that costs no pass of its own. Returns whether there is one."""
         self.ascend(r, x)
         return False

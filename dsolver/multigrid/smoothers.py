@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Final, final
 
 from dsolver.distributed.matrix import Matrix
-from dsolver.engines.base import Engine, Field, Parts, PerChunk
+from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
 from dsolver.kernels.contract import (
     CHEBYSHEV,
     COPY,
@@ -39,7 +39,7 @@ class Smoother(ABC):
     def after(self, r: Field, x: Field) -> None:
         """x = y + Sᵀ (r - A y), where y is the field `corrected(x)`."""
 
-    def after_dot(self, r: Field, x: Field, _: Parts) -> bool:
+    def after_dot(self, r: Field, x: Field, _: PartialSums) -> bool:
         """`after`, and r . x of each chunk if that costs no pass of its own. Returns whether there is one."""
         self.after(r, x)
         return False
@@ -113,7 +113,7 @@ class Jacobi(Smoother):
         self._engine.run(JACOBI, self._scaled, r, 1.0, first)
         if first is not x:
             self._sweep(r, first, x)
-        self._a.left(r, x, self._y)
+        self._a.one_pass_residual(r, x, self._y)
         return self._y
 
     def corrected(self, x: Field) -> Field:
@@ -123,7 +123,7 @@ class Jacobi(Smoother):
     def after(self, r: Field, x: Field) -> None:
         self._sweep(r, self._all_but_one(r), x)
 
-    def after_dot(self, r: Field, x: Field, parts: Parts) -> bool:
+    def after_dot(self, r: Field, x: Field, parts: PartialSums) -> bool:
         if self._engine.coupled:
             return super().after_dot(r, x, parts)
         y = self._all_but_one(r)
@@ -169,7 +169,7 @@ class Chebyshev(Smoother):
         self._engine.run(JACOBI, self._scaled, r, self._first, x)
         self._engine.run(COPY, x, self._d)
         self._step(r, x, self._keep, self._gain)
-        self._a.left(r, x, self._y)
+        self._a.one_pass_residual(r, x, self._y)
         return self._y
 
     def after(self, r: Field, x: Field) -> None:

@@ -7,10 +7,11 @@ interface, `builder` builds matrices for them, `registry` names them.
 from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
-from dsolver.preconditioners.blocks import BlockJacobi, L1Jacobi
+from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.function import Function
 from dsolver.preconditioners.jacobi import Identity, Jacobi
+from dsolver.preconditioners.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.registry import register
 from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS

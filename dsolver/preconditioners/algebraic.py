@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.rows import chunk_layouts, chunk_matrix, narrowed_chunk
+from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, narrowed_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import DTYPES, Backend
+from dsolver.kernels.deferred import Deferred
 from dsolver.kernels.foresight import Foresight
-from dsolver.kernels.later import Later
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
 from dsolver.multigrid.algebraic.finest import FinestLevel, rows_of_blocks
@@ -180,7 +180,7 @@ class Algebraic(Preconditioner):
     def _built(self, builder: Builder, take: Callable[[], FinestRows]) -> Built:
         engine, rows = builder.engine, [take()] if builder.problem.lattice else []
         foreseeing = rows[0].foreseeing(engine, "algebraic", builder.dtype) if rows and not builder.reuse else None
-        with foreseeing or nullcontext(Foresight()) as foresight, engine.errands():
+        with foreseeing or nullcontext(Foresight()) as foresight, engine.deferring():
             try:  # what is put off asks after all others, so questions have one order whenever it is done
                 exact, setup = self.setup(builder, rows.pop)
                 while setup.descend():
@@ -322,7 +322,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0)
         return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
 
-    both = Later(stored)
+    both = Deferred(stored)
     if bounds[-1] < LATE * (len(bounds) - 1):
         both()
     senders = builder.problem.senders or [()]
@@ -356,11 +356,11 @@ def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk]
         narrow = partial(narrowed_matrix, depth=0, swept=False)
         return exact, view.per_chunk(narrow, exact).at(0) if builder.lowered else exact
 
-    both = Later(stored)
+    both = Deferred(stored)
     if rows.partition.domain.points <= PUT_OFF:
-        engine.meanwhile(both)
+        engine.defer(both)
         if engine.kernels == "cuda":
-            engine.meanwhile(Later(lambda: builder.early(both()[0])))
+            engine.defer(Deferred(lambda: builder.early(both()[0])))
     else:
         both()
     first = finest_of_grid(

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, final
 
 from dsolver.discretize.system import System
 from dsolver.distributed.halo import halo_layout
+from dsolver.distributed.loaded_rows import chunk_matrix
 from dsolver.distributed.matrix import ChunkMatrix
-from dsolver.distributed.rows import chunk_matrix
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.coloring import Order
 from dsolver.grid.numbering import stencil_rows

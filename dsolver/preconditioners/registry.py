@@ -12,10 +12,11 @@ from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
-from dsolver.preconditioners.blocks import BlockJacobi, L1Jacobi
+from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.chebyshev import Chebyshev
 from dsolver.preconditioners.function import Function, of_operator
 from dsolver.preconditioners.jacobi import Identity, Jacobi
+from dsolver.preconditioners.l1_jacobi import L1Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
 from dsolver.preconditioners.sweeps import IC0, ILU0, SymGS
 from dsolver.problems import Problem

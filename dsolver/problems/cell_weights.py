@@ -9,8 +9,8 @@ import numpy as np
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Offsets, Triple
-from dsolver.kernels.arrays import layer
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.views import layer
 from dsolver.problems.discretization import Patch, Rule
 
 ASYMMETRY: Final = 1e-12

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
-from dsolver.kernels.arrays import apart, layer
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, part
+from dsolver.kernels.views import layer, without_base
 from dsolver.problems.boundary import Boundary
 from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
 
@@ -85,7 +85,7 @@ class Diffusion(CellRule):
 
     def weights(self, patch: Patch) -> Array:
         out = patch.backend.lattice.star(self._fluxes(patch))
-        diagonal = apart(out[STAR_OFFSETS.index((0, 0, 0))])
+        diagonal = without_base(out[STAR_OFFSETS.index((0, 0, 0))])
         self._add_sigma(patch, diagonal)
         solid = self.solid(patch)
         if solid is None and not patch.backend.lattice.unfit(diagonal, 0.0, left_out=True):

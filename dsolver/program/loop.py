@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
 from dsolver.krylov.control import Advance, Control, End, Pause, R, Request, Start, Steps
-from dsolver.program.columns import Columns
+from dsolver.program.batch import Batch
 from dsolver.status import Status
 
 K = TypeVar("K", bound=Request[Any])
@@ -46,7 +46,7 @@ class Loop:
         controls: of each.
     """
 
-    def __init__(self, columns: Columns, controls: Sequence[Control]) -> None:
+    def __init__(self, columns: Batch, controls: Sequence[Control]) -> None:
         self._columns, self._controls = columns, controls
         self._steps: dict[int, Steps[Status]] = {}
         self._requests: dict[int, Request[Any]] = {}

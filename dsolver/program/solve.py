@@ -15,7 +15,7 @@ from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.engines.base import Engine, Field, PerChunk
-from dsolver.engines.running import Blocks, on_host
+from dsolver.engines.running_program import Blocks, on_host
 from dsolver.kernels import Backend
 from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
@@ -25,7 +25,7 @@ from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
-from dsolver.program.columns import Columns
+from dsolver.program.batch import Batch
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
 
@@ -136,7 +136,7 @@ class Solve:
     def _make(self, *, kept: bool) -> None:
         def make_room(chunks: PerChunk) -> None:
             if not kept:
-                self.columns = Columns(self._engine, chunks.at("layout"), self._spec)
+                self.columns = Batch(self._engine, chunks.at("layout"), self._spec)
                 self._widths = {1: self.columns}
 
         chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
@@ -166,7 +166,7 @@ class Solve:
             reuse.kept = None
         return made
 
-    def _set_up(self, columns: Columns) -> None:
+    def _set_up(self, columns: Batch) -> None:
         site = self._site if columns.width == 1 else replace(self._site, single=self.preconditioner)
         columns.set_up(self.system, site, self._spec)
 
@@ -278,7 +278,7 @@ class Solve:
         return self._unloaded(self.system.centered(self.columns.each[column].method.iterate()), host=host)
 
     def precondition_vector(self, blocks: Blocks) -> None:
-        """Apply M to a vector, in place of a solve: the only b becomes it, the only x what M makes of it."""
+        """x = M b in the only column, where b becomes the given vector."""
         method = self.method
         self._engine.load(blocks, self.layout, method.b)
         method.precondition(method.b, method.x)
@@ -288,15 +288,15 @@ class Solve:
         return self._unloaded(self.method.x, host=host)
 
     def right_hand_side(self) -> Blocks:
-        """The only b as blocks by chunk number."""
+        """b of the only column as blocks by chunk number."""
         return self._engine.unload(self.method.b, self.layout)
 
     def fill(self, name: Literal["b", "x"], value: float) -> None:
-        """Set every row of the only b or x to a value."""
+        """Set every row of b or x of the only column to a value."""
         self._engine.fill(self.layout, value, self.method.b if name == "b" else self.method.x)
 
     def b_from_x(self) -> None:
-        """b = A x, of the only ones."""
+        """b = A x in the only column."""
         self.operator.multiply(self.method.x, self.method.b)
 
     def _unloaded(self, x: Field, *, host: bool) -> Blocks:
@@ -304,14 +304,14 @@ class Solve:
         return {number: on_host(block) for number, block in blocks.items()} if host else blocks
 
     def _column(self, column: int, width: int) -> KrylovMethod:
-        """A column among so many, for which there is room then."""
+        """A column of the batch of so many, which is made if it is not there."""
         if width not in self._widths:
             if len(self._widths) > 1:  # of another width than one there is room for one number
                 self.columns = self._widths[1]
                 self._widths = {1: self.columns}
                 self.__dict__.pop("_loop", None)
                 self._engine.forget()  # recordings keep what they run on
-            made = Columns(self._engine, self.layout, self._spec, width)
+            made = Batch(self._engine, self.layout, self._spec, width)
             self._set_up(made)
             self._widths[width] = made
         self.columns = self._widths[width]

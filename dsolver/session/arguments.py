@@ -17,8 +17,8 @@ from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
-from dsolver.session.arrays import Container, check_agreement, check_order, container_of, stacked
 from dsolver.session.options import Setup
+from dsolver.session.user_arrays import Container, check_agreement, check_order, container_of, stacked
 
 FMG: Final = "fmg"
 """The x0 that stands for a guess of full multigrid."""
@@ -29,7 +29,7 @@ Pairs = Sequence[tuple[Any, Any]]
 
 
 def problem_of(A: Any) -> Any:
-    """The problem of a sparse matrix; what is none is returned as it is.
+    """A sparse matrix as a problem; anything else as it is.
 
     Args:
         A: a matrix, or a problem.

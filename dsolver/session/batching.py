@@ -7,7 +7,7 @@ from typing import Final
 
 from dsolver.cluster import devices
 from dsolver.cost.estimate import of_spec
-from dsolver.program.columns import AT_ONCE, most_columns
+from dsolver.program.batch import AT_ONCE, most_columns
 from dsolver.session.arguments import Pairs
 from dsolver.session.options import Options
 from dsolver.session.session import Session

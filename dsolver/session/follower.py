@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, final
 
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError, in_a_line
 from dsolver.krylov.control import Control
 from dsolver.monitor.watch import Watch

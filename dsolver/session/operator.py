@@ -8,8 +8,8 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from dsolver.errors import InputError
-from dsolver.session.arrays import array_of, container_of, stacked
 from dsolver.session.session import Session
+from dsolver.session.user_arrays import array_of, container_of, stacked
 
 
 @final

@@ -17,14 +17,14 @@ import numpy as np
 
 from dsolver.cluster import devices
 from dsolver.cluster.runtime import Runtime
-from dsolver.engines.dask.data import LazyBlocks, gather_blocks
+from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.engines.dask.health import ask_each, ping
 from dsolver.errors import ClusterError, DeviceError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
-from dsolver.session.arrays import assembled
 from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
 from dsolver.session.follower import Progress, State
+from dsolver.session.user_arrays import assembled
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
 
 
 def crew(left: int, before: int) -> str:
-    """For people: with how many workers a solve goes on that has lost some."""
+    """Number of workers on which a solve goes on after a loss, in words."""
     if left < before:
         return f"the solve goes on with {left} of {before} workers"
     return f"others have taken the place of what was lost: the solve goes on with {left} worker{'s' * (left > 1)}"

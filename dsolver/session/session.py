@@ -13,9 +13,9 @@ from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
 from dsolver.cost.estimate import check_memory
 from dsolver.cost.traffic import description
-from dsolver.engines.dask.data import gather_blocks
+from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
-from dsolver.engines.running import Blocks, RunningProgram
+from dsolver.engines.running_program import Blocks, RunningProgram
 from dsolver.errors import ClusterError, DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.row_block import ChunkRows
@@ -29,9 +29,9 @@ from dsolver.problems.problem import check_problem
 from dsolver.program.solve import Begun, Guess, Solve
 from dsolver.program.spec import SolveSpec, method_for
 from dsolver.session.arguments import FirstGuess
-from dsolver.session.arrays import Container, container_of
 from dsolver.session.options import Setup
 from dsolver.session.recovery import ATTEMPTS, on_workers_left
+from dsolver.session.user_arrays import Container, container_of
 
 T = TypeVar("T")
 REUSED: Final[Mapping[Outcome, str]] = {

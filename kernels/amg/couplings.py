@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, uint64
 
-from dsolver.kernels.amg.ascending import ascend
+from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
@@ -180,7 +180,7 @@ def _paths(
             column, found = row[m], counts[m]
             row[uint64(kept)] = column
             kept += (column != own) & (((found & LOW) >= wanted) | ((found >> HALF) >= wanted))
-        ascend(row[:kept])
+        sort_short(row[:kept])
         for m in range(uint64(kept)):
             found = counts[uint64(place[uint64(row[m])] - base)]
             values[uint64(used) + m] = ((found & LOW) >= wanted) + 2 * ((found >> HALF) >= wanted)

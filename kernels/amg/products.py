@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import uint64
 
-from dsolver.kernels.amg.ascending import ascend
+from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.prefetch import prefetch
@@ -190,7 +190,7 @@ def _product(
         lengths[i - first] = used - begin
         if ascending:
             found = values[begin:used].copy()
-            ascend(columns[begin:used])
+            sort_short(columns[begin:used])
             for m in range(uint64(begin), uint64(used)):
                 values[m] = found[uint64(place[uint64(columns[m])] - begin)]
     return used

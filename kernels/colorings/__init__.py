@@ -15,7 +15,7 @@ import numpy as np
 
 from dsolver.kernels.colorings.blocks import in_blocks
 from dsolver.kernels.colorings.graph import Graph
-from dsolver.kernels.colorings.keys import keys_of
+from dsolver.kernels.colorings.random_keys import keys_of
 from dsolver.kernels.colorings.setup import SweepSetup
 
 HASHES: Final = 4

@@ -12,7 +12,7 @@ from dsolver.kernels.cpu.colorings.setup import HostSweeps
 from dsolver.kernels.cpu.csr.general import CpuGeneral
 from dsolver.kernels.cpu.dense import CpuInverse, eliminate
 from dsolver.kernels.cpu.lattice import CpuLattice
-from dsolver.kernels.cpu.layouts import CpuLayouts
+from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.stencil import CpuStencil, CpuTransfer
 from dsolver.kernels.cpu.vectors import vectors
 from dsolver.kernels.formats.dense import DenseSetup
@@ -38,7 +38,7 @@ class CpuBackend(Backend):
         self.threads = threads
         self.vectors = vectors(threads, dtype)
         self.dtype = self.vectors.dtype
-        self.layouts = CpuLayouts(np, SLICE)
+        self.layouts = CpuLayoutSetup(np, SLICE)
         self.lattice = CpuLattice(self.vectors.team)
         self.amg = AlgebraicSetup(self.vectors.team)
         self.dense = DenseSetup(self.dtype, CpuInverse, eliminate)

@@ -18,7 +18,7 @@ from numba import njit
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.layout import SLICE, HaloLayout, Layout, Route
-from dsolver.kernels.scalars import finite, ratio, scale_of, sound
+from dsolver.kernels.host_scalars import finite, ratio, scale_of, sound
 from dsolver.kernels.vectors import Vectors
 
 F64 = npt.NDArray[np.float64]

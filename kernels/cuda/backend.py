@@ -18,9 +18,9 @@ from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.colorings.setup import CudaSweeps
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.launch import foresight, tables, told
+from dsolver.kernels.cuda.launch import foresight, readback, tables
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.layouts import CudaLayouts
+from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.foresight import Foresight
@@ -63,7 +63,7 @@ class CudaBackend(Backend):
             raise ImportError(f"the cuda kernels need a GPU: {error}") from error
         made = vectors(dtype)
         self.vectors, self.dtype = made, made.dtype
-        self.layouts = CudaLayouts(cupy, SLICE)
+        self.layouts = CudaLayoutSetup(cupy, SLICE)
         self.lattice = CudaLattice(cupy)
         self.amg = CudaAlgebra(Team(_host_threads()))
         self.dense = CudaDense(made)
@@ -89,11 +89,11 @@ class CudaBackend(Backend):
     def foreseeing(self, key: Hashable) -> AbstractContextManager[Foresight]:
         return foresight.foreseeing(key)
 
-    def errands(self) -> AbstractContextManager[None]:
-        return told.errands()
+    def deferring(self) -> AbstractContextManager[None]:
+        return readback.deferring()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        told.meanwhile(work)
+    def defer(self, work: Callable[[], object]) -> None:
+        readback.defer(work)
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return foresight.confirming()

@@ -13,10 +13,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.scratch import Scratch
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
 from dsolver.kernels.vectors import Vectors
 
@@ -57,7 +57,7 @@ class CudaVectors(Vectors):
             tiles = -(-nx // TILE) * -(-nz // TILE) * ny
             end = np.int32(layout.size - SLICE)
             arguments = (layout.position, values, *(np.int64(n) for n in layout.shape), *strides, x, end)
-            follow(self._function("load_turned"), (tiles,), (THREADS,), arguments)
+            launch_early(self._function("load_turned"), (tiles,), (THREADS,), arguments)
             return
         self.items("load", layout.size, layout.row, values, np.int64(nx), np.int64(ny), *strides, x)
 
@@ -65,7 +65,7 @@ class CudaVectors(Vectors):
         rows = layout.position
         block = cupy.empty(len(rows), dtype=x.dtype)
         if size := len(rows):
-            follow(kernel("vectors.cu", "gather", x.dtype.name), *grid_of(size), (rows, x, block, np.int64(size)))
+            launch_early(kernel("vectors.cu", "gather", x.dtype.name), *grid_of(size), (rows, x, block, np.int64(size)))
         return block.reshape(layout.shape, order="F")
 
     def copy(self, x: Array, y: Array) -> None:
@@ -79,14 +79,14 @@ class CudaVectors(Vectors):
 
     def dot(self, x: Array, y: Array, dot: Array) -> None:
         size = len(x)
-        follow(self._function("dot"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+        launch_early(self._function("dot"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
 
     def dot_narrowed(self, x: Array, y: Array, dot: Array) -> None:
         size = len(x)
-        follow(self._function("dot_narrowed"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
+        launch_early(self._function("dot_narrowed"), *grid_of(size), (x, y, np.int64(size), *self.scratch.here(), dot))
 
     def total(self, parts: Array, total: Array) -> None:
-        follow(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
+        launch_early(self._function("total"), (1,), (1,), (parts, total, np.int32(len(parts))))
 
     def waxpby(self, a: float, x: Array, b: float, y: Array, w: Array) -> None:
         self.items("waxpby", len(w), np.float64(a), x, np.float64(b), y, w)
@@ -97,7 +97,7 @@ class CudaVectors(Vectors):
     def quotient(
         self, a: Array, b: Array, c: Array, d: Array, rr: Array, limit: Array, ceiling: Array, q: Array
     ) -> None:
-        follow(self._function("quotient"), (1,), (1,), (a, b, c, d, rr, limit, ceiling, q))
+        launch_early(self._function("quotient"), (1,), (1,), (a, b, c, d, rr, limit, ceiling, q))
 
     def rotation(
         self,
@@ -123,7 +123,7 @@ class CudaVectors(Vectors):
     ) -> None:
         read, updated = (delta, square, rr, limit, ceiling), (beta, phi, c, s, c_old, s_old)
         written = (scale, w1, w2, w3, tau, keep, move, on)
-        follow(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
+        launch_early(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
 
     def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:
         self.items("update_p", len(p), z, rz, rz_old, pap, p)
@@ -152,13 +152,13 @@ class CudaVectors(Vectors):
     ) -> None:
         size = len(x)
         arguments = (p, ap, rz, pap, rr, limit, ceiling, x, r, dot, np.int64(size), *self.scratch.here())
-        follow(self._function("update_x_r"), *grid_of(size), arguments)
+        launch_early(self._function("update_x_r"), *grid_of(size), arguments)
 
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):
             grid = (-(-size // THREADS),)
             move = kernel("sell/multigrid.cu", "move", self.type_name)
-            follow(move, grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
+            launch_early(move, grid, (THREADS,), (route.source, route.target, x, y, np.int64(size)))
 
     def jacobi(self, diagonal: Array, r: Array, scale: float, z: Array) -> None:
         self.items("jacobi", len(z), diagonal, r, np.float64(scale), z)
@@ -175,7 +175,7 @@ class CudaVectors(Vectors):
     def gathered_dot(self, places: Array, x: Array, values: Array, dot: Array) -> None:
         if size := len(places):
             arguments = (places, x, values, np.int64(size), *self.scratch.here(), dot)
-            follow(self._function("gathered_dot"), *grid_of(size), arguments)
+            launch_early(self._function("gathered_dot"), *grid_of(size), arguments)
 
     def scaled(self, layout: Layout, diagonal: Array, factors: Array) -> tuple[Array, Array]:
         out, weights = cupy.empty_like(diagonal), cupy.empty_like(diagonal)
@@ -196,7 +196,7 @@ class CudaVectors(Vectors):
     def items(self, name: str, size: int, *arguments: Any) -> None:
         """A vector kernel on so many items."""
         if size:
-            follow(self._function(name), *grid_of(size), (*arguments, np.int64(size)))
+            launch_early(self._function(name), *grid_of(size), (*arguments, np.int64(size)))
 
     def _function(self, name: str) -> Any:
         return kernel("vectors.cu", name, self.type_name)
@@ -204,18 +204,18 @@ class CudaVectors(Vectors):
     def sum(self, parts: Array, size: int, dot: Array) -> None:
         """dot = the sum of so many parts."""
         arguments = (parts, np.int64(size), *self.scratch.here(), dot)
-        follow(self._function("sum"), *grid_of(size), arguments)
+        launch_early(self._function("sum"), *grid_of(size), arguments)
 
 
 @final
-class _VectorColumns(WideColumns):
+class _VectorColumns(BatchedLaunches):
     """Vector kernels for several columns: indices are read once."""
 
     def move(self, route: Route, x: Array, y: Array) -> None:
         if size := len(route.source):
             apart = (np.int64(stride // x.itemsize) for stride in x.strides)
             arguments = (route.source, route.target, x, y, *apart, length(y), np.int64(size))
-            self.follow("move", (-(-size // THREADS),), (THREADS,), arguments)
+            self.launch_early("move", (-(-size // THREADS),), (THREADS,), arguments)
 
 
 @cache

@@ -8,8 +8,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dsolver.kernels.batched import Columns, Kernels
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 if TYPE_CHECKING:
     from dsolver.kernels.lattice.coarsening import Coarsening
@@ -143,7 +143,7 @@ class FormatBuilder(ABC):
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def narrowed_halo(self, halo: Any) -> Any:
-        """The part of a halo likewise."""
+        """The ghost part of such a matrix in the builder's value type."""
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:

@@ -83,7 +83,7 @@ def blocks_of(size: int) -> tuple[int, ...]:
 
 
 def few_rows(rows: int, entries: int) -> Choice | None:
-    """The format for a GPU of rows of which nothing else need be known; None of others."""
+    """The format on a GPU for few and long rows, which no statistics are needed for; None for other rows."""
     if rows <= FEW_ROWS and entries >= LONG_FOR_FEW * max(1, rows):
         return Choice(name="rows", threads=32, why="few rows, a warp each")
     return None

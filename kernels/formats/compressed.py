@@ -42,7 +42,7 @@ class CompressedRows(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class TransferRows(CompressedRows):
-    """Compressed rows that multiply a vector of one level into one of another: R or P as set-up has it, no copy.
+    """R or P in compressed rows, which are the arrays of set-up and no copy of them.
 
     Attributes:
         written: where the rows lie in a vector, which has guards around them.

@@ -17,8 +17,8 @@ from typing import Any
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.arrays import apart
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.views import without_base
 
 if TYPE_CHECKING:
     from dsolver.kernels.lattice.setup import LatticeSetup
@@ -268,7 +268,7 @@ def _weights(rows: StencilRows) -> list[float] | None:
         if (i, j, k) == (0, 0, 0) or not bool(there.any()):
             out.append(0.0)
             continue
-        values = apart(values)
+        values = without_base(values)
         first = values[int(there.argmax())]
         if not bool(((values == first) | ~there).all()):
             return None
@@ -295,7 +295,7 @@ def _diagonal(rows: StencilRows) -> tuple[float, tuple[float, ...] | None]:
     """The diagonal inside and what it gains at the faces; None if it is not made of that."""
     center = rows.offsets.index((0, 0, 0))
     nx, ny, nz = rows.shape
-    values = apart(rows.weights[center]).reshape(nz, ny, nx)
+    values = without_base(rows.weights[center]).reshape(nz, ny, nx)
     inside = [1 if n > 2 else 0 for n in (nz, ny, nx)]
     base = values[tuple(inside)]
     faces = []

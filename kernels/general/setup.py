@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from dsolver.kernels.casts import in_range, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GeneralMatrix, GhostRows, OnePassMatrix
+from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
 from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
-from dsolver.kernels.precision import in_range, narrowed
 
 ENOUGH: Final = 1e-3
 """Seconds of products that tell formats apart."""

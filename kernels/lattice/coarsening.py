@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.arrays import apart
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.views import without_base
 
 I32 = npt.NDArray[np.int32]
 Triple = tuple[int, int, int]
@@ -229,7 +229,7 @@ def jumps(xp: Any, offsets: tuple[Triple, ...], weights: Array, ratio: float) ->
     """
     counts = xp.zeros(3)
     for forth, back in pairs(offsets):
-        ahead, behind = xp.abs(apart(weights[forth])), xp.abs(apart(weights[back]))
+        ahead, behind = xp.abs(without_base(weights[forth])), xp.abs(without_base(weights[back]))
         less, more = xp.minimum(ahead, behind), xp.maximum(ahead, behind)
         counts[0] += ((less > 0.0) & (more > ratio * less)).sum()
         counts[1] += (less > 0.0).sum()
@@ -271,7 +271,9 @@ def turns(xp: Any, offsets: tuple[Triple, ...], weights: Array, sums: Array, lim
 
 def _leanings(xp: Any, offsets: tuple[Triple, ...], weights: Array) -> Array:
     """By how much rows lean: float64 (3, rows); NaN where a row has no coupling along one of the axes."""
-    size = xp.stack([xp.maximum(xp.abs(apart(weights[f])), xp.abs(apart(weights[b]))) for f, b in pairs(offsets)])
+    size = xp.stack(
+        [xp.maximum(xp.abs(without_base(weights[f])), xp.abs(without_base(weights[b]))) for f, b in pairs(offsets)]
+    )
     x, y, z = xp.log(xp.where(size > 0.0, size, np.nan))
     return xp.stack([x - y, x - z, y - z])
 

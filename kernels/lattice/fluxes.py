@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.arrays import apart, layer
 from dsolver.kernels.formats.layout import Array
+from dsolver.kernels.views import layer, without_base
 
 F64 = npt.NDArray[np.float64]
 CENTER = 3
@@ -72,13 +72,13 @@ def conductances(xp: Any, fluxes: Fluxes, axis: int) -> Array:
 def star(xp: Any, fluxes: Fluxes) -> Array:
     """The rows: float64 (7, nz, ny, nx), entries in lattice order."""
     out = xp.empty((7, *fluxes.shape))
-    diagonal = apart(out[CENTER])
+    diagonal = without_base(out[CENTER])
     diagonal[...] = 0.0
     for axis in range(3):
         faces = conductances(xp, fluxes, axis)
         for side in (0, 1):
             diagonal += part(faces, axis, side)
-            outward = apart(out[(2 - axis, 4 + axis)[side]])
+            outward = without_base(out[(2 - axis, 4 + axis)[side]])
             xp.negative(part(faces, axis, side), out=outward)
             if (axis, side) in fluxes.ends:
                 outward[layer(axis, side)] = 0.0

@@ -15,7 +15,7 @@ from dsolver.kernels.formats.stencil import StencilSetup
 from dsolver.kernels.lattice.setup import LatticeSetup
 from dsolver.kernels.reference.dense import TextbookInverse
 from dsolver.kernels.reference.general import TextbookGeneral
-from dsolver.kernels.reference.layouts import NumpyLayouts
+from dsolver.kernels.reference.layout_setup import NumpyLayoutSetup
 from dsolver.kernels.reference.stencil import TextbookStencil, TextbookTransfer
 from dsolver.kernels.reference.vectors import vectors
 
@@ -36,7 +36,7 @@ class NumpyBackend(Backend):
     def __init__(self, dtype: str = "float64") -> None:
         self.vectors = vectors(dtype)
         self.dtype = self.vectors.dtype
-        self.layouts = NumpyLayouts(np, self.guard)
+        self.layouts = NumpyLayoutSetup(np, self.guard)
         self.lattice = LatticeSetup(np)
         self.amg = AlgebraicSetup(Team())
         self.dense = DenseSetup(self.dtype, TextbookInverse)

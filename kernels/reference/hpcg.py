@@ -8,9 +8,9 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgBuilder, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.reference.sell import NumpySell, TextbookHalo, TextbookMatrix
 from dsolver.kernels.reference.vectors import NumpyVectors
 

@@ -8,10 +8,10 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.casts import in_range, lossless, narrowed
 from dsolver.kernels.formats.base import Format, FormatBuilder, SeparateBackward, SeparateDot, SeparateSweeps
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.rows import CandidateRows
-from dsolver.kernels.precision import in_range, lossless, narrowed
 from dsolver.kernels.reference.vectors import NumpyVectors, product
 
 F64 = npt.NDArray[np.float64]

@@ -8,10 +8,10 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.kernels.casts import in_range
 from dsolver.kernels.formats.base import Format, SeparateBackward, SeparateDot
 from dsolver.kernels.formats.stencil import ConstantStencil
 from dsolver.kernels.lattice.star import AROUND, Around, StarTransfer
-from dsolver.kernels.precision import in_range
 from dsolver.kernels.reference.vectors import NumpyVectors
 
 Real = npt.NDArray[Any]

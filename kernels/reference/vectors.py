@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.formats.layout import HaloLayout, Layout, Route
-from dsolver.kernels.scalars import finite, ratio, scale_of, sound
+from dsolver.kernels.host_scalars import finite, ratio, scale_of, sound
 from dsolver.kernels.vectors import Vectors
 
 F64 = npt.NDArray[np.float64]

@@ -30,7 +30,9 @@ from distributed.security import Security
 
 import dsolver
 from dsolver.cli.jobs import sent
-from dsolver.cluster import jobs, supervisor
+from dsolver.cluster import jobs
+from dsolver.cluster.jobs import client as jobs_client
+from dsolver.cluster.jobs import files, supervisor, task
 from dsolver.cluster.local import start_local
 from dsolver.engines.spmd import worker
 from dsolver.errors import ClusterError
@@ -206,7 +208,7 @@ def test_a_job_whose_worker_dies_goes_on_from_its_saves_beside_another_one(folde
         assert wait_for(address, name, "finished", "failed").code == 0, jobs.log_of(client, name)
         assert "begun 2 times, converged: iteration" in good("status", "--scheduler", address, name)
         good("fetch", "--scheduler", address, name)
-        (holder,) = client.who_has([client.get_dataset(jobs._key(name))])[jobs._key(name)]
+        (holder,) = client.who_has([client.get_dataset(jobs_client.key_of(name))])[jobs_client.key_of(name)]
         with suppress(CommClosedError):
             client.run(os.kill, client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL, workers=[holder])
         lost = refused("fetch", "--scheduler", address, name, "-o", "again", status=3)
@@ -281,14 +283,14 @@ def test_a_job_s_folder_is_its_user_s_alone(tmp_path: Path, monkeypatch: pytest.
     folder = tmp_path / "jobs"
     folder.mkdir(mode=0o777)
     for _ in range(2):
-        assert stat.S_IMODE(jobs.private(folder).stat().st_mode) == 0o700
+        assert stat.S_IMODE(files.private(folder).stat().st_mode) == 0o700
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ClusterError, match="belongs to somebody else"):
-        jobs.private(tmp_path / "link")
+        files.private(tmp_path / "link")
     monkeypatch.setattr("os.getuid", lambda: 12345)
     with pytest.raises(ClusterError, match="belongs to somebody else: give workers a --local-directory"):
-        jobs.private(folder)
+        files.private(folder)
 
 
 @pytest.mark.parametrize("old", [False, True])
@@ -313,11 +315,11 @@ def test_files_of_a_job_stay_in_the_folder(tmp_path: Path, monkeypatch: pytest.M
         archive.addfile(member)
     packed["link"] = io.BytesIO(stream.getvalue())
     with tarfile.open(fileobj=packed["in/side.txt"]) as archive:
-        jobs._extract(archive, tmp_path / "job")
+        files.unpack(archive, tmp_path / "job")
     assert (tmp_path / "job" / "in" / "side.txt").read_text() == "text"
     for name in ("../outside.txt", "link"):
         with tarfile.open(fileobj=packed[name]) as archive, pytest.raises(ClusterError, match="would not stay in"):
-            jobs._extract(archive, tmp_path / "job")
+            files.unpack(archive, tmp_path / "job")
     assert not (tmp_path / "outside.txt").exists()
     assert not (tmp_path / "job" / "link").is_symlink()
 
@@ -334,8 +336,8 @@ def test_a_link_that_is_sent_goes_as_its_file_and_links_out_of_a_folder_stay_beh
     Path("made/newest").symlink_to("x.npy")
     Path("made/out").symlink_to(tmp_path)
     os.mkfifo("made/pipe")
-    with tarfile.open(fileobj=io.BytesIO(jobs._archive([Path("b.npy"), Path("made")]))) as archive:
-        jobs._extract(archive, there)
+    with tarfile.open(fileobj=io.BytesIO(files.pack([Path("b.npy"), Path("made")]))) as archive:
+        files.unpack(archive, there)
     assert {path.relative_to(there).as_posix() for path in there.rglob("*")} == {
         "b.npy",
         "made",
@@ -361,7 +363,7 @@ def by_hand() -> Iterator[str]:
 
 def bear_with_jobs() -> None:
     """Let a cancelled process take its time."""
-    jobs.GRACE = PATIENCE  # type: ignore[misc]
+    task.GRACE = PATIENCE  # type: ignore[misc]
 
 
 LONG = ("hpcg", "--grid", "32", "16", "16", "--chunks", "2", "1", "1", "--time", "600")
@@ -374,14 +376,14 @@ def test_a_cancelled_job_ends_by_its_interrupt_and_leaves_no_rank(
 ) -> None:
     """`dsolver cancel` takes less than 2 s on every kind of cluster, of which no clock here speaks.
 
-    Between the request and the end there is one wait, of `jobs.LOOK` seconds at most, until the worker looks for
+    Between the request and the end there is one wait, of `task.LOOK` seconds at most, until the worker looks for
     requests; what follows is an interrupt that the command hears wherever it is. The other way to end, by a kill after
-    `jobs.GRACE` seconds, takes longer than this test here: a job that ignores the interrupt has not ended, and one that
+    `task.GRACE` seconds, takes longer than this test here: a job that ignores the interrupt has not ended, and one that
     was killed has another exit status and no last words.
     """
     scheduler: str = request.getfixturevalue(kind)
-    monkeypatch.setattr(jobs, "CANCEL", PATIENCE)
-    assert jobs.LOOK <= 0.2
+    monkeypatch.setattr(jobs_client, "CANCEL", PATIENCE)
+    assert task.LOOK <= 0.2
     with Client(scheduler, set_as_default=False) as client:
         client.run(bear_with_jobs)
         name = good("submit", "--scheduler", scheduler, "--", *LONG).strip()
@@ -389,7 +391,7 @@ def test_a_cancelled_job_ends_by_its_interrupt_and_leaves_no_rank(
         assert "is running" in refused("fetch", "--scheduler", scheduler, name)
         assert f"{name} is cancelled" in good("cancel", "--scheduler", scheduler, name)
         job = jobs.find(client, name)
-        assert (job.state, job.code) == ("cancelled", jobs.INTERRUPTED)
+        assert (job.state, job.code) == ("cancelled", task.INTERRUPTED)
         assert "error: interrupted" in jobs.log_of(client, name)
         b = np.ones((32, 16, 16))
         solution = dsolver.solve(dsolver.problems.hpcg(b.shape), b, client=client, M=None, maxiter=2)
@@ -414,7 +416,7 @@ def let_end(name: str, dask_worker: Worker) -> None:
 
 
 def test_a_job_that_ends_slowly_is_being_cancelled_meanwhile(by_hand: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "CANCEL", 0.0)
+    monkeypatch.setattr(jobs_client, "CANCEL", 0.0)
     Path("script.py").write_text(SLOW_TO_END, encoding="utf-8")
     with Client(by_hand, set_as_default=False) as client:
         client.run(bear_with_jobs)
@@ -424,17 +426,17 @@ def test_a_job_that_ends_slowly_is_being_cancelled_meanwhile(by_hand: str, monke
         assert "cancelling" in good("status", "--scheduler", by_hand, name)
         assert "is cancelling" in refused("fetch", "--scheduler", by_hand, name)
         client.run(let_end, name, workers=[jobs.find(client, name).worker])
-    assert wait_for(by_hand, name, "cancelled").code == jobs.INTERRUPTED
+    assert wait_for(by_hand, name, "cancelled").code == task.INTERRUPTED
 
 
 def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was where the worker ignores Ctrl-C, and the job ran on until it was killed."""
-    monkeypatch.setattr(jobs, "GRACE", PATIENCE)
+    monkeypatch.setattr(task, "GRACE", PATIENCE)
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "bash")
     python = (sys.executable, "-I", supervisor.__file__, sys.executable, "-c", "import time; time.sleep(600)")
     process = subprocess.Popen([*ignoring, *python], stdin=subprocess.PIPE, start_new_session=True)
-    jobs._end(process)
-    assert process.returncode == jobs.INTERRUPTED
+    task.end_process(process)
+    assert process.returncode == task.INTERRUPTED
 
 
 def busy_until_told() -> None:
@@ -442,7 +444,7 @@ def busy_until_told() -> None:
 
 
 def test_a_job_that_waits_for_a_worker_is_cancelled_at_once(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "CANCEL", PATIENCE)
+    monkeypatch.setattr(jobs_client, "CANCEL", PATIENCE)
     with Client(terminal, set_as_default=False) as client:
         busy = [client.submit(busy_until_told, workers=[worker], pure=False) for worker in client.nthreads()]
         name = good("submit", "--scheduler", terminal, "--", "hpcg", "--grid", "16", "16", "16").strip()
@@ -468,7 +470,7 @@ def test_a_job_that_waits_for_a_worker_is_cancelled_at_once(terminal: str, monke
     ],
 )
 def test_states_of_a_job(record: dict[str, Any], task: str | None, state: str) -> None:
-    assert jobs._state(record, task) == state
+    assert jobs_client._state(record, task) == state
 
 
 def test_a_failing_job_says_why(address: str) -> None:
@@ -500,7 +502,7 @@ def test_what_cannot_run_is_refused_before_it_is_sent(command: tuple[str, ...], 
 def test_a_scheduler_that_does_not_answer_is_one_line(encrypted: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(encrypted.scheduler_address, set_as_default=False) as client:
         assert jobs.jobs(client) is not None
-        monkeypatch.setattr(jobs, "ANSWER", 0.5)
+        monkeypatch.setattr(jobs_client, "ANSWER", 0.5)
         hangs, goes_on = threading.Event(), threading.Event()
 
         def hang() -> None:

@@ -67,7 +67,7 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
     levels = engine.per_chunk(MakeStored(problem=problem, partition=partition, order=Order.parse("color8")))
     layout = levels.at(0, "layout")
     x, y, z = (engine.field(layout) for _ in range(3))
-    halo, parts, total = engine.halo(levels.at(0, "halo")), engine.parts(), engine.scalar(0.0)
+    halo, parts, total = engine.halo(levels.at(0, "halo")), engine.partial_sums(), engine.scalar(0.0)
     engine.fill(layout, 2.0, x)
     engine.exchange(x, halo)
     engine.run_after(halo, TOOK, x, halo, y, parts)

@@ -17,7 +17,7 @@ import dsolver
 from dsolver.benchmarks.hpcg import Hpcg
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.kernels import DENSE_ROWS
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec

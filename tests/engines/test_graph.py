@@ -165,7 +165,7 @@ def built_from(engine: Engine, spec: SolveSpec) -> dict[int, Any]:
         engine.field(layout),
         engine.halo(level.at("halo")),
         engine.scalar(0.0),
-        engine.parts(),
+        engine.partial_sums(),
     )
     engine.load(right_hand_side(partition), layout, x)
     engine.exchange(x, halo)
@@ -357,7 +357,7 @@ def test_failing_setup_is_told_in_a_line(client: Client) -> None:
     with graph_engine(client, plan()) as engine:
         layout = engine.per_chunk(fail_in_setup)
         x, s = engine.field(layout), engine.scalar(0.0)
-        parts = engine.parts()
+        parts = engine.partial_sums()
         engine.dot(x, x, parts, s)
         with pytest.raises(RankError) as caught:
             engine.read(s)

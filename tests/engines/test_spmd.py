@@ -28,7 +28,7 @@ from dsolver.cluster import devices
 from dsolver.cluster.runtime import connect
 from dsolver.engines.base import Engine
 from dsolver.engines.eager.engine import EagerEngine
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.client import SpmdProgram

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import pmis
-from dsolver.kernels.amg.ascending import ascend
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
 from dsolver.kernels.amg.pmis import COARSE, FINE, keys, mixed, settle
 from dsolver.kernels.amg.products import mirrored_means, product, symmetrize, transposed
+from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 
@@ -101,7 +101,7 @@ def test_lists_are_sorted() -> None:
     for size in (0, 1, 2, 5, 40, 500):
         values = rng.integers(0, 100, size).astype(np.int32)
         expected = np.sort(values)
-        ascend(values)
+        sort_short(values)
         assert np.array_equal(values, expected)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dsolver.kernels.cuda.launch import cubins, first_use, loader
-from dsolver.program.columns import AT_ONCE
+from dsolver.program.batch import AT_ONCE
 
 TARGETS = ("cuda13-sm_80", "cuda13-sm_90", "cuda13-sm_100", "cuda14-sm_90")
 SMALL = "amg/points.cu"

@@ -90,7 +90,7 @@ def made_by(a: Any, backend: Backend, name: str) -> tuple[Any, float]:
     given = [{"r": r, "x": x}[letter] for letter in PASSES[name]]
     if name.startswith("jacobi"):
         given.insert(0, a.scaled(backend.asarray(np.full(a.layout.shape, 1.5))))
-    dot = backend.sums(1)
+    dot = backend.scalars(1)
     getattr(a, name)(*given, out, *([dot] if name.endswith("dot") else []))
     return backend.to_host(backend.vectors.unload(a.layout, out)), float(dot[0])
 

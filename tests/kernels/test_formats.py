@@ -58,7 +58,7 @@ def product(engine: Engine, values: Any, blocks: list[Any]) -> tuple[Any, list[f
     """y = A x and x . y through an engine: of one column, or of several."""
     layout = engine.per_chunk(make_layout)
     a = engine.per_chunk(MakeDiagonals(values), layout)
-    x, y, z, dot = engine.field(layout), engine.field(layout), engine.field(layout), engine.parts()
+    x, y, z, dot = engine.field(layout), engine.field(layout), engine.field(layout), engine.partial_sums()
     engine.load({0: blocks[0] if len(blocks) == 1 else np.stack(blocks)}, layout, x)
     engine.run(SPMV, a, x, y)
     engine.run(SPMV_DOT, a, x, z, dot)

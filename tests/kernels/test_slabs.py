@@ -174,7 +174,7 @@ def half_sweeps(schedule: ModuleType, case: Case, slabs: int) -> tuple[Any, Any]
     """The halves of a sweep, cut into so many slabs."""
     headers = packed(case.matrix.local).reshape(-1, 4)
     vars(schedule)["slabs_of"] = lambda *_: slabs
-    found: tuple[Any, Any] = schedule.sweeps(case.matrix.layout, headers, case.matrix.local, widths_of(case))
+    found: tuple[Any, Any] = schedule.half_sweeps(case.matrix.layout, headers, case.matrix.local, widths_of(case))
     return found
 
 

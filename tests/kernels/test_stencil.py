@@ -170,7 +170,7 @@ def test_products(case: Case, backend: Backend) -> None:
     x, on_device = box.vector(1)
     expected = np.empty_like(x)
     box.textbook.kernel("spmv")(box.stored, x, expected)
-    y, z, dot = backend.zeros(box.layout.size), backend.zeros(box.layout.size), backend.sums(1)
+    y, z, dot = backend.zeros(box.layout.size), backend.zeros(box.layout.size), backend.scalars(1)
     backend.kernel("spmv")(box.constant, on_device, y)
     backend.kernel("spmv_dot")(box.constant, on_device, z, dot)
     close(box.block(y), expected)
@@ -222,7 +222,7 @@ def test_both_ways_through_a_grid_give_the_same_bits(case: Case, dtype: str, mon
         a = backend.stencil.matrix(box.stencil)
         names.append(a.products.name)
         for _ in range(2):  # the second one finds what the first one left of its tickets
-            y, dot = backend.zeros(layout.size), backend.sums(1)
+            y, dot = backend.zeros(layout.size), backend.scalars(1)
             backend.kernel("spmv_dot")(a, x, y, dot)
             results.append((backend.to_host(y), float(backend.to_host(dot)[0])))
     if names[0] == names[1]:

@@ -69,7 +69,7 @@ def test_residuals_and_sweeps(name: str, width: int, dtype: str) -> None:
         close(fields[2], r - a @ (r / d))
         local.jacobi_sweep(scaled, on_r, on_x, fields[3])
         close(fields[3], x + (r - a @ x) / d)
-        swept, dot = backend.zeros(layout.size), backend.sums(1)
+        swept, dot = backend.zeros(layout.size), backend.scalars(1)
         local.jacobi_sweep_dot(scaled, on_r, on_x, swept, dot)
         assert (swept == fields[3]).all()
         exact = r @ backend.to_host(backend.vectors.unload(layout, swept)).ravel()

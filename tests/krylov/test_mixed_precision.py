@@ -169,7 +169,7 @@ def test_a_view_shares_all_but_the_value_type(backend: str) -> None:
     assert isinstance(halo.channel, PackedChannel)
     travels = [*halo.items.values(), *halo.channel.buffers.values(), *field.items.values()]
     assert {values.dtype.name for values in travels} == {"float32"}
-    assert view.scalar(1.0).value.dtype == view.parts().own.dtype == np.float64
+    assert view.scalar(1.0).value.dtype == view.partial_sums().own.dtype == np.float64
     assert view.lowered("float64").backend.dtype == np.float64
 
 

@@ -19,7 +19,7 @@ from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Algebraic
 from dsolver.preconditioners.builder import Builder
 from dsolver.program.spec import SolveSpec
-from dsolver.session.arrays import container_of
+from dsolver.session.user_arrays import container_of
 
 SMALL = Algebraic(coarse_rows=20, gathered_rows=100)
 """Options that make several levels of few rows."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
 from dsolver.krylov import control as rules
 from dsolver.krylov.control import Control

@@ -21,7 +21,7 @@ from dsolver.engines.spmd.rank import Failure, Rank, RankSpec
 from dsolver.errors import DeviceMemoryError, InputError
 from dsolver.kernels import Backend
 from dsolver.kernels.cpu.backend import CpuBackend
-from dsolver.kernels.cpu.layouts import CpuLayouts
+from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.sell.setup import CpuSell
 from tests.clusters import cluster
 
@@ -251,7 +251,7 @@ def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.Monk
     """What is given back in the end must be free by then, although the error that tells of it is on its way."""
     seen: list[weakref.ref[Any]] = []
     left: list[int] = []
-    zeros, lattice = CpuBackend.zeros, CpuLayouts.colored
+    zeros, lattice = CpuBackend.zeros, CpuLayoutSetup.colored
 
     def short(self: Any, *arguments: Any) -> Any:
         if len(seen) >= nth:
@@ -266,8 +266,8 @@ def test_memory_that_runs_out_leaves_no_array(nth: int, monkeypatch: pytest.Monk
         return made
 
     monkeypatch.setattr(CpuBackend, "zeros", short)
-    monkeypatch.setattr(CpuLayouts, "colored", layout)
-    monkeypatch.setattr("dsolver.engines.running.free_unused", lambda: left.append(alive(seen)))
+    monkeypatch.setattr(CpuLayoutSetup, "colored", layout)
+    monkeypatch.setattr("dsolver.engines.running_program.free_unused", lambda: left.append(alive(seen)))
     with pytest.raises(DeviceMemoryError, match="the memory of the GPU has run out"):
         dsolver.solve(problems.poisson7((16, 16, 16)), np.ones((16, 16, 16)), M=None, device="cpu")
     assert len(seen) >= nth

@@ -213,7 +213,7 @@ def test_faults_of_the_program_are_not_tried_again(monkeypatch: pytest.MonkeyPat
             calls.append(1)
             raise ValueError("bad luck")
 
-        monkeypatch.setattr("dsolver.program.columns.Columns.start", fail)
+        monkeypatch.setattr("dsolver.program.batch.Batch.start", fail)
         with pytest.raises(RankError, match="bad luck"):
             dsolver.solve(PROBLEM, B, client=client, M=None)
         assert len(calls) <= 2

@@ -4,8 +4,9 @@ Follows the HPCG reference benchmark 3.1 (Dongarra, Heroux, Luszczek). Its resul
 official ones, and no official submission.
 """
 
+from dsolver.benchmarks.hpcg.options import HpcgOptions
 from dsolver.benchmarks.hpcg.preconditioner import Hpcg
-from dsolver.benchmarks.hpcg.procedure import HpcgOptions, run
+from dsolver.benchmarks.hpcg.procedure import run
 from dsolver.benchmarks.hpcg.result import HpcgResult
 
 __all__ = ["Hpcg", "HpcgOptions", "HpcgResult", "run"]

@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from statistics import fmean, pvariance
 from typing import final
 
 from dsolver import problems
 from dsolver.benchmarks.hpcg import counts
+from dsolver.benchmarks.hpcg.options import HpcgOptions
 from dsolver.benchmarks.hpcg.preconditioner import Hpcg
 from dsolver.benchmarks.hpcg.program import PER_STEP, Benchmark, scaled_diagonal
 from dsolver.benchmarks.hpcg.result import (
@@ -31,15 +32,14 @@ from dsolver.cluster import versions
 from dsolver.cluster.runtime import Runtime
 from dsolver.cost.estimate import check_memory
 from dsolver.cost.traffic import description
-from dsolver.engines.running import RunningProgram
+from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
-from dsolver.grid.coloring import BEST_CLASSES, Order
+from dsolver.grid.coloring import Order
 from dsolver.grid.partition import Triple
 from dsolver.monitor.watch import Sink, Watch
 from dsolver.preconditioners import Identity, Preconditioner
 from dsolver.program.spec import SolveSpec
 
-COLOR8 = Order(BEST_CLASSES)
 ASPECT = 0.125
 """The smallest ratio of a chunk's extents that the rules allow."""
 SUPERSTEP = 0.5
@@ -64,38 +64,6 @@ AHEAD = 8
 Running = RunningProgram[Benchmark]
 Progress = Callable[[str, int, int], None]
 """Called as progress(phase, iterations done, iterations at most)."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class HpcgOptions:
-    """Options of a run.
-
-    Attributes:
-        grid: global points along x, y, z.
-        chunks: how many chunks along x, y, z, or None for one a worker.
-        order: of the smoother.
-        seconds: how long the timed sets should take together; at least one set is run.
-        iterations: run exactly so many iterations and nothing else; None for the whole procedure.
-        precond_dtype: the value type of multigrid in the wanted order. With "float32" no run is valid.
-
-    Raises:
-        InputError: a value cannot be right.
-    """
-
-    grid: Triple = (104, 104, 104)
-    chunks: Triple | None = None
-    order: Order = COLOR8
-    seconds: float = 10.0
-    iterations: int | None = None
-    precond_dtype: str = "float64"
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.seconds) and self.seconds >= 0.0):
-            raise InputError(f"the time for the sets must be a number of seconds, 0 or more, not {self.seconds}")
-        if self.iterations is not None and self.iterations < 1:
-            raise InputError(f"{self.iterations} iterations: ask for at least 1")
-        SolveSpec.plan(problems.hpcg(self.grid), self.chunks or (1, 1, 1), self.order, Hpcg())
 
 
 def run(

@@ -103,7 +103,7 @@ class Benchmark:
         A step is `PER_STEP` operations. Each reads what the one before has written, because an engine need not compute
         what nobody reads; the numbers grow or shrink on the way and so start anew after `STEPS` steps.
         """
-        engine, cg, parts = self._engine, self._solve.method, self._engine.parts()
+        engine, cg, parts = self._engine, self._solve.method, self._engine.partial_sums()
         for first in range(0, steps, STEPS):
             self._solve.fill("b", 1.0)
             engine.repeat(self._operations[operation], min(STEPS, steps - first), (cg.rr,))
@@ -122,7 +122,7 @@ class Benchmark:
     def _dot(self, x: Field, y: Field) -> float:
         engine = self._engine
         out = engine.scalar(0.0)
-        engine.dot(x, y, engine.parts(), out)
+        engine.dot(x, y, engine.partial_sums(), out)
         return engine.read(out)[0]
 
 
@@ -143,4 +143,4 @@ def _operations(engine: Engine, solve: Solve) -> dict[str, Callable[[], None]]:
     steps: dict[str, Callable[[], None]] = {
         name: partial(_there_and_back, operation, cg.b, cg.r) for name, operation in applied.items()
     }
-    return steps | {"ddot": partial(engine.dot, cg.x, cg.b, engine.parts(), cg.rr)}
+    return steps | {"ddot": partial(engine.dot, cg.x, cg.b, engine.partial_sums(), cg.rr)}

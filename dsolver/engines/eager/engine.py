@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Any, Final, Self, TypeVar, final
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import (
     EagerField,
     EagerHalo,
-    EagerParts,
+    EagerPartialSums,
     EagerPerChunk,
     EagerScalar,
     Pending,
@@ -56,7 +56,7 @@ class ScalarRoom:
     def take(self, backend: Backend, count: int) -> Any:
         """Zeros, float64 (count,)."""
         if self._free is None or len(self._free) < count:
-            self._free = backend.sums(max(count, TOGETHER))
+            self._free = backend.scalars(max(count, TOGETHER))
         found, self._free = self._free[:count], self._free[count:]
         return found
 
@@ -121,19 +121,19 @@ class EagerEngine(Engine):
             plans = {number: found.widened(self.width, self.backend.xp) for number, found in plans.items()}
         return EagerHalo(plans, self.transport.channel(plans, self.backend), plan.level)
 
-    def parts(self) -> EagerParts:
+    def partial_sums(self) -> EagerPartialSums:
         count = len(self.partition)
-        own = self._rows(self.backend.sums(self.width * count))
-        gathered = own if len(self.owned) == count else self._rows(self.backend.sums(own.size))
+        own = self._rows(self.backend.scalars(self.width * count))
+        gathered = own if len(self.owned) == count else self._rows(self.backend.scalars(own.size))
         # The only chunk of a small grid is the first, whatever the number of its host.
-        return EagerParts(own, gathered, {number: number if count > 1 else 0 for number in self.owned})
+        return EagerPartialSums(own, gathered, {number: number if count > 1 else 0 for number in self.owned})
 
-    def parts_of(self, out: Scalar) -> EagerParts:
+    def partial_sums_of(self, out: Scalar) -> EagerPartialSums:
         """As everywhere; of one chunk that is all there is, `total` launches nothing then."""
         assert isinstance(out, EagerScalar)
         if len(self.partition) > 1 or len(self.owned) > 1:
-            return self.parts()
-        return EagerParts(out.value, out.value, dict.fromkeys(self.owned, 0))
+            return self.partial_sums()
+        return EagerPartialSums(out.value, out.value, dict.fromkeys(self.owned, 0))
 
     def scalar(self, value: float) -> EagerScalar:
         made = self._rows(self._room.take(self.backend, self.width))
@@ -225,8 +225,8 @@ class EagerEngine(Engine):
             halo.channel.send(values)
         halo.finish = self.timer.exchange(halo, lane, halo.channel.receive)
 
-    def total(self, parts: Parts, out: Scalar) -> None:
-        assert isinstance(parts, EagerParts)
+    def total(self, parts: PartialSums, out: Scalar) -> None:
+        assert isinstance(parts, EagerPartialSums)
         assert isinstance(out, EagerScalar)
         parts.wait()
         if parts.own is out.value:
@@ -280,11 +280,11 @@ class EagerEngine(Engine):
             return super().foreseeing(key)
         return self.backend.foreseeing(key)
 
-    def errands(self) -> AbstractContextManager[None]:
-        return super().errands() if len(self.partition) > 1 else self.backend.errands()
+    def deferring(self) -> AbstractContextManager[None]:
+        return super().deferring() if len(self.partition) > 1 else self.backend.deferring()
 
-    def meanwhile(self, work: Callable[[], object]) -> None:
-        self.backend.meanwhile(work)
+    def defer(self, work: Callable[[], object]) -> None:
+        self.backend.defer(work)
 
     def confirming(self) -> AbstractContextManager[Callable[[], bool]]:
         return self.backend.confirming()
@@ -317,7 +317,7 @@ class EagerEngine(Engine):
     def broadcast(self, value: float) -> float:
         if len(self.owned) == len(self.partition):
             return value
-        parts, out = self.parts(), self.scalar(0.0)
+        parts, out = self.partial_sums(), self.scalar(0.0)
         if 0 in self.owned:
             parts.own[..., 0] = value
         self.total(parts, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
-from dsolver.engines.base import Field, Halo, Parts, PerChunk, Scalar
+from dsolver.engines.base import Field, Halo, PartialSums, PerChunk, Scalar
 from dsolver.engines.transport.base import Channel
 from dsolver.kernels.formats.layout import HaloLayout
 
@@ -87,7 +87,7 @@ class EagerHalo(Halo):
 
 
 @final
-class EagerParts(Pending, Parts):
+class EagerPartialSums(Pending, PartialSums):
     """Own parts at their chunks' places, zero elsewhere, and room for the parts of all ranks."""
 
     def __init__(self, own: Any, gathered: Any, places: Mapping[int, int]) -> None:
@@ -110,7 +110,7 @@ def part_of(item: Any, path: Sequence[str | int]) -> Any:
     return item
 
 
-OF_CHUNKS: Final = frozenset((EagerPerChunk, EagerField, EagerHalo, EagerParts))
+OF_CHUNKS: Final = frozenset((EagerPerChunk, EagerField, EagerHalo, EagerPartialSums))
 
 
 def items_of(operand: Any) -> Any:

@@ -23,12 +23,12 @@ from weakref import WeakSet
 from dask._task_spec import Task, TaskRef
 from distributed import Client, Future
 
-from dsolver.engines.base import Engine, Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.eager.handles import part_of
 from dsolver.engines.graph.handles import (
     GraphField,
     GraphHalo,
-    GraphParts,
+    GraphPartialSums,
     GraphPerChunk,
     GraphScalar,
     Inputs,
@@ -171,8 +171,8 @@ class GraphEngine(Engine):
         assert isinstance(plan, GraphPerChunk)
         return self._known(GraphHalo(plan, self._dtype, self._neighbors if senders is None else senders))
 
-    def parts(self) -> GraphParts:
-        return self._known(GraphParts())
+    def partial_sums(self) -> GraphPartialSums:
+        return self._known(GraphPartialSums())
 
     def scalar(self, value: float) -> GraphScalar:
         return self._known(GraphScalar(value))
@@ -220,8 +220,8 @@ class GraphEngine(Engine):
             buffers = [packed.key(sender) for sender in senders]
             self._add(halo.version.key(chunk), unpack_halo, step, senders, chunk, needs=inputs.of(chunk) + buffers)
 
-    def total(self, parts: Parts, out: Scalar) -> None:
-        assert isinstance(parts, GraphParts)
+    def total(self, parts: PartialSums, out: Scalar) -> None:
+        assert isinstance(parts, GraphPartialSums)
         assert isinstance(out, GraphScalar)
         if parts.version is None:
             out.state = 0.0
@@ -373,7 +373,7 @@ class GraphEngine(Engine):
         reads, outputs = len(kernel.reads), operands[len(kernel.reads) :]
         version = self._map(label, run_kernel, operands, kernel=kernel.name, reads=reads, updates=len(kernel.updates))
         for i, handle in enumerate(outputs):
-            assert isinstance(handle, GraphField | GraphHalo | GraphParts)
+            assert isinstance(handle, GraphField | GraphHalo | GraphPartialSums)
             handle.version = version._replace(path=(i,) if len(outputs) > 1 else ())
 
     def _reduced(self, nodes: Sequence[Node]) -> list[Node]:
@@ -445,7 +445,7 @@ class GraphEngine(Engine):
     def _renamed(self) -> dict[Version, Version]:
         """A new version for each current one of a vector, or of parts, that comes from tasks."""
         kept = f"{KEPT}-{self._name}"
-        handles = [v for v in self._variables if isinstance(v, Vector | GraphParts)]
+        handles = [v for v in self._variables if isinstance(v, Vector | GraphPartialSums)]
         current = {v.version for v in handles if v.version is not None and v.version.group != kept}
         return {version: self._version(KEPT)._replace(place=version.place) for version in current}
 

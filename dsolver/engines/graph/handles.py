@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-from dsolver.engines.base import Field, Halo, Operand, Parts, PerChunk, Scalar
+from dsolver.engines.base import Field, Halo, Operand, PartialSums, PerChunk, Scalar
 from dsolver.engines.graph.tasks import Argument, Make, Path
 
 Key = tuple[str, int, int]
@@ -92,7 +92,7 @@ class GraphHalo(Vector, Halo):
 
 
 @final
-class GraphParts(Variable, Parts):
+class GraphPartialSums(Variable, PartialSums):
     """A float a chunk, on the host: 8 bytes that no reduction should have to fetch from a device."""
 
 
@@ -150,7 +150,7 @@ class Inputs:
                     )
                 make = Make.COPY if updated else Make.PART
                 return Argument(make, self.add(operand.version), operand.version.path)
-            case GraphParts():
+            case GraphPartialSums():
                 return self._number(0.0 if written else operand.version or 0.0)
             case GraphScalar():
                 return self._number(operand.state)

@@ -13,8 +13,8 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
+from dsolver.engines.dask.blocks import register, scatter, wait_for_blocks
 from dsolver.engines.dask.connection import secede_if_task, wait_for
-from dsolver.engines.dask.data import register, scatter, wait_for_blocks
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.graph.handles import Key
 from dsolver.engines.graph.tasks import Path, adopt
@@ -68,7 +68,7 @@ class Results:
         self._retired += [self.futures.pop(key) for key in self.futures.keys() - wanted]
 
     def wait_for_blocks(self, blocks: Mapping[int, Any]) -> None:
-        """Wait for a user's blocks; see `dsolver.engines.dask.data`."""
+        """Wait for a user's blocks; see `dsolver.engines.dask.blocks`."""
         wait_for_blocks(self._client, "what is loaded", blocks)
 
     def place(self, block: Any, chunk: int) -> Any:

@@ -16,10 +16,10 @@ from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
+from dsolver.engines.dask.blocks import ANSWER, register, scatter, wait_for_blocks
 from dsolver.engines.dask.connection import wait_for
-from dsolver.engines.dask.data import ANSWER, register, scatter, wait_for_blocks
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
-from dsolver.engines.running import Blocks, P_co, Q, R, RunningProgram, S
+from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
 from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
 from dsolver.kernels import Backend

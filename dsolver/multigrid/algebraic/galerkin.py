@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, exchange_lists, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
@@ -103,11 +103,11 @@ def coarsened(
     if len(bounds) == 2 and not keep:
         alone = partial(_alone, bounds=bounds, symmetric=symmetric, blocks=blocks)
         return engine.per_chunk(alone, rows, diagonal, p, origin, near), [()], [()]
-    around = delivered(engine, senders, p.at("lists"))
+    around = exchange_lists(engine, senders, p.at("lists"))
     ap = engine.per_chunk(partial(_ap, bounds=bounds, keep=keep, blocks=blocks), rows, diagonal, p, around)
     prolonged = senders_of(engine, ap.at("named"))
     restricted = receivers_of(prolonged)
-    around = delivered(engine, restricted, ap.at("lists"))
+    around = exchange_lists(engine, restricted, ap.at("lists"))
     return (
         engine.per_chunk(
             partial(_coarsened, bounds=bounds, blocks=blocks), rows, diagonal, p, ap, origin, near, around

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered
+from dsolver.distributed.setup_exchange import Senders, exchange_lists
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes, Places
@@ -87,7 +87,7 @@ def coarse_again(engine: Engine, rows: PerChunk, diagonal: PerChunk, again: Agai
     """
     assert again.products is not None
     ap = engine.per_chunk(_ap_again, rows, diagonal, again.products)
-    around = delivered(engine, again.restricted, ap.at("lists"))
+    around = exchange_lists(engine, again.restricted, ap.at("lists"))
     return engine.per_chunk(_galerkin_again, diagonal, again.products, ap, around)
 
 

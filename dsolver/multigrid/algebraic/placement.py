@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import final
 
-from dsolver.distributed.messages import Senders, mutual, senders_of
+from dsolver.distributed.setup_exchange import Senders, mutual_senders, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.multigrid.algebraic.rows.gathered import gathering
 from dsolver.multigrid.algebraic.rows.window import Bounds
@@ -59,7 +59,7 @@ def place_of(
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:
         return _whole(engine, made, bounds, dtype), parts
-    senders = mutual(senders_of(engine, made.at("named")))
+    senders = mutual_senders(senders_of(engine, made.at("named")))
     return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
 
 

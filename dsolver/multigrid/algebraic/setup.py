@@ -15,11 +15,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar, final
 
-from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.later import Later
+from dsolver.kernels.deferred import Deferred
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
@@ -80,7 +80,7 @@ class AlgebraicSetup:
             self.rows = with_constants(engine, self.rows, first.size)
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
-        self._later: deque[Later[Any]] = deque()
+        self._later: deque[Deferred[Any]] = deque()
         self.levels: list[Level] = []
 
     def _found(self, reuse: Reuse) -> Kept | None:
@@ -192,15 +192,15 @@ class AlgebraicSetup:
         """Whether nothing of the level that is next is stored before its coarse rows are there."""
         return self._grid is None and self._total >= LATE * (len(self._bounds) - 1)
 
-    def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Later[T]:
+    def _put_off(self, make: Callable[[], T], *, first: bool = False) -> Deferred[T]:
         """Work that is done in the order in which it was put off: while a device is waited for, or by `_catch_up`.
 
         first: before all that still waits.
         """
-        work = Later(make)
+        work = Deferred(make)
         (self._later.appendleft if first else self._later.append)(work)
         if not self._late:
-            self._engine.meanwhile(work)
+            self._engine.defer(work)
         return work
 
     def _catch_up(self) -> None:
@@ -282,7 +282,7 @@ class AlgebraicSetup:
 
         return stored
 
-    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Later[Step]) -> None:
+    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step]) -> None:
         """Go from the level of this number to the rows of the coarser one."""
         self._put_off(lambda: self._connect(number, step()))
         if self._late:

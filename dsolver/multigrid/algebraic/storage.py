@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.loaded_rows import stored_matrix
 from dsolver.distributed.matrix import ChunkMatrix
-from dsolver.distributed.rows import stored_matrix
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.choice import Choice, blocks_of

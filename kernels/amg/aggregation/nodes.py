@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dsolver.kernels.amg.ascending import ascend
+from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.csr.rows import joined
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
@@ -68,7 +68,7 @@ def _strong(first: Any, last: Any, a: Any, below: Any, scale: Any, size: Any, no
                     end += 1
                 value = a.values[m] * (scale[below + k] * scale[a.columns[m]])
                 sums[j] += value * value
-        ascend(columns[used:end])
+        sort_short(columns[used:end])
         kept = used
         for m in range(used, end):
             if sums[columns[m]] > least:

@@ -20,7 +20,7 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GhostRows
+from dsolver.kernels.general.matrix import GhostRows
 from dsolver.kernels.general.rows import SplitRows
 from dsolver.kernels.general.setup import GeneralSetup
 

@@ -11,8 +11,8 @@ from numba import uint64
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.cpu.sell.data import CpuHaloMatrix, CpuMatrix, MatrixColumns
 from dsolver.kernels.cpu.sell.loops import BLOCK, ONE, SLICE, add_products, column, count, width_of
+from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, MatrixColumns
 from dsolver.kernels.cpu.vectors import gather, mapped_subtract, scatter, scatter_add
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateColumns, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE as _SLICE

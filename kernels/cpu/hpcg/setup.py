@@ -11,9 +11,9 @@ from dsolver.kernels.cpu.hpcg.matrix import CpuHpcgHalo, CpuHpcgMatrix, CpuInjec
 from dsolver.kernels.cpu.sell import assembly
 from dsolver.kernels.cpu.sell.setup import CpuSell
 from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgBuilder
 from dsolver.kernels.formats.layout import SLICE, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 
 @final

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dsolver.kernels.casts import in_range
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.vectors import CpuVectors
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Slices, checked_width
-from dsolver.kernels.precision import in_range
 
 I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]

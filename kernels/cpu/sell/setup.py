@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, final
 
+from dsolver.kernels.casts import in_range, narrowed
 from dsolver.kernels.cpu.sell import assembly
-from dsolver.kernels.cpu.sell.data import CpuHaloMatrix, CpuMatrix, CpuProduct
+from dsolver.kernels.cpu.sell.matrix import CpuHaloMatrix, CpuMatrix, CpuProduct
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import FormatBuilder
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Slices
-from dsolver.kernels.precision import in_range, narrowed
 
 
 @final

@@ -11,9 +11,10 @@ import numpy as np
 
 from dsolver.kernels.amg.box_rows import MOST_POINTS, LatticeBox, Triple, ascending
 from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -46,7 +47,7 @@ def box_rows(box: LatticeBox, offsets: Sequence[Triple], weights: Array) -> tupl
         numbers = (np.int32(compared), start[1:], found[1:])
         kernel(FILE, "count_entries", DTYPE)(grid, (threads,), (*arguments, *numbers))
     add_up(start, found)
-    entries, unequal = map(int, told(found))
+    entries, unequal = map(int, read_back(found))
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if rows:
         kernel(FILE, "fill_entries", DTYPE)(grid, (threads,), (*arguments, *out, share))

@@ -8,8 +8,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -60,7 +61,7 @@ def coarse_couplings(
     else:
         total = counters(1)
         add_up(start, total)
-        entries = int(told(total)[0])
+        entries = int(read_back(total)[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     if entries:
         _launch("fill_coarse", a, (*rows, a.values, names, *out))

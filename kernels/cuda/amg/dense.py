@@ -9,10 +9,10 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.launch.tables import table
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.csr import Csr
@@ -43,17 +43,17 @@ class CudaInverse(DenseInverse):
     def dense_solve(self, r: Array, x: Array) -> None:
         rows = len(self.position)
         function = kernel("sell/multigrid.cu", "dense_product", self.vectors.dtype.name)
-        follow(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
+        launch_early(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
 
 
 @final
-class _InverseColumns(WideColumns):
+class _InverseColumns(BatchedLaunches):
     """An inverse for several columns."""
 
     def dense_solve(self, r: Array, x: Array) -> None:
         a = self.one
         rows = len(a.position)
-        self.follow("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
+        self.launch_early("dense_product", *warps(rows), (a.position, a.values, r, x, length(r), np.int32(rows)))
 
 
 @final

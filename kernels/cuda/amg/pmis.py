@@ -10,9 +10,10 @@ import numpy as np
 from dsolver.kernels.amg.pmis import SALT
 from dsolver.kernels.cuda.amg.couplings import lanes_of
 from dsolver.kernels.cuda.amg.points import coarse_before
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -62,7 +63,7 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
             round_of(grid, (THREADS,), (*rows, np.int32(number)))
             number += 1
         before = coarse_before(state[below : below + a.size], room)  # as if all were decided, which is so as a rule
-        known = told(room)
+        known = read_back(room)
         left = known[1:].view(np.int32)
         earlier, last = (int(left[(number - back) % SLOTS]) for back in (2, 1))
         if last in (0, earlier):

@@ -8,8 +8,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 
 DTYPE: Final = "float64"
@@ -66,7 +67,7 @@ class Rows:
         """Launch kernels that write lengths, and make the row pointer of them; returns the number of entries."""
         self._launch(arguments, again=False)
         add_up(self.start, self._room)
-        entries, _, _, lost, terms = map(int, told(self._room))
+        entries, _, _, lost, terms = map(int, read_back(self._room))
         if not lost:
             return entries
         self.start[1:] = cupy.diff(self.start)

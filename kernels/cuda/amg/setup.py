@@ -24,9 +24,10 @@ from dsolver.kernels.cuda.amg.blocks import galerkin as block_galerkin
 from dsolver.kernels.cuda.amg.blocks import products as block_products
 from dsolver.kernels.cuda.amg.places import products as placed
 from dsolver.kernels.cuda.amg.products import galerkin, mirrors, product
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.ell import Ell
 
@@ -183,7 +184,7 @@ class CudaAlgebra(AlgebraicSetup):
             blocks = min(-(-count // THREADS), BLOCKS * device_property("multiProcessorCount"))
             arguments = (one, other, np.int64(count), found)
             kernel(FILE, f"differ_{one.itemsize}", DTYPE)((blocks,), (THREADS,), arguments)
-        return not int(told(found)[0])
+        return not int(read_back(found)[0])
 
     # -- storage -------------------------------------------------------------------------------------------------------
 

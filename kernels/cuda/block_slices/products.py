@@ -13,8 +13,8 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.told import told
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
@@ -38,11 +38,11 @@ class CudaBlockSlices(Finished, BlockSlices):
         return TogetherColumns(self, width, self._together) if self.block == 1 else super().batched(width)
 
     def spmv(self, x: Array, y: Array) -> None:
-        follow(self._kernel("spmv"), self._grid, (WARPS * SLICE,), (*self._head, x, y, *self._tail))
+        launch_early(self._kernel("spmv"), self._grid, (WARPS * SLICE,), (*self._head, x, y, *self._tail))
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         arguments = (*self._head, x, y, self._partials, *self._tail)
-        follow(self._kernel("spmv_dot"), self._grid, (WARPS * SLICE,), arguments)
+        launch_early(self._kernel("spmv_dot"), self._grid, (WARPS * SLICE,), arguments)
         vectors(type_of(self.values)).sum(self._partials, len(self._partials), dot)
 
     def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
@@ -54,7 +54,7 @@ class CudaBlockSlices(Finished, BlockSlices):
         self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
-        follow(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
+        launch_early(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
 
     def _kernel(self, name: str) -> Any:
         return kernel(PRODUCT, f"{name}_{self.block}{self._variant}", type_of(self.values))
@@ -127,7 +127,7 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     slices = cupy.empty((count, 4), dtype=np.uint32)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))
-    width, units = map(int, told(totals))
+    width, units = map(int, read_back(totals))
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
     arguments = (start, of, values, places, slices, indices, entries, *tail)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.checkered.transfer import ROWS, THREADS, Blocks, ColumnlessTransfer, alone, blocks, halved
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.checkered.parities import CLASSES, Flags, Parities, Triple, fits, starts
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.lattice.coarsening import Coarsening
@@ -74,7 +74,7 @@ def parities(made: Coarsening, p: Array, rows: Layout, coarse: Layout, dtype: np
     values = cupy.empty(SLICE * starts(made.grid, made.factors)[-1], dtype)
     found = CudaParities(layout=rows, coarse=coarse, values=values, factors=made.factors, wraps=made.periodic)
     arguments = found.levels, cupy.ascontiguousarray(p), values
-    follow(kernel(found.file, "pick", type_of(values)), found.fine_blocks(1), (THREADS,), arguments)
+    launch_early(kernel(found.file, "pick", type_of(values)), found.fine_blocks(1), (THREADS,), arguments)
     settle()  # passes read it before they wait for earlier launches
     return found
 

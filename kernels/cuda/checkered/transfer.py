@@ -10,7 +10,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.base import SeparateSum
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -81,7 +81,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
         arguments = (*self.arguments, *given)
         if width > 1:
             name, arguments = "columns_" + name, (*arguments, *map(np.int64, sizes), np.int32(width))
-        follow(kernel(self.file, name, type_of(self.values)), grid, (THREADS,), arguments)
+        launch_early(kernel(self.file, name, type_of(self.values)), grid, (THREADS,), arguments)
 
 
 @final

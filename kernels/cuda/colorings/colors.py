@@ -9,9 +9,10 @@ import numpy as np
 
 from dsolver.kernels.colorings.graph import Graph, of_pairs
 from dsolver.kernels.cpu.colorings import colors as host
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -32,7 +33,7 @@ def graph_of(a: Csr) -> Graph:
     graph = Graph(a.start, a.columns)
     missing = counters(1)
     _by_rows("one_way", graph, missing.view(np.uint64))
-    if not told(missing)[0]:
+    if not read_back(missing)[0]:
         return graph
     size, rows, columns = np.int64(a.size), rows_of(graph).astype(np.int64), a.columns.astype(np.int64)
     return of_pairs(cupy.unique(cupy.concatenate([rows * size + columns, columns * size + rows])), a.size)
@@ -69,7 +70,7 @@ def sets(graph: Graph, keys: Array, *, smallest: bool) -> Array:
             arguments = rows, np.int32(count), chosen, color, counts[number:]
             kernel(FILE, "color_chosen", DTYPE)(_grid(graph.size), (THREADS,), arguments)
             count += made
-        left = int(told(counts)[-1])
+        left = int(read_back(counts)[-1])
     return color
 
 
@@ -86,7 +87,7 @@ def _visited(name: str, graph: Graph, block: int) -> Array | None:
     _by_rows("count_before", graph, *work)
     for number in range(MOST_VISITS):
         _by_rows(name, graph, *work, made, np.int32(number))
-        if (number + 1) % VISITS == 0 and not told(counts)[(number + 1) % 4]:
+        if (number + 1) % VISITS == 0 and not read_back(counts)[(number + 1) % 4]:
             return made
     return None
 

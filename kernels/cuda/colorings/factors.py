@@ -11,7 +11,7 @@ from dsolver.kernels.colorings.factors import LOST, BreakdownError, Factors
 from dsolver.kernels.cuda.amg.products.mirrors import ascending, reordered
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -27,7 +27,7 @@ def sweep_factors(a: Csr, color: Array) -> Factors:
     values, rows = cupy.empty_like(a.values), np.int32(a.size)
     kernel(FILE, "diagonals", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, diagonal, zero))
     kernel(FILE, "sweep_factors", DTYPE)(_grid(a.size), (THREADS,), (*a, rows, color, diagonal, values))
-    if (row := int(told(zero)[0])) != NONE:
+    if (row := int(read_back(zero)[0])) != NONE:
         raise BreakdownError(row, 0.0)
     return Factors(a._replace(values=values), diagonal)
 
@@ -46,11 +46,11 @@ def incomplete_factors(a: Csr, color: Array, *, shift: float = 0.0, positive: bo
     diagonal, pivots = cupy.empty(a.size, dtype=np.int64), cupy.empty(a.size)
     bad = cupy.full(1, NONE, dtype=np.int32)
     limits = np.float64(1.0 + shift), np.int32(positive), np.float64(LOST)
-    cuts = told(starts_of(cupy.bincount(color).astype(np.int64)))
+    cuts = read_back(starts_of(cupy.bincount(color).astype(np.int64)))
     for first, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         arguments = start, columns, values, np.int32(first), np.int32(end), *limits, diagonal, pivots, bad
         kernel(FILE, "eliminate_row", DTYPE)(_grid(end - first), (THREADS,), arguments)
-    if (row := int(told(bad)[0])) != NONE:
+    if (row := int(read_back(bad)[0])) != NONE:
         raise BreakdownError(int(order[row]), float(pivots[row]))
     values[diagonal] = 1.0
     factored, found = cupy.empty_like(values), cupy.empty_like(pivots)

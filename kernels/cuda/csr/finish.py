@@ -10,9 +10,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
-from dsolver.kernels.cuda.launch.columns import WideColumns
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.layout import Array
 
@@ -100,7 +100,7 @@ class Launch:
 
 
 @final
-class TogetherColumns(WideColumns):
+class TogetherColumns(BatchedLaunches):
     """Such a format for several columns, whose entries are read once for all of them; sums are those of one column.
 
     Args:
@@ -157,9 +157,9 @@ class TogetherColumns(WideColumns):
         arguments = (*launch.head, x, r, w, y, kept, *apart)
         function = kernel(launch.file, name + launch.end, launch.dtype, self.width)
         if dot is None:
-            follow(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
+            launch_early(function, launch.grid, (launch.threads,), (*arguments, *launch.tail))
             return
         partials = self.kept("partials", lambda: cupy.zeros((self.width, launch.parts)))
-        follow(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
+        launch_early(function, launch.grid, (launch.threads,), (*arguments, partials, *launch.tail))
         for number in range(self.width):
             vectors(launch.dtype).sum(partials[number], launch.parts, dot[number])

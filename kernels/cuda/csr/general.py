@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.casts import narrowed
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
@@ -17,7 +18,7 @@ from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
@@ -25,9 +26,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
-from dsolver.kernels.general.parts import GeneralMatrix, GhostRows
+from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.setup import GeneralSetup
-from dsolver.kernels.precision import narrowed
 
 
 @final
@@ -40,7 +40,7 @@ class CudaGhostRows(GhostRows):
             function = kernel("sell/sweeps.cu", "add_halo_dot", type_of(y))
             blocks = -(-self.size // products.THREADS)
             arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
-            follow(function, (blocks,), (products.THREADS,), arguments)
+            launch_early(function, (blocks,), (products.THREADS,), arguments)
 
     def _side_by_side(self, h: Array) -> Array:
         if h.flags.c_contiguous:

@@ -11,9 +11,10 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import CudaVectors, vectors
 from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, PaddedRows, count_of
 from dsolver.kernels.formats.csr import Csr
@@ -70,12 +71,12 @@ class CudaRows(Finished, CompressedRows):
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         arguments = (*self.entries, x, y, self._partials, self._rows)
-        follow(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
+        launch_early(self._kernel("spmv_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
     def jacobi_sweep_dot(self, w: Array, r: Array, x: Array, z: Array, dot: Array) -> None:
         arguments = (*self.entries, x, r, w, z, NOTHING, self._partials, self._rows)
-        follow(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
+        launch_early(self._kernel("sweep_dot"), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, self._grid[0], dot)
 
     def add(self, x: Array, r: Array, y: Array) -> None:
@@ -84,18 +85,18 @@ class CudaRows(Finished, CompressedRows):
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
         if self.blocks is None:
-            follow(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
+            launch_early(self._kernel(name), self._grid, (THREADS,), (*self.entries, *vectors, self._rows))
             return
         of, nodes = self.blocks, self.shape[0] // self.blocks.shape[0]
         function = kernel(BLOCK_ROWS, f"{name}_{self.threads}_{of.shape[0]}_{of.shape[1]}", self._dtype)
         arguments = (of.start, of.columns, self.entries.values, *vectors, np.int32(nodes))
-        follow(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
+        launch_early(function, (_blocks(nodes * self.threads),), (THREADS,), arguments)
 
     def diagonal(self, first: int = 0, items: int | None = None) -> Array:
         """The diagonal, 0 where a row has no such entry; from a first item on, where the others, of so many, are 1."""
         items = self.shape[0] if items is None else items
         out, sizes = cupy.empty(items, dtype=self._dtype), (self._rows, np.int32(first), np.int32(items))
-        follow(kernel(ROWS, "diagonal", self._dtype), (_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
+        launch_early(kernel(ROWS, "diagonal", self._dtype), (_blocks(items),), (THREADS,), (*self.entries, out, *sizes))
         return out
 
     def diagonal_in_range(self, first: int, items: int, dtype: str) -> Array:
@@ -166,7 +167,7 @@ class CudaChunks(Finished, Chunks):
             return
         self._multiply("spmv_carry", x, y)
         arguments = (self.chunks, self.start, self.parts, y, np.int32(self.shape[0]), np.int32(self.count))
-        follow(kernel(CHUNKS, "add_carries", self._dtype), (_blocks(self.count),), (THREADS,), arguments)
+        launch_early(kernel(CHUNKS, "add_carries", self._dtype), (_blocks(self.count),), (THREADS,), arguments)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         if self.whole:
@@ -187,12 +188,12 @@ class CudaChunks(Finished, Chunks):
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
         if self.count:
             launch = kernel(CHUNKS, name + self.variant, self._dtype)
-            follow(launch, (self.count,), (THREADS,), (*self._head, *vectors))
+            launch_early(launch, (self.count,), (THREADS,), (*self._head, *vectors))
 
     def _multiply(self, name: str, x: Array, y: Array) -> None:
         if self.count:
             launch = kernel(CHUNKS, name + self.variant, self._dtype)
-            follow(launch, (self.count,), (THREADS,), (*self._head, x, y, self.parts))
+            launch_early(launch, (self.count,), (THREADS,), (*self._head, x, y, self.parts))
 
     @cached_property
     def _head(self) -> tuple[Any, ...]:
@@ -212,11 +213,11 @@ class CudaPadded(PaddedRows):
 
     def spmv(self, x: Array, y: Array) -> None:
         arguments = (self.columns, self.values, x, y, *self._sizes)
-        follow(kernel(PADDED, "spmv", self._dtype), self._grid, (THREADS,), arguments)
+        launch_early(kernel(PADDED, "spmv", self._dtype), self._grid, (THREADS,), arguments)
 
     def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
         arguments = (self.columns, self.values, x, y, self._partials, *self._sizes)
-        follow(kernel(PADDED, "spmv_dot", self._dtype), self._grid, (THREADS,), arguments)
+        launch_early(kernel(PADDED, "spmv_dot", self._dtype), self._grid, (THREADS,), arguments)
         vectors(self._dtype).sum(self._partials, len(self._partials), dot)
 
     @property
@@ -252,7 +253,7 @@ def blocks_of_rows(matrix: Csr, columns: int, shape: tuple[int, int]) -> BlockPl
     arguments = (*matrix[:2], *map(np.int32, (nodes, tall, wide)), start, of_blocks, known)
     grid = (_blocks((nodes + 1) * LANES_OF_SEARCH),)
     kernel(FIND, "find_blocks", "float64")(grid, (THREADS,), arguments)
-    return None if int(told(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
+    return None if int(read_back(known)[0]) else BlockPlaces(shape=shape, start=start, columns=of_blocks)
 
 
 def padded(matrix: Csr, columns: int, width: int) -> CudaPadded:

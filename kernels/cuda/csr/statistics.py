@@ -13,7 +13,7 @@ from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS, lengths
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import ROWS, THREADS
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.told import told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -60,7 +60,7 @@ def of_rows(matrix: Csr, columns: int) -> Statistics:
     squares = room[: 4 * PARTS].view(np.int64)
     kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), squares))
     _measure(matrix, columns, 1, samples, sizes, found, blocks)
-    known = told(room)
+    known = read_back(room)
     parts, (sizes, found), blocks = (
         known[: 4 * PARTS].view(np.int64).reshape(PARTS, 2),
         known[4 * PARTS : 4 * PARTS + 4 * count].reshape(2, count, 2),

@@ -10,16 +10,16 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.batched import Columns
+from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.passes import PassedSweeps
+from dsolver.kernels.cuda.launch.streams import launch_early
+from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
 from dsolver.kernels.formats.base import SweepColumns
 from dsolver.kernels.formats.checkered.corners import Corners
 from dsolver.kernels.formats.checkered.faces import Faces
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.precision import lossless
 
 FILE: Final = "faces/passes.cu"
 LINES, THREADS = 8, 256
@@ -34,7 +34,7 @@ ITEMS: Final = 4
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class CudaFaces(PassedSweeps, Faces):
+class CudaFaces(MatrixPasses, Faces):
     """A chunk's matrix with its kernels and their launches.
 
     Attributes:
@@ -94,11 +94,11 @@ class CudaFaces(PassedSweeps, Faces):
         cupy.cuda.get_current_stream().synchronize()  # as above
         return replace(self, values=values)
 
-    def passed(self, name: str, *vectors: Array) -> None:
+    def run_pass(self, name: str, *vectors: Array) -> None:
         across, lines, planes = self.blocks
         grid = across, lines, -(-planes // WALK)
         head = (*self.board, np.int32(WALK), *self.stored_faces, self.diagonal)
-        follow(self.function(name), grid, (THREADS,), (*head, *vectors))
+        launch_early(self.function(name), grid, (THREADS,), (*head, *vectors))
 
     def forward(self, r: Array, x: Array) -> None:
         self.forward_columns(r, x, 1)
@@ -136,15 +136,17 @@ class CudaFaces(PassedSweeps, Faces):
         """A pass over the rows of one color, for so many columns."""
         head = (*self.board, *self.stored_faces)
         if width == 1:
-            follow(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
+            launch_early(self.function(name), self.blocks, (THREADS,), (*head, *arguments))
         else:
-            follow(self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width)))
+            launch_early(
+                self.function("columns_" + name), self.blocks, (THREADS,), (*head, *arguments, np.int32(width))
+            )
 
     def _divide(self, color: int, r: Array, x: Array, width: int) -> None:
         count = self.layout.rows // 2
         places = (np.int32(SLICE * self.layout.color_slices[color]), np.int32(count), np.int32(width))
         size = self.stored_faces[1]
-        follow(
+        launch_early(
             self.function("divide"), (-(-count // (ITEMS * THREADS)),), (THREADS,), (self.diagonal, size, r, x, *places)
         )
 
@@ -193,7 +195,7 @@ class FacesColumns(SweepColumns):
     def _columns(self, name: str, *vectors: Array) -> None:
         a = self.one
         arguments = (*a.board, *a.stored_faces, a.diagonal, *vectors, np.int32(self.width))
-        follow(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
+        launch_early(a.function(name + a.stored), a.blocks, (THREADS,), arguments)
 
 
 def launches(shape: tuple[int, int, int]) -> bool:

@@ -8,12 +8,11 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.faces.matrix import CudaFaces, board_of, launches
-from dsolver.kernels.cuda.launch.foresight import numbers as told
-from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.checkered.faces import wraps_of
 from dsolver.kernels.formats.layout import SLICE, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 THREADS = 256
 
@@ -41,7 +40,7 @@ def faces(where: Layout, rows: CandidateRows, dtype: np.dtype[Any]) -> CudaFaces
     head = (*board_of(made), weights, np.int64(where.rows), np.int64(where.size))
     fill = kernel("faces/assembly.cu", "fill", dtype.name)
     fill((-(-where.rows // THREADS),), (THREADS,), (*head, made.values, made.diagonal, found))
-    asymmetric, from_end = (int(number) for number in told(found))
+    asymmetric, from_end = (int(number) for number in foreseen_numbers(found))
     if asymmetric:
         return None
     if from_end:

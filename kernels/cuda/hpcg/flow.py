@@ -13,9 +13,9 @@ import numpy as np
 from dsolver.kernels.cuda.launch.config import chosen
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.streams import can_cooperate, follow
+from dsolver.kernels.cuda.launch.streams import can_cooperate, launch_early
 from dsolver.kernels.cuda.launch.tables import table
-from dsolver.kernels.cuda.launch.widths import Widths
+from dsolver.kernels.cuda.sell.slice_widths import Widths
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 
 MOST_WARPS = 8
@@ -84,7 +84,7 @@ class Flow:
         arguments = (*head, *(np.uintp(0) if v is None else v for v in vectors), self.plan)
         numbers = np.int32(len(self.plan)), np.int32(self.room)
         tail = (*numbers, told, np.int32(self.size), count)
-        follow(function, self.grid, self.block, (*arguments, *tail), self.shared, cooperative=True)
+        launch_early(function, self.grid, self.block, (*arguments, *tail), self.shared, cooperative=True)
 
 
 def plan(layout: Layout, dtype: np.dtype[Any], widths: Widths) -> Flow | None:

@@ -11,19 +11,19 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.hpcg import flow, mixed_colors
-from dsolver.kernels.cuda.hpcg.columns import HpcgColumns
+from dsolver.kernels.cuda.hpcg.batched import HpcgColumns
 from dsolver.kernels.cuda.hpcg.flow import Flow
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import NARROW, Sweep, Unit, color_launch, warps
-from dsolver.kernels.cuda.launch.streams import follow
-from dsolver.kernels.cuda.launch.widths import widths_of
+from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep, SweepLaunch, color_launch, warps
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.sell import assembly
-from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.cuda.sell.slices import ANY, Part
 from dsolver.kernels.cuda.vectors import CudaVectors
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.hpcg import HpcgMatrix, Injection, SeparateSmoothers
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix
 
 FILE, SMOOTHER = "hpcg/assembly.cu", "hpcg/smoother.cu"
@@ -53,9 +53,9 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
         flow: both half sweeps as one launch, on a small level; else None.
     """
 
-    smoothing: tuple[Sweep, Sweep]
+    smoothing: tuple[HalfSweep, HalfSweep]
     smoothed: Array
-    corrected: Sweep
+    corrected: HalfSweep
     flow: Flow | None
 
     def batched(self, width: int) -> Columns:
@@ -76,8 +76,8 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
     def restrict(self, t: Injection, r: Array, x: Array, e: Array, rc: Array) -> None:
         first, last = t.slices
         if first < last:
-            only = Unit(launch=color_launch(first - 1, last - 1, self.diagonal.dtype.itemsize, reverse=False))
-            self._half_sweep(self._smoothers["restrict_residual"], Sweep(units=(only,)), t.coarse_of, e, rc)
+            only = SweepLaunch(launch=color_launch(first - 1, last - 1, self.diagonal.dtype.itemsize, reverse=False))
+            self._half_sweep(self._smoothers["restrict_residual"], HalfSweep(units=(only,)), t.coarse_of, e, rc)
 
     def postsmooth(self, r: Array, c: Array, e: Array, x: Array, w: Array) -> None:
         if self.flow and (place := self.flow.here()):
@@ -85,7 +85,7 @@ class CudaHpcgMatrix(SeparateSmoothers, CudaMatrix, HpcgMatrix):
             grid, block, tail = self.all_slices
             head = (*self.color_arguments, self.diagonal)
             change = kernel("hpcg/flow.cu", "coarse_change", self.diagonal.dtype.name)
-            follow(change, grid, block, (self.smoothed, *head[1:], c, x, *tail))
+            launch_early(change, grid, block, (self.smoothed, *head[1:], c, x, *tail))
             self.flow.launch(head, place, (r, e, x, w, None, x))
             return
         # The forward sweep writes every x before it reads it: x + c is in e and c, and need not be formed.

@@ -25,9 +25,9 @@ from dsolver.kernels.cuda.launch.schedule import (
     CHAINS,
     MOST_COLORS,
     Color,
-    Half,
-    Sweep,
-    Unit,
+    HalfSweep,
+    HalfSweepCuts,
+    SweepLaunch,
     color_launch,
     cuts_of,
     device_property,
@@ -43,7 +43,9 @@ MOST_LAUNCHES = 2048
 """Launches that a key of mixed_order in assembly.cu can tell apart."""
 
 
-def plan(layout: Layout, headers: Array, local: Slices, halves: tuple[Half, Half]) -> tuple[Sweep, Sweep] | None:
+def plan(
+    layout: Layout, headers: Array, local: Slices, halves: tuple[HalfSweepCuts, HalfSweepCuts]
+) -> tuple[HalfSweep, HalfSweep] | None:
     """Mixed launches of the forward half sweep, and of the backward one where it changes x; None where `slabs_of` is 0.
 
     Args:
@@ -56,10 +58,10 @@ def plan(layout: Layout, headers: Array, local: Slices, halves: tuple[Half, Half
     if not slabs:
         return None
 
-    def sweep(half: Half) -> Sweep:
+    def sweep(half: HalfSweepCuts) -> HalfSweep:
         colors = [color for color in half.colors if color.columns > 0 or not half.back]
         if not colors:
-            return Sweep(units=(), headers=headers[:0])
+            return HalfSweep(units=(), headers=headers[:0])
         cuts = cuts_of(layout, colors, slabs, headers, local, back=half.back)
         return replace(_launched(cuts, half.itemsize), headers=headers[_ordered(colors, cuts, back=half.back)])
 
@@ -77,7 +79,7 @@ def slabs_of(layout: Layout, itemsize: int) -> int:
     return min(max(1, round(between * size / (share * cache))), MOST_LAUNCHES - between)
 
 
-def _launched(cuts: npt.NDArray[np.int64], itemsize: int) -> Sweep:
+def _launched(cuts: npt.NDArray[np.int64], itemsize: int) -> HalfSweep:
     """Launches: CHAINS * i + k has slab k of color i; cuts[i, k] is where that begins in the walk through the color.
 
     Slab k of a color needs slabs up to k of the colors before it: launches up to the last but one. That one is in the
@@ -87,7 +89,7 @@ def _launched(cuts: npt.NDArray[np.int64], itemsize: int) -> Sweep:
     counts = np.zeros(CHAINS * (colors - 1) + slabs, dtype=np.int64)
     for i, lengths in enumerate(np.diff(cuts)):
         counts[CHAINS * i : CHAINS * i + slabs] += lengths
-    units: list[Unit] = []
+    units: list[SweepLaunch] = []
     newest: dict[int, int | None] = {}  # launch number: the last unit of its chain up to there
     begin = 0
     for number, count in enumerate(counts.tolist()):
@@ -95,10 +97,10 @@ def _launched(cuts: npt.NDArray[np.int64], itemsize: int) -> Sweep:
         if count:
             newest[number] = len(units)
             launch = color_launch(begin, begin + count, itemsize, reverse=False)
-            units.append(Unit(launch=launch, chain=number % CHAINS, after=newest.get(number - CHAINS - 1)))
+            units.append(SweepLaunch(launch=launch, chain=number % CHAINS, after=newest.get(number - CHAINS - 1)))
             begin += count
     awaited = {unit.after for unit in units}
-    return Sweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
+    return HalfSweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
 
 
 def _ordered(colors: Sequence[Color], cuts: npt.NDArray[np.int64], *, back: bool) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 from dsolver.kernels.cuda.hpcg.matrix import with_launches
 from dsolver.kernels.cuda.hpcg.mixed_colors import MIXED_BYTES
 from dsolver.kernels.cuda.launch import config, probe
-from dsolver.kernels.cuda.launch.config import Choice
+from dsolver.kernels.cuda.launch.config import LaunchConfig
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.sell import Matrix
@@ -48,7 +48,7 @@ class Trial:
     """
 
     size: int
-    choice: Choice
+    choice: LaunchConfig
     seconds: float
 
 
@@ -75,7 +75,7 @@ def sizes(itemsize: int) -> dict[str, int]:
     return {"large": large, "medium": max(medium, 96), "small": SMALL}
 
 
-def tune(backend: Any, told: Callable[[Trial], None] = lambda _: None) -> Choice:
+def tune(backend: Any, told: Callable[[Trial], None] = lambda _: None) -> LaunchConfig:
     """The best choice for a backend's value type on its current device; kept, and used from now on.
 
     Takes a second or two and up to 7 GB of memory, less where less is free: what a device has no room to try keeps its
@@ -112,7 +112,7 @@ def tune(backend: Any, told: Callable[[Trial], None] = lambda _: None) -> Choice
     return best
 
 
-def _seconds(backend: Any, matrix: tuple[Matrix, Array], candidate: Choice) -> float:
+def _seconds(backend: Any, matrix: tuple[Matrix, Array], candidate: LaunchConfig) -> float:
     """Median time of a pre- and a post-smoother in a CUDA graph, of a matrix and where its coarse entries begin."""
     itemsize = int(backend.dtype.itemsize)
     stream = cupy.cuda.get_current_stream()

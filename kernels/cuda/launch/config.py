@@ -32,7 +32,7 @@ MIXED_SHARES = {8: 0.0, 4: 0.47}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class LaunchConfig:
     """Launch configuration of passes over a matrix.
 
     Attributes:
@@ -62,12 +62,14 @@ class Choice:
             raise ValueError(f"no sweep can be cut like {self}")
 
 
-def default(itemsize: int) -> Choice:
+def default(itemsize: int) -> LaunchConfig:
     """The configuration without measurements, for values of so many bytes."""
-    return Choice(warps=MOST_WARPS[itemsize], cached_slabs=CACHED_SLABS[itemsize], mixed_share=MIXED_SHARES[itemsize])
+    return LaunchConfig(
+        warps=MOST_WARPS[itemsize], cached_slabs=CACHED_SLABS[itemsize], mixed_share=MIXED_SHARES[itemsize]
+    )
 
 
-def chosen(itemsize: int) -> Choice:
+def chosen(itemsize: int) -> LaunchConfig:
     """The configuration of the current device, for values of so many bytes."""
     if itemsize in _forced:
         return _forced[itemsize]
@@ -77,38 +79,38 @@ def chosen(itemsize: int) -> Choice:
 
 
 @cache
-def _of_device(device: int, itemsize: int) -> Choice:
+def _of_device(device: int, itemsize: int) -> LaunchConfig:
     from dsolver.kernels.cuda.launch import probe
 
     return kept(device_cache.read(probe.model(device)), itemsize) or default(itemsize)
 
 
-def kept(known: Mapping[str, Any], itemsize: int) -> Choice | None:
-    """The choice among the findings about a device; None if there is none for these kernels.
+def kept(known: Mapping[str, Any], itemsize: int) -> LaunchConfig | None:
+    """The configuration among the findings about a device; None if there is none for these kernels.
 
     Args:
-        known: what `findings.read` gave.
+        known: what `device_cache.read` gave.
         itemsize: bytes of a value.
     """
     entry = known.get(name_of(itemsize))
     if not isinstance(entry, dict) or entry.get("kernels") != fingerprint():
         return None
     try:
-        choice = Choice(**entry["choice"])
+        choice = LaunchConfig(**entry["choice"])
     except (KeyError, TypeError, ValueError):
         return None
     return choice if choice.warps <= MOST_WARPS[itemsize] else None
 
 
-def keep(model: device_cache.Model, itemsize: int, choice: Choice) -> bool:
-    """Keep a choice on disk, for these kernels; whether that could be done. It holds in this process from now on."""
+def keep(model: device_cache.Model, itemsize: int, choice: LaunchConfig) -> bool:
+    """Keep a configuration on disk, for these kernels and for this process from now on; whether that could be done."""
     path = device_cache.keep(model, name_of(itemsize), {"kernels": fingerprint(), "choice": asdict(choice)})
     _of_device.cache_clear()
     return path is not None
 
 
 def name_of(itemsize: int) -> str:
-    """The name of the finding."""
+    """Name in the device cache of the configuration for values of so many bytes."""
     return f"choice of {itemsize} bytes"
 
 
@@ -121,8 +123,8 @@ def fingerprint() -> str:
 
 
 @contextmanager
-def using(itemsize: int, choice: Choice) -> Iterator[None]:
-    """Matrices that are made meanwhile, in this process, are launched like this."""
+def using(itemsize: int, choice: LaunchConfig) -> Iterator[None]:
+    """Context in which all matrices made in this process get this configuration."""
     before = _forced.get(itemsize)
     _forced[itemsize] = choice
     try:
@@ -133,4 +135,4 @@ def using(itemsize: int, choice: Choice) -> Iterator[None]:
             _forced[itemsize] = before
 
 
-_forced: dict[int, Choice] = {}
+_forced: dict[int, LaunchConfig] = {}

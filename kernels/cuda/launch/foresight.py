@@ -148,7 +148,7 @@ def _give_up() -> None:
 
 
 def answer(decide: Callable[..., T], *values: Array) -> T:
-    """decide(*values), of arrays on the host, which must not depend on anything else: waited for, or foreseen.
+    """Result of decide(*values) with arrays on the host, which depends on nothing else: waited for, or foreseen.
 
     What is foreseen may be wrong until it is confirmed: kernels must not write beyond arrays whose size follows from
     it.
@@ -162,14 +162,14 @@ def answer(decide: Callable[..., T], *values: Array) -> T:
     return decide(*arrived)
 
 
-def numbers(values: Array) -> Host:
-    """The values themselves; see `answer`."""
+def foreseen_numbers(values: Array) -> Host:
+    """An array on the host, waited for or foreseen; see `answer`."""
     return answer(np.array, values)
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Context in which answers are waited for, whatever set-up foresees: they are kept, and not asked for again."""
+    """Context in which answers are waited for even in a set-up that foresees: what follows from them is kept."""
     now, _here.now = _here.now, None
     try:
         yield
@@ -178,7 +178,7 @@ def aside() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Wait for the current stream, because what was enqueued is read without that, or in the end by `confirm`."""
+    """Wait for the current stream, unless set-up foresees: then `confirm` waits in the end. Readers do not wait."""
     if _here.now is None:
         cupy.cuda.get_current_stream().synchronize()
 

@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.launch.config import chosen
-from dsolver.kernels.cuda.launch.foresight import numbers
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
 from dsolver.kernels.formats.sell import Slices
 
 if TYPE_CHECKING:
-    from dsolver.kernels.cuda.launch.widths import Widths
+    from dsolver.kernels.cuda.sell.slice_widths import Widths
 
 WARPS_TO_FILL = 16
 """Warps a multiprocessor, below which blocks become narrower: a small level must reach every one of them first."""
@@ -50,7 +50,7 @@ Launch = tuple[tuple[int], tuple[int], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unit:
+class SweepLaunch:
     """One launch of a half sweep.
 
     Attributes:
@@ -73,7 +73,7 @@ class Unit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
+class HalfSweep:
     """The launches of a half sweep, in an order in which they may also run one after the other.
 
     Attributes:
@@ -81,7 +81,7 @@ class Sweep:
         headers: uint32 (slices, 4), the headers of the slices in their order; None for storage order.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[SweepLaunch, ...]
     headers: Array | None = None
 
     @property
@@ -106,13 +106,13 @@ def color_launch(first: int, last: int, itemsize: int, *, reverse: bool, slices:
     return *warps(-(-count // slices), itemsize), (np.int32(start), np.int32(step), np.int32(count))
 
 
-def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> Unit:
+def _unit(color: Color, span: tuple[int, int], itemsize: int, *, reverse: bool) -> SweepLaunch:
     """A launch over some slices of a color."""
     launch = color_launch(*span, itemsize, reverse=reverse)
     enough = NARROW_TO_FILL * NARROW_SLICES * device_property("multiProcessorCount")
     if color.columns > NARROW_COLUMNS or span[1] - span[0] < enough or not chosen(itemsize).narrow:
-        return Unit(launch=launch)
-    return Unit(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
+        return SweepLaunch(launch=launch)
+    return SweepLaunch(launch=launch, narrow=color_launch(*span, itemsize, reverse=reverse, slices=NARROW_SLICES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ def slabs_of(layout: Layout, itemsize: int, columns: int = 1) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Half:
+class HalfSweepCuts:
     """Cuts of a half sweep, from which its launches follow.
 
     Attributes:
@@ -168,7 +168,7 @@ class Half:
     itemsize: int
     back: bool
 
-    def sweep(self, *, every: bool = True) -> Sweep:
+    def sweep(self, *, every: bool = True) -> HalfSweep:
         """The launches: of every color, or going back of those with upper entries, since others would change nothing.
 
         A color without any reads no slab, so the cuts of the others are the same without it.
@@ -180,7 +180,9 @@ class Half:
         return _in_slabs(colors, self.cuts[kept], self.itemsize, back=self.back)
 
 
-def sweeps(layout: Layout, headers: Array, local: Slices, widths: Widths, *, columns: int = 1) -> tuple[Half, Half]:
+def half_sweeps(
+    layout: Layout, headers: Array, local: Slices, widths: Widths, *, columns: int = 1
+) -> tuple[HalfSweepCuts, HalfSweepCuts]:
     """The forward and the backward half sweep over the colors that have rows.
 
     Args:
@@ -198,26 +200,26 @@ def sweeps(layout: Layout, headers: Array, local: Slices, widths: Widths, *, col
     itemsize = int(local.values.itemsize)
     slabs = slabs_of(layout, itemsize, columns)
 
-    def half(colors: Sequence[Color], *, back: bool) -> Half:
+    def half(colors: Sequence[Color], *, back: bool) -> HalfSweepCuts:
         cuts = None if slabs == 1 else cuts_of(layout, colors, slabs, headers, local, back=back)
-        return Half(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
+        return HalfSweepCuts(colors=colors, cuts=cuts, itemsize=itemsize, back=back)
 
     return half(forward, back=False), half(backward[::-1], back=True)
 
 
-def _plain(colors: Sequence[Color], itemsize: int) -> Sweep:
+def _plain(colors: Sequence[Color], itemsize: int) -> HalfSweep:
     """One launch a color.
 
     Neighboring colors walk in opposite directions, so that each launch starts where the one before it ended, in what
     L2 still holds.
     """
-    return Sweep(units=tuple(_unit(c, (c.first, c.last), itemsize, reverse=c.number % 2 == 1) for c in colors))
+    return HalfSweep(units=tuple(_unit(c, (c.first, c.last), itemsize, reverse=c.number % 2 == 1) for c in colors))
 
 
-def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool) -> Sweep:
+def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: int, *, back: bool) -> HalfSweep:
     """Two slabs at a time, color after color; cuts[i, j] is where slab j of the i-th color begins in the walk."""
     slabs = cuts.shape[1] - 1
-    units: list[Unit] = []
+    units: list[SweepLaunch] = []
     newest: dict[tuple[int, int], int | None] = {}  # (slab, i): the last unit of the slab's chain up to there
     last: list[int | None] = [None] * CHAINS
     for begin in range(0, slabs, CHAINS):
@@ -232,7 +234,7 @@ def _in_slabs(colors: Sequence[Color], cuts: npt.NDArray[np.int64], itemsize: in
                     last[chain] = len(units) - 1
                 newest[slab, i] = last[chain]
     awaited = {unit.after for unit in units}
-    return Sweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
+    return HalfSweep(units=tuple(replace(unit, awaited=number in awaited) for number, unit in enumerate(units)))
 
 
 def cuts_of(
@@ -264,7 +266,7 @@ def cuts_of(
         )
         lengths.append(last - first)
     length = np.array(lengths, dtype=np.int64)[:, None]
-    found = np.minimum(numbers(begins).astype(np.int64), length)
+    found = np.minimum(foreseen_numbers(begins).astype(np.int64), length)
     found = np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
     return np.concatenate([found, length], axis=1)
 

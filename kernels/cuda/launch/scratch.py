@@ -1,4 +1,4 @@
-"""Room for the partial sums of dot products."""
+"""Scratch memory on a GPU for the partial sums of dot products."""
 
 from __future__ import annotations
 

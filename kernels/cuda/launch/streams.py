@@ -1,4 +1,4 @@
-"""Order of launches: early starts on one stream, and a second stream beside the current one."""
+"""Launches that start early, before the last one on their stream has ended, and further streams beside that one."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _capable(device: int) -> bool:
     return _driver() is not None and int(cupy.cuda.Device(device).compute_capability) >= _FIRST_CAPABILITY
 
 
-def follow(
+def launch_early(
     kernel: Any,
     grid: tuple[int, ...],
     block: tuple[int, ...],
@@ -120,7 +120,7 @@ def follow(
     *,
     cooperative: bool = False,
 ) -> None:
-    """Launch a kernel that calls `wait_for_last_launch` on the current stream, with bytes of dynamic shared memory.
+    """Launch a kernel on the current stream so that it starts early: it calls `wait_for_last_launch` itself.
 
     Its blocks start as soon as the launch before it has none left to start, and wait inside the kernel for its results:
     2 us less between two launches than where the second one starts after the first, and a CUDA graph keeps it so.

@@ -62,7 +62,7 @@ def _brought(device: int, values: npt.NDArray[Any]) -> Array:
 
 
 def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
-    """The result of `make`, not to be written to: once for a device, a kind and a key.
+    """Result of `make`, made once for a device, a kind and a key, and kept. It must not be written to.
 
     Args:
         kind: what it is.
@@ -86,7 +86,7 @@ def kept(kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T:
 
 
 def kept_with(owner: Any, kind: str, rows: int, key: Hashable, make: Callable[[], T]) -> T | None:
-    """As `kept`, of what follows from something that is kept itself and a key; None where there is no room for it."""
+    """As `kept`, for what follows from a kept owner and a key; None if the owner is not kept, or there is no room."""
     room = int(cupy.cuda.runtime.getDevice()), kind
     known, both = id(owner) in _owners, (id(owner), key)
     if not known or ((room, both) not in _made and (rows > MOST_ROWS or _rows.get(room, 0) + rows > TOGETHER)):
@@ -95,5 +95,5 @@ def kept_with(owner: Any, kind: str, rows: int, key: Hashable, make: Callable[[]
 
 
 def kept_of(owner: Any, kind: str, rows: int, make: Callable[[], T]) -> T:
-    """As `kept`, of what follows from something that may be kept itself; where that is not, nor is this."""
+    """As `kept`, for what follows from an owner alone; made each time if the owner is not kept."""
     return kept(kind, rows, id(owner), make) if id(owner) in _owners else make()

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import Array
 
 THREADS: Final = 256
@@ -71,13 +71,13 @@ class PeerHalo:
         """Send from these vectors, on the current stream."""
         if len(self._outgoing):
             arguments = (self._outgoing, self._list(vectors), self._number, self._ticket)
-            follow(self._send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
+            launch_early(self._send, (len(self._outgoing) // _COPY.itemsize,), (THREADS,), arguments)
 
     def receive(self) -> None:
         """Wait, on the current stream, until all of the last exchange has come, and fill the halo vectors."""
         if len(self._incoming):
             arguments = (self._incoming, self._number, self._alarm)
-            follow(self._receive, (len(self._incoming) // _COPY.itemsize,), (THREADS,), arguments)
+            launch_early(self._receive, (len(self._incoming) // _COPY.itemsize,), (THREADS,), arguments)
 
     def _list(self, vectors: Sequence[Array]) -> Array:
         """Their addresses on the device: copied once for the same vectors, and never while a graph is captured."""
@@ -109,7 +109,7 @@ class PeerSum:
         count = len(self._mine)
         threads = min(THREADS, -(-count * len(self._areas) // 32) * 32)
         numbers = (np.int32(len(self._areas)), np.int32(count), self._number, self._alarm)
-        follow(self._kernel, (1,), (threads,), (own, gathered, out, self._mine, self._areas, *numbers))
+        launch_early(self._kernel, (1,), (threads,), (own, gathered, out, self._mine, self._areas, *numbers))
 
 
 def sum_bytes(chunks: int) -> int:

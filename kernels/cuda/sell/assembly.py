@@ -11,15 +11,15 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch.foresight import settle
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import sweeps
+from dsolver.kernels.cuda.launch.schedule import half_sweeps
 from dsolver.kernels.cuda.launch.tables import kept_of
-from dsolver.kernels.cuda.launch.widths import Widths, widths_of
-from dsolver.kernels.cuda.layouts import none_of
+from dsolver.kernels.cuda.layout_setup import none_of
 from dsolver.kernels.cuda.sell import kept_shapes, slices
-from dsolver.kernels.cuda.sell.data import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.matrix import CudaHaloMatrix, CudaMatrix, CudaProduct
+from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
 from dsolver.kernels.cuda.vectors import cast
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix, Slices
 
 
@@ -148,7 +148,7 @@ def launches(a: Matrix, widths: Widths | None, order: Array | None = None) -> di
         "by_color": by_color,
         "by_plane": slices.packed(a.local, by_plane),
         "partials": cupy.zeros(len(a.local.upper)),
-        "halves": None if widths is None else sweeps(a.layout, by_color, a.local, widths),
+        "halves": None if widths is None else half_sweeps(a.layout, by_color, a.local, widths),
     }
 
 

@@ -7,9 +7,9 @@ from typing import Any, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.columns import WideColumns, length
-from dsolver.kernels.cuda.launch.schedule import Sweep, sweeps
-from dsolver.kernels.cuda.launch.widths import widths_of
+from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
+from dsolver.kernels.cuda.launch.schedule import HalfSweep, half_sweeps
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
 from dsolver.kernels.formats.base import SeparateBackward, SeparateDot, SweepColumns
 from dsolver.kernels.formats.layout import SLICE, Array
 
@@ -17,7 +17,7 @@ HALO_WARPS = 4
 """As for one vector: the bits of a dot depend on it."""
 
 
-class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
+class MatrixColumns(SeparateBackward, SeparateDot, BatchedLaunches, SweepColumns):
     """A `CudaMatrix` for several columns."""
 
     def spmv(self, x: Array, y: Array) -> None:
@@ -60,18 +60,20 @@ class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
     def lower_residual(self, r: Array, x: Array, w: Array) -> None:
         self._listed("lower_residual", r, x, w)
 
-    def _half_sweep(self, name: str, sweep: Sweep, *vectors: Array, headers: Array | None = None) -> None:
+    def _half_sweep(self, name: str, sweep: HalfSweep, *vectors: Array, headers: Array | None = None) -> None:
         a = self.one
         headers = a.by_color if headers is None else headers
         head = (headers, *a.color_arguments[1:], a.diagonal, *vectors, length(vectors[0]))
         a.kernels.launch_sweep((self.function(name), None), sweep, head)
 
-    def _sweeps(self, *, every: bool = True) -> tuple[Sweep, Sweep]:
+    def _sweeps(self, *, every: bool = True) -> tuple[HalfSweep, HalfSweep]:
         """The half sweeps in slabs for so many columns."""
         a = self.one
 
-        def make() -> tuple[Sweep, Sweep]:
-            forward, backward = sweeps(a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width)
+        def make() -> tuple[HalfSweep, HalfSweep]:
+            forward, backward = half_sweeps(
+                a.layout, a.by_color, a.local, widths_of(a.layout, a.local), columns=self.width
+            )
             return forward.sweep(), backward.sweep(every=every)
 
         return self.kept(f"sweeps of {'all' if every else 'some'}", make)
@@ -80,7 +82,7 @@ class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
         """A pass over all entries, the diagonal too, plane by plane."""
         a = self.one
         grid, block, tail = a.all_slices
-        self.follow(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
+        self.launch_early(name, grid, block, (*a.plane_arguments, *vectors, np.int64(len(a.diagonal)), *sizes, *tail))
 
     def _partials(self) -> Array:
         """Room for the partial dot products of each column: float64 (width, slices)."""
@@ -94,11 +96,11 @@ class MatrixColumns(SeparateBackward, SeparateDot, WideColumns, SweepColumns):
         a = self.one
         grid, block, tail = a.all_slices
         head = (a.by_plane, a.local.values, a.local.columns)
-        self.follow(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
+        self.launch_early(name, grid, block, (*head, *vectors, length(vectors[0]), *tail))
 
 
 @final
-class ProductColumns(WideColumns):
+class ProductColumns(BatchedLaunches):
     """A `CudaProduct` for several columns."""
 
     def restrict_full(self, y: Array, rc: Array) -> None:
@@ -111,11 +113,11 @@ class ProductColumns(WideColumns):
         a = self.one
         if a.launch:
             grid, block, tail = a.launch
-            self.follow(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
+            self.launch_early(name, grid, block, (*a.arguments, x, y, length(x), length(y), *tail))
 
 
 @final
-class HaloColumns(WideColumns):
+class HaloColumns(BatchedLaunches):
     """A `CudaHaloMatrix` for several columns: those of an item of the halo lie side by side."""
 
     def spmv_halo(self, h: Array, y: Array) -> None:
@@ -136,13 +138,13 @@ class HaloColumns(WideColumns):
             apart = np.int64(dot.strides[0] // dot.itemsize)
             sizes = (length(x), length(q), apart, np.int32(a.size))
             arguments = (*a.arguments, h, x, q, partials, ticket, dot, *sizes)
-            self.follow("times_halo_dot", (blocks,), (HALO_WARPS * SLICE,), arguments)
+            self.launch_early("times_halo_dot", (blocks,), (HALO_WARPS * SLICE,), arguments)
 
     def _halo(self, name: str, h: Array, y: Array) -> None:
         a = self.one
         if a.launch:
             grid, block, tail = a.launch
-            self.follow(name, grid, block, (*a.arguments, h, y, length(y), *tail))
+            self.launch_early(name, grid, block, (*a.arguments, h, y, length(y), *tail))
 
 
 def _ticket() -> Array:

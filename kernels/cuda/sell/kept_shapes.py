@@ -8,16 +8,15 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.foresight import aside, settle
-from dsolver.kernels.cuda.launch.foresight import numbers as told
+from dsolver.kernels.cuda.launch.foresight import aside, foreseen_numbers, settle
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.schedule import sweeps, warps
+from dsolver.kernels.cuda.launch.schedule import half_sweeps, warps
 from dsolver.kernels.cuda.launch.tables import kept_with
-from dsolver.kernels.cuda.launch.widths import Widths, widths_of
 from dsolver.kernels.cuda.sell import slices
-from dsolver.kernels.cuda.sell.data import CudaMatrix
+from dsolver.kernels.cuda.sell.matrix import CudaMatrix
+from dsolver.kernels.cuda.sell.slice_widths import Widths, widths_of
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import Matrix, Slices
 
 KEPT_COLUMNS = 8
@@ -73,7 +72,7 @@ def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Sh
         of_rows = slices.rows_arguments(where, where.row[SLICE:-SLICE])
         arguments = (*slices.source_arguments(rows), *of_rows, known.by_color, values, diagonal, found)
         kernel(slices.FILE, "refill_local", type_of(values))(*warps(count), arguments)
-    bad = int(told(found)[2:].view(np.int32)[0])
+    bad = int(foreseen_numbers(found)[2:].view(np.int32)[0])
     if bad:
         raise ZeroDivisionError(f"row {int(where.row[where.size - bad])} of a chunk has no diagonal entry")
     a = Matrix(layout=where, diagonal=diagonal, local=replace(known.local, values=values))
@@ -82,7 +81,7 @@ def refilled(where: Layout, rows: CandidateRows, dtype: np.dtype[Any], known: Sh
         by_color=known.by_color,
         by_plane=known.by_plane,
         partials=cupy.zeros(count),
-        halves=sweeps(where, known.by_color, a.local, known.widths) if swept else None,
+        halves=half_sweeps(where, known.by_color, a.local, known.widths) if swept else None,
     )
     settle()  # sweeps read a matrix before they wait for earlier launches
     return result

@@ -8,8 +8,8 @@ from typing import Any, final
 import cupy
 
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.schedule import NARROW, Sweep
-from dsolver.kernels.cuda.launch.streams import Forks, follow
+from dsolver.kernels.cuda.launch.schedule import NARROW, HalfSweep
+from dsolver.kernels.cuda.launch.streams import Forks, launch_early
 from dsolver.kernels.cuda.vectors import vectors
 
 
@@ -39,16 +39,16 @@ class SellKernels:
         """A kernel of half sweeps and the one for narrow slices, or None."""
         return self.functions[name], self._narrow.get(name)
 
-    def launch_sweep(self, functions: tuple[Any, Any | None], sweep: Sweep, head: tuple[Any, ...]) -> None:
+    def launch_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, head: tuple[Any, ...]) -> None:
         """The launches of a half sweep; head: their first arguments; functions: also one for narrow slices, or None."""
         if sweep.chains > 1:
             self._in_chains(functions, head, sweep)
             return
         for unit in sweep.units:
             function, (grid, block, tail) = unit.of(*functions)
-            follow(function, grid, block, head + tail)
+            launch_early(function, grid, block, head + tail)
 
-    def _in_chains(self, functions: tuple[Any, Any], head: tuple[Any, ...], sweep: Sweep) -> None:
+    def _in_chains(self, functions: tuple[Any, Any], head: tuple[Any, ...], sweep: HalfSweep) -> None:
         """The chains of a sweep on the current stream and others beside it; all have run when the stream goes on."""
         fork, main = self._forks.here(), cupy.cuda.get_current_stream()
         sides = fork.sides(sweep.chains - 1)

@@ -9,12 +9,12 @@ from typing import Any
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.launch.foresight import numbers as told
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.schedule import warps
 from dsolver.kernels.cuda.launch.tables import kept_of, table
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 from dsolver.kernels.formats.sell import WIDEST, Slices, checked_width
 
 FILE = "sell/assembly.cu"
@@ -85,7 +85,7 @@ def filled(
     blocks = cupy.empty((*scanned[0], 2), dtype=np.int64)
     kernel(FILE, "shapes", ANY)(*scanned, (*measured, *numbers, upper, blocks, found))
     kernel(FILE, "begins", ANY)(*scanned, (*measured, blocks, *numbers, start, column_start, found))
-    counted = told(found)
+    counted = foreseen_numbers(found)
     length, values_of_lane = (int(number) for number in counted[:2])
     bad, widest = (int(number) for number in counted[2:].view(np.int32))
     checked_width(widest, part.widest)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.launch import tma
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.streams import follow
+from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import CudaVectors
 from dsolver.kernels.formats.base import Format, SeparateBackward
 from dsolver.kernels.formats.layout import SLICE, Array
@@ -110,7 +110,7 @@ class CudaStencil(SeparateBackward, Format):
             start = int(x[SLICE:].data.ptr)
             maps = (tma.tensor_map(start, self.vectors.type_name, self.stencil.shape, box) for box in p.boxes)
             arguments = (self.argument, p.cut, *maps, y[SLICE:], self.vectors.scratch.here()[1], partials)
-        follow(function(p.name, self.vectors.type_name), p.grid, (p.threads,), arguments, p.shared)
+        launch_early(function(p.name, self.vectors.type_name), p.grid, (p.threads,), arguments, p.shared)
         if dot is not None:
             self.vectors.sum(p.partials, len(p.partials), dot)
 
@@ -129,7 +129,7 @@ class CudaStencil(SeparateBackward, Format):
         for classes in colors:
             part = _part(self.stencil, classes, upper=upper)
             grid = (-(-nx // THREADS[0]), -(-ny // THREADS[1]), nz * len(classes))
-            follow(sweep, grid, THREADS, (self.argument, part, np.float64(scale), np.int32(solve), *places))
+            launch_early(sweep, grid, THREADS, (self.argument, part, np.float64(scale), np.int32(solve), *places))
 
 
 @final
@@ -157,13 +157,17 @@ class CudaTransfer(Format):
         grid, planes = self.down
         arguments = (*self.arguments, self._beside(r, h), self.transfer.coarse.position, rc, planes)
         name = "star_down" if self.around is None else "star_down_beside"
-        follow(function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype))
+        launch_early(
+            function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
+        )
 
     def star_up(self, r: Array, h: Array, xc: Array, x: Array) -> None:
         grid, planes = self.up
         arguments = (*self.arguments, self._beside(r, h), xc[SLICE:], x[SLICE:], planes)
         name = "star_up" if self.around is None else "star_up_beside"
-        follow(function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype))
+        launch_early(
+            function(name, self.vectors.type_name), grid, (STAR_THREADS,), arguments, star_bytes(self.vectors.dtype)
+        )
 
     def _beside(self, r: Array, h: Array) -> Any:
         """r as the kernels take it: with its halo, whose items may lie apart, where there are neighbors."""

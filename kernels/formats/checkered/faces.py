@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.candidate_rows import CandidateRows
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.formats.rows import CandidateRows
 
 
 @dataclass(frozen=True, kw_only=True)

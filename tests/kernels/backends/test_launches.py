@@ -12,10 +12,10 @@ from tests.kernels.backends.results import smoothed, with_slices
 @pytest.mark.gpu
 @pytest.mark.parametrize("arguments", [(np.zeros(513),), (np.int32(0),) * 65], ids=["bytes", "arguments"])
 def test_more_than_a_launch_can_tell_a_kernel_is_refused(arguments: tuple[np.generic, ...]) -> None:
-    from dsolver.kernels.cuda.launch.streams import follow
+    from dsolver.kernels.cuda.launch.streams import launch_early
 
     with pytest.raises(ValueError, match="more than a launch can tell"):
-        follow(None, (1,), (1,), arguments, cooperative=True)
+        launch_early(None, (1,), (1,), arguments, cooperative=True)
 
 
 @pytest.mark.gpu

@@ -44,7 +44,7 @@ def _results(name: str, *, first: bool) -> list[F64]:
     a = backend.format("sell").matrix(layout, rows)
     values = np.random.default_rng(4).standard_normal((ROWS, 1, 1))
     x, r, y, forward, rest, backward = (backend.zeros(layout.size) for _ in range(6))
-    dot = backend.sums(1)
+    dot = backend.scalars(1)
     backend.kernel("load")(layout, values, x)
     backend.kernel("fill")(layout, 1.0, r)
     backend.kernel("spmv_dot")(a, x, y, dot)

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.messages import GhostExchange, Senders
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.distributed.messages import GhostExchange, Senders, delivered
+from dsolver.distributed.setup_exchange import GhostExchange, Senders, exchange_lists
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
@@ -53,7 +53,7 @@ def smoothed(
         omega: ω.
         blocks: of A and P.
     """
-    around = delivered(engine, senders, p.at("lists"))
+    around = exchange_lists(engine, senders, p.at("lists"))
     near = engine.per_chunk(_first_near, rows)
     more = () if graph is None else (graph, near, exchange(near))
     make = partial(_smoothed, bounds=bounds, omega=omega, blocks=blocks)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.distributed.messages import GhostExchange, values_of
+from dsolver.distributed.setup_exchange import GhostExchange, values_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.aggregation.roots import WORD

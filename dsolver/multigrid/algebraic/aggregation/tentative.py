@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.distributed.messages import delivered, numbers_of, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import exchange_lists, numbers_of, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.formats.csr import Csr
@@ -104,9 +104,9 @@ def tentative(
     if not aggregates[-1]:
         return None
     read = senders_of(engine, members.at("named"))
-    around = delivered(engine, receivers_of(read), members.at("lists"))
+    around = exchange_lists(engine, receivers_of(read), members.at("lists"))
     blocks = engine.per_chunk(partial(_blocks, bounds=aggregates, size=size), rows, members, around)
-    answers = delivered(engine, read, blocks.at("answers"))
+    answers = exchange_lists(engine, read, blocks.at("answers"))
     p = engine.per_chunk(partial(_tentative, size=size), rows, members, blocks, answers)
     return p, blocks, tuple(vectors * bound for bound in aggregates)
 

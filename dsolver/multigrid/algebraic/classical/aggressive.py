@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.messages import GhostExchange, Senders, delivered, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import GhostExchange, Senders, exchange_lists, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
@@ -129,7 +129,7 @@ def aggressive(
     p1 = interpolated(engine, rows, bits, numbers, senders, bounds, most)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
-    around = delivered(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
+    around = exchange_lists(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
     p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), rows, p1, p2, seen, around)
     return fewer, bounds_left, p
 
@@ -152,7 +152,7 @@ def _second_pass(
         numbers and bounds of the points that are left, and the rows of the level that the first pass's points are.
     """
     marked = engine.per_chunk(_marked, rows, bits, numbers)
-    around = delivered(engine, senders, marked.at("lists"))
+    around = exchange_lists(engine, senders, marked.at("lists"))
     second = engine.per_chunk(partial(_second_graph, bounds=bounds), rows, bits, numbers, marked, around)
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
@@ -168,7 +168,7 @@ def _second_pass(
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
     """The chunks that each chunk reads, and the numbers that each chunk was asked for, by chunk."""
     read = senders_of(engine, seen.at("named"))
-    return read, delivered(engine, receivers_of(read), seen.at("wanted"))
+    return read, exchange_lists(engine, receivers_of(read), seen.at("wanted"))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.distributed.messages import GhostExchange, numbers_of
+from dsolver.distributed.setup_exchange import GhostExchange, numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.pmis import FINE

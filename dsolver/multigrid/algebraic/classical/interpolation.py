@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dsolver.distributed.messages import Senders, delivered
+from dsolver.distributed.setup_exchange import Senders, exchange_lists
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
@@ -48,7 +48,7 @@ def interpolated(
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
     couplings = engine.per_chunk(_coarse_couplings, rows, bits, numbers)
-    around = delivered(engine, senders, couplings.at("lists"))
+    around = exchange_lists(engine, senders, couplings.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
     return engine.per_chunk(make, rows, bits, numbers, couplings, around, *wanted)

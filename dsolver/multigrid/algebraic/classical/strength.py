@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-from dsolver.distributed.messages import GhostExchange
+from dsolver.distributed.setup_exchange import GhostExchange
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import Offsets, Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.arrays import apart
+from dsolver.kernels.views import without_base
 from dsolver.multigrid.algebraic.rows.measures import not_positive
 from dsolver.multigrid.geometric.matrix_statistics import ending, jumping, turning
 
@@ -110,7 +110,7 @@ def _none(wrong: float) -> bool:
 
 
 def _wrong(backend: Backend, _: int, weights: Any, *, center: int, count: int) -> Any:
-    return not_positive(backend, apart(weights.reshape(count, -1)[center]))
+    return not_positive(backend, without_base(weights.reshape(count, -1)[center]))
 
 
 def _at_faces(partition: Partition) -> float:

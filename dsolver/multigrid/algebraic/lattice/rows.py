@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered, mutual, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, exchange_lists, mutual_senders, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.numbering import own_number
 from dsolver.grid.partition import HaloPlan, Offsets, Partition
@@ -84,9 +84,9 @@ class LatticeRows:
         make = partial(_box_rows, partition=partition, offsets=offsets, bounds=self.bounds)
         self.boxes = engine.per_chunk(make, weights)
         self._ranges = senders_of(engine, self.boxes.at("named"))  # that each box has rows of
-        arrived = delivered(engine, receivers_of(self._ranges), self.boxes.at("lists"))
+        arrived = exchange_lists(engine, receivers_of(self._ranges), self.boxes.at("lists"))
         made = engine.per_chunk(partial(_range_rows, bounds=self.bounds), self.boxes, arrived)
-        self.senders: Senders = mutual(senders_of(engine, made.at("named")))
+        self.senders: Senders = mutual_senders(senders_of(engine, made.at("named")))
         self.rows = symmetric_rows(engine, made, self.senders, self.bounds, ascending=True)
 
     def transfer(self, made: PerChunk, bounds: Bounds) -> tuple[PerChunk, list[tuple[int, ...]], list[tuple[int, ...]]]:
@@ -103,11 +103,11 @@ class LatticeRows:
         engine, boxes = self._engine, self.boxes
         send = partial(_for_boxes, partition=self._partition, bounds=self.bounds)
         back = engine.per_chunk(send, made)
-        arrived = delivered(engine, self._ranges, back.at("lists"))
+        arrived = exchange_lists(engine, self._ranges, back.at("lists"))
         p = engine.per_chunk(partial(_p_of_box, bounds=bounds), boxes, back, arrived)
         prolonged = senders_of(engine, p.at("named"))
         restricted = receivers_of(prolonged)
-        around = delivered(engine, restricted, p.at("lists"))
+        around = exchange_lists(engine, restricted, p.at("lists"))
         return engine.per_chunk(partial(_between, bounds=bounds), boxes, p, made, around), restricted, prolonged
 
 

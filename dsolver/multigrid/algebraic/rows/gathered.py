@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.distributed.collectives import AllGather, field_of
-from dsolver.distributed.messages import numbers_of
+from dsolver.distributed.setup_exchange import numbers_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.global_rows import Rows, message

@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered
+from dsolver.distributed.setup_exchange import Senders, exchange_lists
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import HaloPlan
@@ -53,7 +53,7 @@ def symmetric_rows(
     half = engine.per_chunk(make, made)
     if not engine.coupled:
         return half.at("rows")
-    return engine.per_chunk(_mirrored, half.at("rows"), delivered(engine, senders, half.at("lists")))
+    return engine.per_chunk(_mirrored, half.at("rows"), exchange_lists(engine, senders, half.at("lists")))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

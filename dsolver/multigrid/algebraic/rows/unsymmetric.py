@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dsolver.distributed.messages import Senders, delivered, mutual, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import Senders, exchange_lists, mutual_senders, receivers_of, senders_of
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
@@ -51,8 +51,8 @@ def with_symmetric_part(engine: Engine, made: PerChunk, bounds: Bounds) -> tuple
     """
     turned = engine.per_chunk(partial(_turned, bounds=bounds), made)
     named = senders_of(engine, turned.at("named"))
-    around = delivered(engine, receivers_of(named), turned.at("lists"))
-    return engine.per_chunk(partial(_both, bounds=bounds), made, around), mutual(named)
+    around = exchange_lists(engine, receivers_of(named), turned.at("lists"))
+    return engine.per_chunk(partial(_both, bounds=bounds), made, around), mutual_senders(named)
 
 
 def as_brought(engine: Engine, rows: PerChunk) -> PerChunk:

@@ -9,8 +9,9 @@ import numpy as np
 
 from dsolver.kernels.cuda.amg.products.mirrors import ascending
 from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -40,7 +41,7 @@ def strong_nodes(a: Csr, below: int, scale: Array, size: int, node: Array, nodes
     start, known = cupy.empty(own + 1, dtype=np.int64), counters(2)
     _launch(f"count_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:]))
     add_up(start, known)
-    entries, late = map(int, told(known))
+    entries, late = map(int, read_back(known))
     out = _room(start, entries)
     _launch(f"fill_strong_{lanes}", own * lanes, (*rows, *out))
     return ascending(out, nodes) if late else out
@@ -52,7 +53,7 @@ def _of_full_blocks(a: Csr, own: int, size: int, lanes: int, rows: tuple[Any, ..
     start, columns, values = cupy.empty(own + 1, dtype=np.int64), cupy.empty(room, dtype=np.int32), cupy.empty(room)
     _launch(f"full_strong_{lanes}", own * lanes, (*rows, start[1:], known[1:], columns, values))
     add_up(start, known)
-    entries, otherwise = map(int, told(known))
+    entries, otherwise = map(int, read_back(known))
     if otherwise:
         return None
     out = _room(start, entries)

@@ -10,8 +10,9 @@ import numpy as np
 from dsolver.kernels.amg.aggregation.roots import salt_of
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -64,7 +65,7 @@ def settled(graph: Csr, own: Array, open_: Array) -> Array:
         for number in map(np.int32, range(ROUNDS)):
             _launch("around", graph, (np.int32(0), own, open_, left, number, near))
             _launch("decide", graph, (np.int32(0), near, open_, left, number, own, own))
-        if not int(told(left)[-1]):
+        if not int(read_back(left)[-1]):
             break
     return own
 
@@ -93,7 +94,7 @@ def own_roots(led: Array, first: int) -> tuple[Array, Array, int]:
     arguments = (led, np.int64(first), np.int32(nodes), root, known[1:])
     kernel(FILE, "mark_roots", DTYPE)(grid, (THREADS,), arguments)
     before = starts_of(root, known)
-    count, outside = map(int, told(known))
+    count, outside = map(int, read_back(known))
     out = cupy.empty(count, dtype=np.int64)
     kernel(FILE, "list_roots", DTYPE)(grid, (THREADS,), (root, before, np.int32(nodes), out))
     return before, out, outside

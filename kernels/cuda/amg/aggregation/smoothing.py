@@ -8,8 +8,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.starts import add_up
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -29,7 +30,7 @@ def prolongation_smoother(a: Csr, below: int, keep: Any, near: Any, damping: Arr
     start, known = cupy.zeros(a.size + 1, dtype=np.int64), counters(1)
     _launch("count_kept", a.size, (a.start, keep, numbers[0], start[1:]))
     add_up(start, known)
-    entries = int(told(known)[0])
+    entries = int(read_back(known)[0])
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
     _launch("smooth_kept", a.size, (*a, *numbers, keep, near, damping, diagonal, *out))
     return out

@@ -9,9 +9,10 @@ import numpy as np
 
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import BlockPlaces, blocks_of_rows
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -59,7 +60,7 @@ def terms(a: SoughtRows, below: int, diagonal: Array, x: Array) -> tuple[Array, 
     """See `dsolver.kernels.amg.aggregation.spectrum.terms`. It waits."""
     made, largest = cupy.empty((2, a.size)), counters(2)
     _multiply(a, below, diagonal, x, (NOTHING, made, largest))
-    first, second = told(largest).view(np.float64).tolist()
+    first, second = read_back(largest).view(np.float64).tolist()
     return made, (first, second)
 
 
@@ -70,7 +71,7 @@ def scaled_sums(made: Array, shifts: tuple[int, int]) -> tuple[float, float]:
         blocks = min(-(-rows // THREADS), BLOCKS * device_property("multiProcessorCount"))
         arguments = (made, np.int64(rows), *map(np.int32, shifts), sums)
         kernel(FILE, "sum_scaled", DTYPE)((blocks, 2), (THREADS,), arguments)
-    first, second = map(float, told(sums))
+    first, second = map(float, read_back(sums))
     return first, second
 
 

@@ -8,8 +8,9 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.amg.products.stages import MOST_THREADS, WARP
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 
 FILE, DTYPE = "amg/blocks/rows.cu", "float64"
@@ -49,7 +50,7 @@ def in_blocks(*matrices: tuple[Csr, int, int]) -> tuple[BlockRows | None, ...]:
     """
     wrong = counters(len(matrices))
     found = [_in_blocks(*each, wrong[n : n + 1]) for n, each in enumerate(matrices)]
-    return tuple(None if bad else each for each, bad in zip(found, told(wrong), strict=True))
+    return tuple(None if bad else each for each, bad in zip(found, read_back(wrong), strict=True))
 
 
 def _in_blocks(a: Csr, rows: int, columns: int, wrong: Any) -> BlockRows | None:

@@ -24,7 +24,8 @@ from dsolver.kernels.cuda.amg.products.mirrors import (
 from dsolver.kernels.cuda.amg.products.product import Expected, expected_of, in_rooms, mean_of, move, pieces_of, product
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
-from dsolver.kernels.cuda.launch.told import counters, told
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -57,7 +58,7 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
     r = begun_transpose(p, columns, stages)
     first = expected_of(a, Rooms(*p), mean_of(p))
     if (pieces := pieces_of(a, Rooms(*p), mean_of(p), first)) > 1:
-        sorted_ = pieces <= MOST_PIECES and not told(of_r)[stages.last]
+        sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, first, pieces, symmetric=symmetric) if sorted_ else None
         if made is None:
             return None
@@ -71,7 +72,7 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
     if rooms is None:
         return None
     start = starts_of(rooms.lengths, known)
-    found = told(known, patiently=True)
+    found = read_back(known, long_wait=True)
     passed = found[1:].view(np.int32).reshape(3, COUNTERS)
     if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
         return None
@@ -107,7 +108,7 @@ def _in_pieces(a: Csr, p: Csr, r: Csr, expected: Expected, pieces: int, *, symme
     read = [r.columns[begin:end] for begin, end in entries]
     if not all(map(len, read)):
         return None
-    found = told(cupy.stack([end(columns) for columns in read for end in (cupy.min, cupy.max)])).tolist()
+    found = read_back(cupy.stack([end(columns) for columns in read for end in (cupy.min, cupy.max)])).tolist()
     windows = [(first, last + 1) for first, last in zip(found[::2], found[1::2], strict=True)]
     if sum(last - first for first, last in windows) > MOST_READ * a.size:
         return None
@@ -123,7 +124,7 @@ def _in_pieces(a: Csr, p: Csr, r: Csr, expected: Expected, pieces: int, *, symme
             return None
         made.append(one)
     start = starts_of(cupy.concatenate([rooms.lengths for rooms, _ in made]), known)
-    found = told(known, patiently=True)
+    found = read_back(known, long_wait=True)
     if found[1:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any():
         return None
     out = Csr(start, cupy.empty(int(found[0]), dtype=np.int32), cupy.empty(int(found[0])))
@@ -150,7 +151,7 @@ def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Array) -> tuple[R
 
 def _at(start: Array, rows: Sequence[int]) -> list[int]:
     """Begins of some rows, on the host."""
-    found: list[int] = told(start[cupy.asarray(rows)]).tolist()
+    found: list[int] = read_back(start[cupy.asarray(rows)]).tolist()
     return found
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from dsolver.kernels.cuda.amg.products.long_rows import sort_long
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import add_up, starts_of
-from dsolver.kernels.cuda.launch.foresight import numbers
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -95,7 +96,7 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     if ascending:
         out, missing = a._replace(values=cupy.empty_like(a.values)), counters(1)
         _mirror(a, out.values, 0, missing.view(np.uint64))
-        wrong = int(numbers(missing)[0])  # none as a rule: a set-up that foresees answers goes on
+        wrong = int(foreseen_numbers(missing)[0])  # none as a rule: a set-up that foresees answers goes on
         return (a if wrong else out), wrong
     out = Csr(a.start, cupy.empty_like(a.columns), cupy.empty_like(a.values))
     if not len(a.columns):
@@ -104,7 +105,7 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
     stages, wrong = Stages(a.size, room[:-1].view(np.int32)), room[-1:].view(np.uint64)
     _sort_short(Rooms(*a), out, stages)
     _mirror(out, out.values, 0, wrong)
-    known = told(room)
+    known = read_back(room)
     if not known[:-1].view(np.int32)[stages.last]:
         return out, int(known[-1])
     _sort(a, a.size, out)  # some were too long, and nothing that came after it is right

@@ -12,9 +12,10 @@ from dsolver.kernels.cuda.amg.products import long_rows
 from dsolver.kernels.cuda.amg.products.mirrors import sort_rooms
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
+from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
@@ -185,7 +186,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
 def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int32]]:
     """Begins of rows, the number of entries, and how many rows each stage has passed on. It waits for the device."""
     start = starts_of(lengths, room)
-    known = told(room, patiently=True)
+    known = read_back(room, long_wait=True)
     return start, int(known[0]), known[1:].view(np.int32)
 
 
@@ -223,7 +224,7 @@ def expected_of(a: Csr, b: Rooms, mean: float) -> Expected:
     tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
-    return _of_samples(told(found, patiently=True))
+    return _of_samples(read_back(found, long_wait=True))
 
 
 def ample_of(rows: int, terms: float) -> Expected | None:
@@ -384,7 +385,7 @@ def _sampled(out: Csr) -> Expected:
         return Expected(mean, mean, mean, 1.7 * mean)
     found = cupy.empty(SAMPLES, dtype=np.int32)
     kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
-    return _of_samples(told(found))
+    return _of_samples(read_back(found))
 
 
 def _room(columns: float) -> int:

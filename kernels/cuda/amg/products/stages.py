@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.launch.counters import counters
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
-from dsolver.kernels.cuda.launch.told import counters, told
 from dsolver.kernels.formats.layout import Array
 
 WARP: Final = 32
@@ -80,7 +81,7 @@ class Stages:
 
     def left(self) -> Array:
         """int32, rows that the last stage has passed on, ascending. It waits for the device."""
-        count = int(told(self._passed)[self.last])
+        count = int(read_back(self._passed)[self.last])
         rows = self._lists[self.last % LISTS, :count]
         return cupy.sort(rows) if count else rows
 

@@ -1,0 +1,135 @@
+"""Rows of a general matrix, loaded on the owners of their chunks, and a chunk's matrix made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, final
+
+from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.row_order import in_order
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.grid.partition import HaloPlan
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.block_slices import BLOCKS
+from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.statistics import Statistics
+from dsolver.kernels.general.rows import whole
+from dsolver.matrices.row_block import RowBlock
+
+
+@final
+class LoadedRows:
+    """The `RowBlock` of every chunk, with the interface of coefficients.
+
+    Args:
+        engine: of the chunks.
+        order: of the rows in each chunk: a name of `dsolver.distributed.row_order.ORDERS`, or None for A's.
+    """
+
+    def __init__(self, engine: Engine, order: str | None = None) -> None:
+        self._engine, self._order = engine, order
+        self._rows: PerChunk | None = None
+
+    def load(self, _: str, blocks: Mapping[int, Any]) -> None:
+        """Take the blocks of the chunks that are owned, and order their rows."""
+        self._rows = self._engine.place(blocks)
+        if self._order is not None:
+            self._rows = self._engine.per_chunk(partial(in_order, name=self._order), self._rows)
+
+    def prepare(self) -> None:
+        """Nothing is exchanged: a block knows its halo plan."""
+
+    def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
+        """make(backend, number, block) on the owner of each chunk."""
+        assert self._rows is not None
+        return (engine or self._engine).per_chunk(make, self._rows)
+
+
+def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, Layout]:
+    """Layouts of a chunk's vectors, and of its matrix, whose rows keep their own order: mostly the same one."""
+    stored = backend.layouts.plain((len(block.start) - 1, 1, 1))
+    return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
+
+
+def chunk_matrix(
+    backend: Backend, number: int, block: RowBlock, layouts: tuple[Layout, Layout] | None = None, *, wait: bool = True
+) -> tuple[ChunkMatrix]:
+    """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
+
+    The format follows from the chunk's own rows: the same one, and the same bits, whoever owns the chunk.
+
+    Args:
+        backend: where it is stored.
+        number: of the chunk.
+        block: its rows.
+        layouts: their `chunk_layouts`, where somebody has them.
+        wait: as of `GeneralSetup.matrix`, of the local part.
+    """
+    layout, stored = layouts or chunk_layouts(backend, number, block)
+    rows = Csr(*(backend.asarray(part) for part in block.csr))
+    borrowed = rows.values is block.values  # its user may change them
+    made = stored_matrix(
+        backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed, wait=wait
+    )
+    return (made,)
+
+
+def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
+    """`chunk_matrix` in the backend's value type, made from a chunk's matrix of float64.
+
+    Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
+    Whoever uses it waits before.
+    """
+    local = None if block.plan.slots else backend.general.narrowed(exact.local)
+    if local is None:
+        return chunk_matrix(backend, number, block, (exact.layout, exact.local.layout), wait=False)
+    none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
+    ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
+    return (replace(exact, local=local, ghost=ghost),)
+
+
+def stored_matrix(
+    backend: Backend,
+    rows: Csr,
+    layout: Layout,
+    stored: Layout,
+    plan: HaloPlan,
+    formats: str | None = None,
+    known: Statistics | None = None,
+    *,
+    choice: Choice | None = None,
+    blocks: Sequence[int] = BLOCKS,
+    borrowed: bool = False,
+    wait: bool = True,
+) -> ChunkMatrix:
+    """A chunk's matrix, whose arrays may be those of its rows.
+
+    Args:
+        backend: where it is stored.
+        rows: on the device; columns are own ones from 0, then halo slots.
+        layout: the storage order of the rows.
+        stored: theirs in the order that they have.
+        plan: of the exchange.
+        formats: as of `GeneralSetup.matrix`, like the others.
+        known: of the entries in own columns.
+        choice: of the format, where one was made before.
+        blocks: sizes of blocks that are of interest, where the format is to be chosen.
+        borrowed: whether the rows are somebody's who may change them.
+        wait: as of `GeneralSetup.matrix`, of the local part.
+    """
+    parts = backend.general.split(rows) if plan.slots else whole(backend.xp, rows)
+    borrowed = borrowed and parts.local.values is rows.values
+    local = backend.general.matrix(
+        parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
+    )
+    return ChunkMatrix(
+        layout=layout,
+        local=local,
+        ghost=backend.general.ghost(parts.boundary, parts.ghost, plan.slots, stored),
+        halo=plan_layout(backend, layout, plan),
+    )

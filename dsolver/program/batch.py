@@ -1,0 +1,186 @@
+"""Batches: right-hand sides that are iterated on together, one or several, so that the matrix is read once for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Final, final
+
+from dsolver.discretize.system import System
+from dsolver.distributed.matrix import Matrix
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.grid.partition import Partition
+from dsolver.krylov.breakdown import by_rounding
+from dsolver.krylov.cg import ConjugateGradient
+from dsolver.krylov.control import Sample
+from dsolver.krylov.method import KrylovMethod
+from dsolver.preconditioners.base import Site, make
+from dsolver.preconditioners.chebyshev import noise
+from dsolver.program.spec import SolveSpec
+
+AT_ONCE: Final = 8
+"""Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
+ROUNDED_UP: Final = 1.05
+"""A vector's length over its rows, at most, for chunks whose size matters."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One right-hand side and its solution, by itself.
+
+    Attributes:
+        engine: runs the kernels of one vector.
+        system: knows what no x can reach.
+        layout: the finest level's `Layout` of every chunk.
+        method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
+        matrix_norm: about ‖A‖.
+        asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
+    """
+
+    engine: Engine
+    system: System
+    layout: PerChunk
+    method: KrylovMethod
+    matrix_norm: Callable[[], float]
+    asymmetry: Callable[[], float]
+
+    def freeze(self) -> None:
+        """Leave x and r as they are in later iterations, until the next start."""
+        self.method.freeze()
+
+    def balance(self) -> None:
+        """Take from the recursion's residual what rounding has left of a part that no x can reach."""
+        self.system.balance(self.method.r)
+
+    def rounded(self) -> bool:
+        """Whether rounding explains that a curvature was not positive; see `dsolver.krylov.breakdown`."""
+        method = self.method
+        return isinstance(method, ConjugateGradient) and by_rounding(self.engine, self.layout, method)
+
+    def magnitude(self) -> float:
+        """About ‖A‖ ‖x‖: what rounding errors of b - A x are relative to."""
+        return self.matrix_norm() * math.sqrt(*self._squares(self.method.x)[1])
+
+    def true_residual(self) -> float:
+        """‖b - A x‖, computed anew; the recursion goes on from it."""
+        return math.sqrt(*self.method.residual())
+
+    def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
+        """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
+
+        Args:
+            alone: whether this is the only column.
+            at_zero: whether x is zero.
+        """
+        method = self.method
+        scalars, squares = self._squares(method.b) if at_zero else self._squares(method.b, method.x)
+        method.known = (scalars[0], squares[0]) if alone and at_zero else None
+        return math.sqrt(squares[0]), 0.0 if at_zero else math.sqrt(squares[1])
+
+    def _squares(self, *fields: Field) -> tuple[Sequence[Scalar], Sequence[float]]:
+        """x . x of fields, on the device and here."""
+        engine, parts = self.engine, self.engine.partial_sums()
+        scalars = [engine.scalar(0.0) for _ in fields]
+        for field, scalar in zip(fields, scalars, strict=True):
+            engine.dot(field, field, parts, scalar)
+        return scalars, engine.read(*scalars)
+
+
+@final
+class Batch:
+    """A batch of right-hand sides with the same matrix, and the method that iterates on them.
+
+    Each column has its own b, x, coefficients, limit and end; one that has ended is frozen by the guards of the update
+    of x and r while others go on. One column runs on the engine itself, several run on a view of it, and what is asked
+    of a single one of them on a view of its vectors.
+
+    Args:
+        engine: runs the kernels of one vector.
+        layout: the finest level's `Layout` of every chunk.
+        spec: tells which method.
+        width: number of columns.
+
+    Attributes:
+        width: as given.
+        method: all columns.
+        each: each by itself.
+    """
+
+    def __init__(self, engine: Engine, layout: PerChunk, spec: SolveSpec, width: int = 1) -> None:
+        view = engine if width == 1 else engine.batched(width)
+        assert view is not None
+        self._engine, self._view, self._layout = engine, view, layout
+        self.width = width
+        self.method = spec.traits.make(view, layout, spec.restart)
+        self.each: Sequence[Column] = ()
+
+    def set_up(self, system: System, site: Site, spec: SolveSpec) -> None:
+        """Take a matrix and a preconditioner.
+
+        Args:
+            system: knows what no x can reach.
+            site: where the preconditioner is made, for one vector.
+            spec: tells which.
+        """
+        method, engine, view, width, matrix = self.method, self._engine, self._view, self.width, site.matrix
+        if width > 1:
+            site = replace(site, engine=view, matrix=Matrix(view, site.chunks, spec.problem.senders), method=method)
+        method.operator = site.matrix
+        method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
+        single = [method] if width == 1 else [method.column(number, engine, matrix) for number in range(width)]
+        norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
+        distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
+        self.each = [
+            Column(engine=engine, system=system, layout=self._layout, method=one, matrix_norm=norm, asymmetry=distance)
+            for one in single
+        ]
+        self._recorded = spec.preconditioner.can.recorded
+
+    def record(self) -> None:
+        """Record an iteration, if that is possible before one has run."""
+        if self._recorded:
+            self.method.record()
+
+    def release(self) -> None:
+        """Give back the matrix and the preconditioner. Each column's b and x stay."""
+        self.each = ()
+        self.method.preconditioner = None
+        del self.method.operator
+
+    def start(self, limits: Mapping[int, float]) -> dict[int, float]:
+        """‖b - A x‖ of some columns, which begin there. A column is finished when its residual is at most its limit."""
+        found = self._residuals(list(limits))
+        for number, limit in limits.items():
+            self.each[number].method.begin(limit * limit, found[number])
+        return {number: math.sqrt(square) for number, square in found.items()}
+
+    def advance(self, steps: int, measured: bool = False) -> list[list[Sample]]:
+        """Samples of each column for each of so many iterations, of which the last one may be measured.
+
+        From the one whose health is not positive on, x stays what it was.
+        """
+        width, method = self.width, self.method
+        rows = method.advance(steps, recorded=self._recorded, measured=measured)
+        return [[(math.sqrt(row[i]), method.health(*row[width + i :: width])) for i in range(width)] for row in rows]
+
+    def true_residuals(self, numbers: Sequence[int]) -> dict[int, float]:
+        """‖b - A x‖ of some columns, computed anew; the recursions go on from it."""
+        return {number: math.sqrt(square) for number, square in self._residuals(numbers).items()}
+
+    def broadcast(self, value: float) -> float:
+        """One rank's value on all ranks: clocks differ, and what follows from them must not."""
+        return self._engine.broadcast(value)
+
+    def _residuals(self, numbers: Sequence[int]) -> dict[int, float]:
+        """r . r with r = b - A x of some columns: by one product where all are asked for, else one after the other."""
+        if len(numbers) == self.width:
+            return dict(enumerate(self.method.residual()))
+        return {number: self.each[number].method.residual()[0] for number in numbers}
+
+
+def most_columns(partition: Partition) -> int:
+    """Most right-hand sides that can be solved at once: for more, items of a chunk have no 32-bit numbers."""
+    return int(2**31 / (ROUNDED_UP * math.prod(map(max, partition.sizes))))

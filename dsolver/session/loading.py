@@ -1,0 +1,88 @@
+"""Right-hand sides and first guesses, brought to a program and looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
+from dsolver.errors import InconsistentWarning, InputError, warn
+from dsolver.program.solve import Begun
+from dsolver.session.arguments import FMG, FirstGuess, check_guess
+from dsolver.session.session import Session
+from dsolver.session.user_arrays import Container, container_of
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LoadedColumn:
+    """A column of the program whose b and x are set: right-hand side, first guess, and what was found of them."""
+
+    right: Container
+    guess: FirstGuess
+    begun: Begun
+
+
+def load_column(session: Session, b: Any, x0: Any, column: int, width: int) -> LoadedColumn:
+    """Bring a right-hand side and a first guess to a column of the program.
+
+    Raises:
+        InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
+    """
+    partition, client = session.partition, session.runtime.client
+    right = container_of("b", b, partition, client, session.given)
+    guess: FirstGuess = None
+    if x0 is not None:
+        guess = FMG if isinstance(x0, str) else container_of("x0", x0, partition, client, session.given)
+    check_guess(session.first, x0)
+    if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
+        guess = None
+    session.preconditioner.expect(host=right.host)
+    begun = session.begin(right, guess, column, width)
+    for name, norm, values in (("b", begun.b_norm, right), ("x0", begun.x_norm, guess)):
+        if not np.isfinite(norm):
+            if isinstance(values, Container) and not session.problem.masked:
+                values.examine()
+            raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
+    _warn_inconsistent(begun.excess)
+    problem = session.problem  # which may add to b (values at faces) and take from it (null vectors)
+    linear = not (problem.lattice and problem.loaded) and not problem.singular and not problem.null_vectors
+    if begun.b_norm == 0.0 and linear and not right.is_zero():
+        raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
+    return LoadedColumn(right=right, guess=guess, begun=begun)
+
+
+def _warn_inconsistent(excess: Inconsistency) -> None:
+    """Tell that there was no solution for the b that was given."""
+    if excess.part <= CONSISTENT:
+        return
+    balance = "it and the fluxes through the boundary balance"
+    if excess.vectors:
+        balance = "b balances, as forces and moments on a free body do"
+        what = (
+            f"the vectors of nullspace= solve A x = 0, and b should be orthogonal to them, but {excess.part:.1e} of it "
+            f"lies along them. That part was subtracted"
+        )
+    elif excess.cell is None:
+        what = (
+            f"constants solve A x = 0, and the sum of b should be zero but is {excess.part:.1e} of ‖1‖ ‖b‖. A constant "
+            f"was subtracted from the source"
+        )
+    elif not excess.regions:  # each is within the bound, of which all together are not
+        what = (
+            f"in {excess.closed} closed regions constants solve A x = 0, and the sum of b should be zero; in all "
+            f"together it misses that by {excess.part:.1e} of ‖b‖, in none by much. A constant was subtracted from the "
+            f"source in each"
+        )
+    else:
+        what = (
+            f"in closed regions constants solve A x = 0, and the sum of b should be zero, but it is not in "
+            f"{excess.regions} of {excess.closed}; in the worst, that of cell {excess.cell}, it is {excess.worst:.1e} "
+            f"of ‖1‖ ‖b‖. A constant was subtracted from the source in each"
+        )
+    warn(
+        f"the right-hand side has no solution: {what}. Check that {balance}",
+        InconsistentWarning,
+    )

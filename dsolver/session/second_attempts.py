@@ -1,0 +1,89 @@
+"""Second attempts of solves that ended badly: with another preconditioner, or with the same one in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dsolver.errors import warn
+from dsolver.krylov.control import ATTAINABLE
+from dsolver.session.follower import Follower, History
+from dsolver.session.loading import LoadedColumn
+from dsolver.session.options import Options
+from dsolver.session.recovery import Keeper
+from dsolver.session.session import Session
+from dsolver.status import Status
+
+DOUBTFUL: Final = (Status.STAGNATED, Status.INDEFINITE, Status.NOT_FINITE, Status.DIVERGED)
+"""Ends of a solve for which a preconditioner in float32 may be the reason."""
+
+FAR: Final = 4.0
+"""Times the limit, beyond which a b - A x that rounding holds there is not tried again with M in float64: it stayed up
+to 1.5 times as high with float32."""
+
+
+def try_other_preconditioner(
+    session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper
+) -> None:
+    """Go on with another preconditioner where "auto" has taken one that is slow, and say so in a note."""
+    slow = [column for column, history in enumerate(follower.histories) if history.ended is Status.SLOW]
+    other = session.alternative_to(loads[0].begun.chosen)
+    if not slow or other is None:
+        return
+    history = follower.histories[slow[0]]
+    done, half = history.iterations, history.iterations // 2
+    factor = (history.residuals[done] / history.residuals[done - half]) ** (1 / half)
+    note = (
+        f"M='auto' took {other.taken!r}: after {done} iterations each multiplies the residual by {factor:.3g}, so that "
+        f"more than {other.further} are still needed, as long as {other.name!r} takes with its set-up: the solve goes "
+        f"on with "
+    )
+    if shortage := session.shortage(m=other.m):
+        keeper.notes += (f"{note}{other.taken!r} all the same, as {other.name!r} has no room: {shortage}",)
+    else:
+        keeper.notes += (f"{note}{other.name!r}",)
+        session.precondition(m=other.m)
+    follower.resume(slow)
+
+
+def try_float64(
+    session: Session, loads: Sequence[LoadedColumn], follower: Follower, options: Options
+) -> dict[int, tuple[str, ...]]:
+    """Go on with M in float64 in columns whose solves it may have ended in float32; a note for each such column."""
+    histories, dtype, usual = follower.histories, session.spec.precond_dtype, session.lowered_unasked
+    doubtful = [column for column, load in enumerate(loads) if _may_be_m(histories[column], load, session, options)]
+    if not session.spec.lowered or not doubtful:
+        return {}
+    notes: dict[int, tuple[str, ...]] = {}
+    shortage = session.shortage(dtype="float64")
+    then = f"it cannot go on with 'float64': {shortage}" if shortage else "it goes on with 'float64'"
+    for column in doubtful:
+        history = histories[column]
+        note = (
+            f"with precond_dtype={dtype!r}{', as is usual here,' if usual else ''} the solve ended as {history.ended} "
+            f"after {history.iterations} iterations, ‖b - Ax‖ = {history.true_residual:.2e}: {then}"
+        )
+        if not usual:
+            warn(note, RuntimeWarning)
+        notes[column] = (note,)
+    if shortage:
+        return notes
+    session.precondition(dtype="float64")
+    for column in doubtful:
+        history = histories[column]
+        if not history.true_residual <= history.residuals[0]:  # x is no better than the first guess, or NaN
+            session.begin(loads[column].right, loads[column].guess, column, len(loads))
+    follower.resume(doubtful)
+    return notes
+
+
+def _may_be_m(history: History, load: LoadedColumn, session: Session, options: Options) -> bool:
+    """Whether a preconditioner in float32 may be the reason for a solve's end.
+
+    It is not where the recursion of r by A p has reached the limit, and b - A x stays far above it: what A x rounds is
+    in the way, and with M in float64 about as much of it is left.
+    """
+    limit, b_norm = options.limit(load.begun.b_norm), load.begun.b_norm
+    if history.ended is Status.STAGNATED and session.spec.traits.replaces:
+        return history.residuals[-1] > max(limit, ATTAINABLE * b_norm) or history.true_residual <= FAR * limit
+    return history.ended in DOUBTFUL

@@ -1,0 +1,166 @@
+"""Solves in a session, from right-hand sides to solutions."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from dsolver.distributed.nullspace import CONSISTENT
+from dsolver.errors import warn
+from dsolver.krylov.control import STAGNATION, Control
+from dsolver.krylov.methods import serving_any
+from dsolver.monitor.watch import Watch
+from dsolver.session.arguments import Pairs
+from dsolver.session.batching import grouped
+from dsolver.session.checkpoint import checkpoint_of
+from dsolver.session.follower import Follower
+from dsolver.session.loading import LoadedColumn, load_column
+from dsolver.session.options import Options
+from dsolver.session.recovery import Keeper
+from dsolver.session.second_attempts import try_float64, try_other_preconditioner
+from dsolver.session.session import Session
+from dsolver.solution import Solution
+from dsolver.status import Status
+
+ASYMMETRY: Final = 1e-6
+"""From where on a preconditioner is not symmetric, as a part of its size: more than rounding, or a solver inside that
+stops at a tolerance."""
+
+
+def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solutions for right-hand sides and first guesses that `dsolver.session.arguments` has seen.
+
+    Raises:
+        InputError: values cannot be right, or the session is closed or in use.
+        ClusterError: the cluster failed during the solve.
+    """
+    groups, note = grouped(session, pairs, options)
+    solutions = [solution for group in groups for solution in _together(session, group, options)]
+    return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions
+
+
+def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for right-hand sides at once; where a worker is lost, go on without it."""
+    with session.in_use():
+        stores = checkpoint_of(options.checkpoint), checkpoint_of(options.resume)
+        cluster = session.runtime.client is not None
+        keeper = Keeper(session.given, len(pairs), *stores, cluster=cluster)
+        return session.with_recovery(lambda: _attempt(session, pairs, options, keeper))
+
+
+def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution]:
+    """Solve, unless a worker is lost meanwhile."""
+    began, setup = time.perf_counter(), session.took
+    loads = [load_column(session, b, keeper.guess(i, x0), i, len(pairs)) for i, (b, x0) in enumerate(pairs)]
+    loaded = time.perf_counter()
+    watch = Watch(session.runtime.client, options.spans)
+    watch.events.start(what="solve", **session.about)
+    follower = Follower(
+        session.program,
+        [_control(session, load, options) for load in loads],
+        callback=options.callback,
+        progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
+        watch=watch,
+        closely=options.checkpoint is not None,
+    )
+    with watch:
+        with session.solving_for(loads[0].right):
+            follower.run()
+            try_other_preconditioner(session, loads, follower, keeper)
+            notes = try_float64(session, loads, follower, options)
+        times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
+        times |= {"lost": session.lost} if session.lost else {}
+        ends = [
+            _for_all_of_b(history.ended, load.begun.excess.part, load.begun.b_norm, options)
+            for load, history in zip(loads, follower.histories, strict=True)
+        ]
+        slowest = follower.histories[follower.slowest]
+        failed = next((end for end in ends if not end.converged), Status.CONVERGED)
+        watch.end(str(failed), slowest.iterations, slowest.true_residual)
+        x = [session.x_like(load.right, column) for column, load in enumerate(loads)]
+    asymmetric = _asymmetric(session, ends)
+    return [
+        Solution(
+            x=x[column],
+            status=ends[column],
+            iterations=history.iterations,
+            residuals=tuple(history.residuals),
+            true_residual=history.true_residual,
+            b_norm=load.begun.b_norm,
+            limit=options.limit(load.begun.b_norm),
+            closed_regions=load.begun.excess.closed,
+            timings={**times, "total": setup + session.lost + time.perf_counter() - began},
+            engine=session.described,
+            spans=watch.spans,
+            exposure=watch.exposure,
+            notes=(
+                *session.notes,
+                *keeper.notes,
+                *notes.get(column, ()),
+                *(asymmetric if not ends[column].converged else ()),
+            ),
+        )
+        for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
+    ]
+
+
+def _control(session: Session, load: LoadedColumn, options: Options) -> Control:
+    """Control of a solve, with what its system and its right-hand side allow.
+
+    A value takes as many iterations as there are points along the axes to cross the grid, and until it has the residual
+    may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
+    """
+    can, other = session.preconditioner.can, session.alternative_to(load.begun.chosen)
+    return Control(
+        limit=options.limit(load.begun.b_norm),
+        b_norm=load.begun.b_norm,
+        maxiter=options.iterations,
+        stagnation=max(STAGNATION, sum(session.problem.grid)),
+        fallback=can.fallback if session.spec.lowered else None,
+        patience=None if other is None else other.further,
+        interruptible=options.callback is not None,
+        singular=load.begun.excess.closed + load.begun.excess.vectors > 0,
+        one_level=not can.multilevel,
+        replaces=session.spec.traits.replaces,
+        breakdown=session.spec.traits.breakdown,
+    )
+
+
+def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:
+    """A note where solves have not converged and M is not symmetric."""
+    traits = session.spec.traits
+    if not traits.symmetric or all(end.converged or end is Status.STOPPED for end in ends):
+        return ()
+    found = session.preconditioner.asymmetry()
+    if not found > ASYMMETRY:
+        return ()
+    flexible = "" if session.spec.method == "fcg" else "'fcg', "
+    note = (
+        f"M is not symmetric: xᵀMy and yᵀMx of random x and y differ by {found:.1g} of their size, and "
+        f"method={session.spec.method!r} needs M = Mᵀ. Incomplete LU factors (spilu) are not: use a preconditioner of "
+        f"dsolver's, or method={flexible}{serving_any()}"
+    )
+    warn(note, RuntimeWarning)
+    return (note,)
+
+
+def _for_all_of_b(status: Status, inconsistency: float, b_norm: float, options: Options) -> Status:
+    """Status of a solve for the b that was given, of which a part may be out of A's reach.
+
+    Args:
+        status: for the rest of b.
+        inconsistency: the length of that part over that of b.
+        b_norm: the length of the rest.
+        options: of the solve.
+    """
+    if inconsistency <= CONSISTENT:
+        return status
+    rest = math.sqrt(max(0.0, 1.0 - inconsistency * inconsistency))
+    if rest <= CONSISTENT:  # what is left of b is rounding, and so is what became of it
+        return Status.INCOMPATIBLE_RHS
+    whole = b_norm / rest
+    missed = inconsistency * whole > options.limit(whole)
+    return Status.INCOMPATIBLE_RHS if status.converged and missed else status

@@ -1,0 +1,265 @@
+"""Sliced ELL on a GPU: matrices with their kernels, and what launches need, made at set-up."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import cupy
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.casts import lossless
+from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.schedule import HalfSweep, HalfSweepCuts, Launch, half_sweeps, warps
+from dsolver.kernels.cuda.launch.streams import launch_early
+from dsolver.kernels.cuda.matrix_passes import MatrixPasses
+from dsolver.kernels.cuda.sell.batched import HaloColumns, MatrixColumns, ProductColumns
+from dsolver.kernels.cuda.sell.kernels import SellKernels, sell_kernels
+from dsolver.kernels.cuda.sell.slice_widths import widths_of
+from dsolver.kernels.cuda.vectors import CudaVectors, cast
+from dsolver.kernels.formats.base import SeparateBackward, SeparateSum
+from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.formats.sell import HaloMatrix, Matrix, Product, Slices
+
+ROWS_OF_BLOCK = 128
+"""Boundary rows of a block where each has a thread: a face of 256² reaches every multiprocessor of a large device."""
+HALO_WARPS = 4
+"""Warps of a block that adds up a dot product's boundary rows: the same everywhere, since the bits depend on it."""
+
+
+class WithKernels(ABC):
+    """Slices that find their kernels by the value type of their vectors."""
+
+    @property
+    @abstractmethod
+    def value_type(self) -> str:
+        """The value type, by name."""
+
+    @cached_property
+    def kernels(self) -> SellKernels:
+        """The kernels of the value type."""
+        return sell_kernels(self.value_type)
+
+    @property
+    def vectors(self) -> CudaVectors:
+        """The vector kernels."""
+        return self.kernels.vectors
+
+
+class OneLaunch(WithKernels):
+    """Slices that are multiplied in one launch.
+
+    Attributes:
+        slices: the entries.
+    """
+
+    slices: Slices
+
+    @property
+    def value_type(self) -> str:
+        return str(self.slices.values.dtype.name)
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """The first arguments of the kernels."""
+
+    @property
+    @abstractmethod
+    def launch(self) -> Launch | None:
+        """One warp for each slice; None if there is none."""
+
+    def _multiply(self, name: str, *vectors: Array) -> None:
+        if self.launch:
+            grid, block, tail = self.launch
+            launch_early(self.kernels.functions[name], grid, block, (*self.arguments, *vectors, *tail))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
+    """A chunk's matrix with its kernels and their launches.
+
+    Attributes:
+        by_color: uint32 (slices, 4), the headers of the slices of `local` in storage order: `Header` in slices.cuh.
+        by_plane: the same in the order in which SpMV visits them.
+        partials: float64, room for one partial dot product a slice.
+        halves: how the forward and the backward half sweep are cut; None where none are wanted.
+    """
+
+    by_color: Array
+    by_plane: Array
+    partials: Array
+    halves: tuple[HalfSweepCuts, HalfSweepCuts] | None
+
+    @property
+    def value_type(self) -> str:
+        return str(self.diagonal.dtype.name)
+
+    @cached_property
+    def stored(self) -> str:
+        """The end of the name of a kernel for values stored as these are, and vectors of the value type."""
+        return "" if self.local.values.dtype == self.diagonal.dtype else "_compact"
+
+    @cached_property
+    def color_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of a sweep."""
+        return self.by_color, self.local.values, self.local.columns
+
+    @cached_property
+    def plane_arguments(self) -> tuple[Any, ...]:
+        """The first arguments of SpMV."""
+        return self.by_plane, self.local.values, self.local.columns, self.diagonal
+
+    @cached_property
+    def all_slices(self) -> Launch:
+        """One warp for each slice of `local`."""
+        count = len(self.by_plane)
+        return *warps(count, int(self.diagonal.itemsize)), (np.int32(count),)
+
+    @cached_property
+    def forward_sweep(self) -> HalfSweep:
+        """The launches of a forward half sweep."""
+        assert self.halves is not None
+        return self.halves[0].sweep()
+
+    @cached_property
+    def backward_sweep(self) -> HalfSweep:
+        """The launches of a backward half sweep that fills x."""
+        assert self.halves is not None
+        return self.halves[1].sweep()
+
+    def batched(self, width: int) -> Columns:
+        return MatrixColumns(self, width)
+
+    def scaled(self, factors: Array) -> CudaMatrix:
+        """The matrix with the diagonal multiplied by a block of factors, shape (nx, ny, nz)."""
+        made = self.vectors.scaled_late(self.layout, self.diagonal, cupy.asarray(factors).reshape(-1, order="F"))
+        settle()  # sweeps read a matrix before they wait for earlier launches
+        return replace(self, diagonal=made)
+
+    def narrowed(self, dtype: np.dtype[Any], *, swept: bool = True) -> CudaMatrix:
+        """The matrix, of float64, with values of another type and launches for them; columns and headers are shared."""
+        local = replace(self.local, values=cast(self.local.values, dtype))
+        halves = half_sweeps(self.layout, self.by_color, local, widths_of(self.layout, local)) if swept else None
+        made = replace(self, diagonal=cast(self.diagonal, dtype, checked=True), local=local, halves=halves)
+        settle()  # as above
+        return made
+
+    def compacted(self) -> CudaMatrix:
+        """The matrix for `spmv` and `spmv_dot` alone, with values in float32 where that loses nothing.
+
+        Products are formed in the value type of vectors as before, so the bits are the same; half as much is read.
+        """
+        values = lossless(self.local.values)
+        cupy.cuda.get_current_stream().synchronize()  # as above
+        return replace(self, local=replace(self.local, values=values))
+
+    def run_pass(self, name: str, *vectors: Array) -> None:
+        grid, block, tail = self.all_slices
+        launch_early(self.kernels.functions[name], grid, block, (*self.plane_arguments, *vectors, *tail))
+
+    def forward(self, r: Array, x: Array) -> None:
+        self._half_sweep(self.kernels.pair("forward_from_zero"), self.forward_sweep, self.diagonal, r, x)
+
+    def upper_residual(self, x: Array, y: Array) -> None:
+        self._listed("upper_residual", x, y)
+
+    def lower_residual(self, r: Array, x: Array, w: Array) -> None:
+        self._listed("lower_residual", r, x, w)
+
+    def backward(self, w: Array, x: Array) -> None:
+        self._half_sweep(self.kernels.pair("backward_solve"), self.backward_sweep, self.diagonal, w, x)
+
+    def _half_sweep(self, functions: tuple[Any, Any | None], sweep: HalfSweep, *arguments: Any) -> None:
+        headers = self.by_color if sweep.headers is None else sweep.headers
+        self.kernels.launch_sweep(functions, sweep, (headers, self.local.values, self.local.columns, *arguments))
+
+    def _listed(self, name: str, *vectors: Array) -> None:
+        """A pass over all slices, plane by plane."""
+        grid, block, tail = self.all_slices
+        arguments = (self.by_plane, self.local.values, self.local.columns, *vectors, *tail)
+        launch_early(self.kernels.functions[name], grid, block, arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaProduct(OneLaunch, SeparateSum, Product):
+    """A rectangular matrix with its kernels and their launch.
+
+    Attributes:
+        in_order: uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh.
+    """
+
+    in_order: Array
+
+    @cached_property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.in_order, self.slices.values, self.slices.columns, self.target
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        count = len(self.in_order)
+        return (*warps(count, int(self.slices.values.itemsize)), (np.int32(count),)) if count else None
+
+    def batched(self, width: int) -> Columns:
+        return ProductColumns(self, width)
+
+    def restrict_full(self, y: Array, rc: Array) -> None:
+        self._multiply("product", y, rc)
+
+    def prolong_add(self, xc: Array, x: Array) -> None:
+        self._multiply("product_add", xc, x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaHaloMatrix(OneLaunch, HaloMatrix):
+    """Entries that multiply a halo, with their kernels and their launch.
+
+    Attributes:
+        by_boundary: uint32 (slices, 4), the headers of the slices: `Header` in slices.cuh.
+        partials: float64, room for one partial dot product a slice.
+    """
+
+    by_boundary: Array
+    partials: Array
+
+    @cached_property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.by_boundary, self.slices.values, self.slices.columns, self.boundary
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        count = len(self.boundary)
+        itemsize = int(self.slices.values.itemsize)
+        return (*warps(-(-count // SLICE), itemsize), (np.int32(count),)) if count else None
+
+    def batched(self, width: int) -> Columns:
+        return HaloColumns(self, width)
+
+    def spmv_halo(self, h: Array, y: Array) -> None:
+        self._multiply("spmv_halo", h, y)
+
+    def times_halo(self, h: Array, q: Array) -> None:
+        self._multiply("times_halo", h, q)
+
+    def times_halo_dot(self, h: Array, x: Array, q: Array, dot: Array) -> None:
+        if self.size:
+            _, ticket = self.vectors.scratch.here()
+            arguments = (*self.arguments, h, x, q, self.partials, ticket, dot, np.int32(self.size))
+            blocks = -(-len(self.partials) // HALO_WARPS)
+            launch_early(self.kernels.functions["times_halo_dot"], (blocks,), (HALO_WARPS * SLICE,), arguments)
+
+    def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
+        self._rows(self.kernels.functions["add_halo_dot"], q, part, y, dot)
+
+    def subtract_halo(self, h: Array, r: Array) -> None:
+        self._multiply("subtract_halo", h, r)
+
+    def _rows(self, function: Any, *arguments: Any) -> None:
+        """Launch a kernel with a thread for each boundary row."""
+        if self.size:
+            blocks = -(-self.size // ROWS_OF_BLOCK)
+            arguments = (self.boundary, *arguments, np.int32(self.size))
+            launch_early(function, (blocks,), (ROWS_OF_BLOCK,), arguments)

@@ -1,0 +1,27 @@
+"""Deferred values: made when somebody needs them, or before, while a host waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, final
+
+T = TypeVar("T")
+
+
+@final
+class Deferred(Generic[T]):
+    """Value that is made at the first call.
+
+    Args:
+        make: makes it.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make: Callable[[], T] | None = make
+        self._made: T
+
+    def __call__(self) -> T:
+        """The value."""
+        if self._make is not None:
+            self._made, self._make = self._make(), None  # what it was made from may go
+        return self._made

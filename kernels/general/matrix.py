@@ -1,0 +1,199 @@
+"""A general matrix in one chunk: its local part and its ghost part, with their products.
+
+Formats multiply vectors that hold the rows and nothing else. Vectors of engines have guards around them, so a format
+gets views; nothing is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from dsolver.kernels.batched import Columns
+from dsolver.kernels.formats.base import Format, SeparateSweeps, SweepColumns, stored_bytes
+from dsolver.kernels.formats.choice import Choice
+from dsolver.kernels.formats.layout import Array, Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralMatrix(SeparateSweeps, Format):
+    """The local part of a chunk's rows.
+
+    A product with its dot product is one pass in every format that has a kernel for it: alone, the dot product reads x
+    and y once more, 16 bytes a row of the 12 k + 16 that a product of k entries a row moves. A step of
+    Chebyshev is a vector operation after the product.
+
+    Attributes:
+        layout: the storage order, in which rows keep theirs.
+        diagonal: (layout.size,) of the backend's value type, 1 on padding and guards.
+        product: all entries, those of the diagonal too, in their format: (rows, rows); None where only steps with the
+            diagonal are wanted.
+        choice: of the format.
+        rows: where the rows lie in a vector.
+        vectors: the vector kernels.
+        weights: where only steps with the diagonal are wanted, its reciprocals; else None.
+    """
+
+    layout: Layout
+    diagonal: Array
+    product: Any
+    choice: Choice
+    rows: slice
+    vectors: Any
+    weights: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.diagonal.nbytes) + (0 if self.product is None else int(self.product.nbytes))
+
+    def batched(self, width: int) -> Columns:
+        return MatrixColumns(self, width)
+
+    def scaled(self, factors: Array) -> GeneralMatrix:
+        """Steps of Jacobi and Chebyshev alone, with the diagonal times a block of factors, shape (nx, ny, nz)."""
+        diagonal, weights = self.vectors.scaled(self.layout, self.diagonal, factors.reshape(-1, order="F"))
+        return replace(self, diagonal=diagonal, weights=weights, product=None)
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV`."""
+        self.product.spmv(x[self.rows], y[self.rows])
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV_DOT`."""
+        self.product.spmv_dot(x[self.rows], y[self.rows], dot)
+
+    def jacobi(self, r: Array, scale: float, z: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI`."""
+        self.vectors.jacobi(self.diagonal, r, scale, z)
+
+    def chebyshev(self, r: Array, w: Array, keep: float, gain: float, d: Array, z: Array) -> None:
+        """See `dsolver.kernels.contract.CHEBYSHEV`."""
+        self.vectors.chebyshev(self.diagonal, r, w, keep, gain, d, z)
+
+    def jacobi_step(self, r: Array, x: Array, z: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_STEP`."""
+        self.vectors.jacobi_step(self.diagonal, r, x, z)
+
+
+class MatrixColumns(SweepColumns):
+    """A `GeneralMatrix` for several columns: its format may multiply them together."""
+
+    def spmv(self, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV`."""
+        self.product.spmv(x[:, self.rows], y[:, self.rows])
+
+    def spmv_dot(self, x: Array, y: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV_DOT`."""
+        self.product.spmv_dot(x[:, self.rows], y[:, self.rows], dot)
+
+    @property
+    def rows(self) -> Any:
+        """The part of a vector in which the rows lie."""
+        return self.one.rows
+
+    @property
+    def product(self) -> Any:
+        """The format for as many columns."""
+        return self.one.product.batched(self.width)
+
+
+class OnePassSweeps:
+    """Residuals and sweeps of Jacobi in the pass of the product, for one vector and for several."""
+
+    rows: Any
+    product: Any
+
+    def residual(self, r: Array, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.RESIDUAL`."""
+        of = self.rows
+        self.product.residual(r[..., of], x[..., of], y[..., of])
+
+    def jacobi_first(self, scaled: GeneralMatrix, r: Array, x: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_FIRST`."""
+        of = self.rows
+        self.product.jacobi_first(scaled.weights[of], r[..., of], x[..., of], y[..., of])
+
+    def jacobi_sweep(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP`."""
+        of = self.rows
+        self.product.jacobi_sweep(scaled.weights[of], r[..., of], x[..., of], z[..., of])
+
+    def jacobi_sweep_dot(self, scaled: GeneralMatrix, r: Array, x: Array, z: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.JACOBI_SWEEP_DOT`."""
+        of = self.rows
+        self.product.jacobi_sweep_dot(scaled.weights[of], r[..., of], x[..., of], z[..., of], dot)
+
+
+@final
+class OnePassMatrix(OnePassSweeps, GeneralMatrix):
+    """A matrix in a format that `finishes`: alone, a residual and a sweep of Jacobi move 24 and 40 bytes a row more."""
+
+    def batched(self, width: int) -> Columns:
+        return OnePassColumns(self, width)
+
+
+@final
+class OnePassColumns(OnePassSweeps, MatrixColumns):
+    """An `OnePassMatrix` for several columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GhostRows(Format):
+    """The ghost part of a chunk's rows: those rows that read a halo, compressed.
+
+    Attributes:
+        boundary: int32 (B,), storage positions of these rows, ascending.
+        product: their entries in columns that are halo slots: (B, slots).
+        slots: where these lie in the halo vector.
+        room: (B,), where a device keeps products between two launches; None where each call
+            makes its own.
+        vectors: the vector kernels.
+    """
+
+    boundary: Array
+    product: Any
+    slots: slice
+    room: Array | None
+    vectors: Any
+
+    @property
+    def size(self) -> int:
+        """Length of a vector with one item for each boundary row."""
+        return len(self.boundary)
+
+    @property
+    def nbytes(self) -> int:
+        return stored_bytes(self)
+
+    def spmv_halo(self, h: Array, y: Array) -> None:
+        """See `dsolver.kernels.contract.SPMV_HALO`."""
+        self._add(1.0, h, y)
+
+    def subtract_halo(self, h: Array, r: Array) -> None:
+        """See `dsolver.kernels.contract.SUBTRACT_HALO`."""
+        self._add(-1.0, h, r)
+
+    def times_halo(self, h: Array, q: Array) -> None:
+        """See `dsolver.kernels.contract.TIMES_HALO`."""
+        self.product.spmv(self._side_by_side(h[self.slots]), q)
+
+    def times_halo_dot(self, h: Array, x: Array, q: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.TIMES_HALO_DOT`."""
+        self.times_halo(h, q)
+        self.vectors.gathered_dot(self.boundary, x, q, dot)
+
+    def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
+        """See `dsolver.kernels.contract.ADD_HALO_DOT`."""
+        self.vectors.scatter_add(self.boundary, 1.0, q, y)
+        dot += part
+
+    def _side_by_side(self, h: Array) -> Array:
+        """The slots one after the other: those of several columns come with the columns side by side."""
+        return np.ascontiguousarray(h)
+
+    def _add(self, sign: float, h: Array, y: Array) -> None:
+        q = np.empty(self.size, dtype=y.dtype) if self.room is None else self.room
+        self.times_halo(h, q)
+        self.vectors.scatter_add(self.boundary, sign, q, y)

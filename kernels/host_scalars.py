@@ -1,0 +1,83 @@
+"""Kernels on scalars alone, on the host: coefficients of Krylov methods, float64 (1,) each."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Scalar = npt.NDArray[np.float64]
+
+
+def scale_of(xx: npt.NDArray[np.float64]) -> float:
+    """The factor of `narrow`: a power of two near 1/√xx, or 1 where xx is zero or not finite.
+
+    Exact, so that narrowing rounds as it would without it; and so near that neither the vector nor what a
+    preconditioner makes of it leaves the range of float32 as long as the matrix does not.
+    """
+    square = float(xx[0])
+    if not (square > 0.0 and math.isfinite(square)):
+        return 1.0
+    return math.ldexp(1.0, -((math.frexp(square)[1] - 1) >> 1))
+
+
+def sound(rz: npt.NDArray[np.float64], pap: npt.NDArray[np.float64]) -> bool:
+    """Whether conjugate gradients can go on: both are positive and finite."""
+    return bool(0.0 < rz[0] < np.inf and 0.0 < pap[0] < np.inf)
+
+
+def finite(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> bool:
+    """Whether both are finite."""
+    return bool(np.isfinite(a[0]) and np.isfinite(b[0]))
+
+
+def ratio(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    """a[0] / b[0] by IEEE rules: a breakdown shows as inf or NaN in the residual and is judged there."""
+    with np.errstate(all="ignore"):
+        return float(a[0] / b[0])
+
+
+def quotient(a: Scalar, b: Scalar, c: Scalar, d: Scalar, rr: Scalar, limit: Scalar, ceiling: Scalar, q: Scalar) -> None:
+    """See `dsolver.kernels.contract.QUOTIENT`."""
+    q[0] = ratio(a, b) * ratio(c, d) if limit[0] < rr[0] <= ceiling[0] else np.nan
+
+
+def rotation(
+    delta: Scalar,
+    square: Scalar,
+    rr: Scalar,
+    limit: Scalar,
+    ceiling: Scalar,
+    beta: Scalar,
+    phi: Scalar,
+    c: Scalar,
+    s: Scalar,
+    c_old: Scalar,
+    s_old: Scalar,
+    scale: Scalar,
+    w1: Scalar,
+    w2: Scalar,
+    w3: Scalar,
+    tau: Scalar,
+    keep: Scalar,
+    move: Scalar,
+    on: Scalar,
+) -> None:
+    """See `dsolver.kernels.contract.ROTATION`."""
+    if not (limit[0] < rr[0] <= ceiling[0] and square[0] >= 0.0):
+        for scalar in (scale, w1, w2, w3, tau, keep, move, on):
+            scalar[0] = np.nan
+        return
+    with np.errstate(all="ignore"):
+        new = np.sqrt(square[0])
+        d1 = c[0] * delta[0] - c_old[0] * s[0] * beta[0]
+        d2 = s[0] * delta[0] + c_old[0] * c[0] * beta[0]
+        d3 = s_old[0] * beta[0]
+        rho = np.sqrt(d1 * d1 + square[0])
+        c_old[0], s_old[0] = c[0], s[0]
+        c[0], s[0] = d1 / rho, new / rho
+        scale[0], w1[0], w2[0], w3[0] = 1.0 / new, 1.0 / rho, -d2 / rho, -d3 / rho
+        tau[0], keep[0], on[0] = c[0] * phi[0], s[0] * s[0], 1.0
+        move[0] = -tau[0] / rho
+        beta[0], phi[0] = new, -s[0] * phi[0]

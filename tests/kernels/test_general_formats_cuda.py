@@ -1,0 +1,358 @@
+"""CUDA kernels for any sparse matrix: their texts run on the host, and on a GPU the formats themselves."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import dsolver
+from dsolver import kernels
+from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.formats.choice import gpu_choice
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.reference import block_slices as numpy_slices
+from dsolver.kernels.reference import csr as numpy_rows
+from dsolver.monitor import watch
+from tests.kernels.test_general_formats import LIMIT, NAMES, check, compressed, long_tail, matrices, same
+from tests.on_host import FIBERS, compiled, without_assembly
+
+CALLS = """
+#define fma std::fma
+#include <utility>
+struct int2 { int x, y; };
+static int2 make_int2(int x, int y) { return {x, y}; }
+static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static int __reduce_min_sync(unsigned lanes, int value) { return -__reduce_max_sync(lanes, -value); }
+static void** arguments;
+template <typename... A, size_t... I> void unpack(void (*f)(A...), std::index_sequence<I...>) {
+    f(*static_cast<A*>(arguments[I])...);
+}
+template <typename... A> void apply(void (*f)(A...)) { unpack(f, std::make_index_sequence<sizeof...(A)>()); }
+#define HOST(NAME)                                                             \\
+    static void call_##NAME() { apply(NAME); }                                 \\
+    extern "C" void host_##NAME(int blocks, int threads, void** given) {       \\
+        arguments = given;                                                     \\
+        run(call_##NAME, blocks, threads);                                     \\
+    }
+"""
+KERNELS = {
+    "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
+    "csr/ell.cu": ("spmv",),
+    "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
+    "block_slices/spmv.cu": ("spmv_1", "spmv_3"),
+    "block_slices/build.cu": tuple(f"{kernel}_{b}" for kernel in ("measure", "fill") for b in (1, 3)),
+}
+
+
+class Host:
+    """Kernels of a source file as calls with NumPy arrays and numbers."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def __call__(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        kept = [
+            ctypes.c_uint64(a.ctypes.data) if isinstance(a, np.ndarray) else ctypes.c_int64(0 if a is None else int(a))
+            for a in arguments
+        ]
+        places = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(argument) for argument in kept))
+        getattr(self._library, f"host_{name}")(blocks, threads, places)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
+    made = {}
+    for file, names in KERNELS.items():
+        host = FIBERS + CALLS + without_assembly(loader.source(file)) + "".join(f"HOST({name})\n" for name in names)
+        options = ("-O1", "-ffp-contract=off")
+        made[file] = Host(compiled(tmp_path_factory.mktemp("host"), host, *options, sources=()))
+    return made
+
+
+SMALL = ("random", "lattice", "long tail", "columns far apart")
+
+
+def product_of(matrix: Any, call: Any) -> None:
+    """Product that call(x, y) writes, against SciPy's."""
+    x, y = np.random.default_rng(5).standard_normal(matrix.shape[1]), np.full(matrix.shape[0], np.nan)
+    call(x, y)
+    assert (abs(y - matrix @ x) <= LIMIT["float64"] * (abs(matrix) @ abs(x))).all()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_products_of_rows(hosts: dict[str, Host], name: str) -> None:
+    rows, matrix = compressed(name, "float64")
+    for threads in (1, 8, 32):
+        blocks = -(-rows.size * threads // 256)
+        product_of(
+            matrix,
+            lambda x, y, t=threads, n=blocks: hosts["csr/rows.cu"](f"spmv_{t}", n, 256, *rows, x, y, rows.size),
+        )
+    if rows.width < 100:
+        ell = numpy_rows.padded(rows, matrix.shape[1])
+        sizes = (rows.size, rows.width)
+        blocks = -(-rows.size // 256)
+        product_of(matrix, lambda x, y: hosts["csr/ell.cu"]("spmv", blocks, 256, ell.columns, ell.values, x, y, *sizes))
+
+
+def test_diagonal(hosts: dict[str, Host]) -> None:
+    rows, matrix = compressed("random", "float64")
+    found = np.full(rows.size + 5, np.nan)
+    hosts["csr/rows.cu"]("diagonal", -(-len(found) // 256), 256, *rows, found, rows.size, 2, len(found))
+    assert (found == [1.0, 1.0, *matrix.diagonal(), 1.0, 1.0, 1.0]).all()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_chunks(hosts: dict[str, Host], name: str) -> None:
+    host = hosts["csr/chunks.cu"]
+    rows, matrix = compressed(name, "float64")
+    text = numpy_rows.chunks(rows, matrix.shape[1])
+    table = np.zeros_like(text.chunks)
+    ends, near = np.zeros(rows.size, dtype=np.uint16), np.zeros(len(rows.columns), dtype=np.uint16)
+    found = np.zeros(3, dtype=np.uint32)
+    host("find_chunks", text.count // 256 + 1, 256, rows.start, rows.size, text.count, int(text.whole), table)
+    host("fill_chunks", text.count, 256, rows.start, rows.columns, table, ends, near, found)
+    assert (table == text.chunks).all()
+    assert (ends == text.ends).all()
+    assert (found > 0).tolist() == [text.near is not None, text.columns is not None, True]
+    assert found[2] == found[0] + found[1]  # none of these matrices has 524,288 columns
+    if text.columns is None:
+        assert (near == text.near).all()
+    parts = np.full(text.count, np.nan)
+
+    def call(x: Any, y: Any, product: str) -> None:
+        host(product, text.count, 256, table, ends, near, rows.columns, rows.values, x, y, parts)
+        if not text.whole:
+            host("add_carries", text.count // 256 + 1, 256, table, rows.start, parts, y, rows.size, text.count)
+
+    for product in ("spmv", "spmv_close") if text.whole else ("spmv_carry",):
+        product_of(matrix, lambda x, y, p=product: call(x, y, p))
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [("random", 1), ("lattice", 1), ("long runs", 1), ("lattice of blocks", 3), ("columns far apart", 3)],
+)
+def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None:
+    rows, matrix = compressed(name, "float64")
+    for window in (1, 64):
+        text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
+        count, size, wide = len(text.slices), rows.size // block, matrix.shape[1] // block
+        sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
+        build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
+        blocks_of = np.zeros(count, dtype=np.int32)
+        head = (rows.start, rows.columns, text.row, sizes, found, blocks_of, count, size, wide, count, 0)
+        build(f"measure_{block}", blocks, 128, *head)
+        assert (found == text.slices[:, 2:].astype(np.int32)).all()
+        assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
+        assert block > 1 or blocks_of.sum() == len(rows.values)
+        indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
+        arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
+        build(f"fill_{block}", blocks, 128, *arrays, count, size)
+        assert (indices == text.indices).all()
+        assert (values == text.values).all()
+        first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
+        product_of(matrix, partial(multiply, hosts["block_slices/spmv.cu"], first, (count, size)))
+
+
+def multiply(host: Host, head: tuple[Any, ...], tail: tuple[int, int], x: Any, y: Any) -> None:
+    host(*head, x, y, *tail)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", NAMES)
+def test_formats_on_a_gpu(name: str, dtype: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.block_slices import products as slices
+    from dsolver.kernels.cuda.csr import products as rows_of
+
+    rows, matrix = compressed(name, dtype)
+    there = Csr(*(cupy.asarray(part) for part in rows))
+    made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
+    made += [
+        rows_of.padded(there, matrix.shape[1], max(1, rows.width)),
+        rows_of.chunks(there, matrix.shape[1], rows.width),
+    ]
+    same(OnHost(made[-1]), numpy_rows.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
+    for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
+        for window in (1, 64, 1024):
+            sliced = slices.made(there, matrix.shape[1], block=block, window=window)
+            cupy.cuda.get_current_stream().synchronize()
+            text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
+            same(OnHost(sliced), text, "slices", "indices", "values", "row")
+            made.append(sliced)
+    for one in made:
+        check(OnHost(one), matrix)
+
+
+class OnHost:
+    """A format on a GPU as one that takes and gives NumPy arrays."""
+
+    def __init__(self, one: Any) -> None:
+        self._one = one
+
+    def __getattr__(self, name: str) -> Any:
+        import cupy
+
+        found = getattr(self._one, name)
+        return found.get() if isinstance(found, cupy.ndarray) else found
+
+    def spmv(self, x: Any, y: Any) -> None:
+        self._called("spmv", x, y)
+
+    def spmv_dot(self, x: Any, y: Any, dot: Any) -> None:
+        self._called("spmv_dot", x, y, dot)
+
+    def _called(self, name: str, *arrays: Any) -> None:
+        import cupy
+
+        there = [cupy.asarray(array) for array in arrays]
+        getattr(self._one, name)(*there)
+        for array, result in zip(arrays[1:], there[1:], strict=True):
+            array[:] = result.get()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("threads", "dtype"), [(8, "float64"), (32, "float32")])
+def test_rows_of_full_blocks_have_the_bits_of_rows(threads: int, dtype: str) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr import products
+
+    rng, block = np.random.default_rng(6), 3
+    pattern = sparse.random_array((70, 70), density=0.2, rng=rng) + sparse.eye_array(70)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.csr_array(pattern), np.ones((block, block))))
+    matrix.data = rng.standard_normal(matrix.nnz).astype(dtype)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    places = products.blocks_of_rows(there, matrix.shape[1], (block, block))
+    assert places is not None
+    plain = products.CudaRows(shape=matrix.shape, entries=there, threads=threads)
+    x, r, w = (cupy.asarray(rng.standard_normal(matrix.shape[0]).astype(dtype)) for _ in range(3))
+    found = [_all_products(one, x, r, w) for one in (plain, replace(plain, blocks=places))]
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    other = matrix.tolil()
+    other[0, : block - 1] = 0.0
+    sparser = sparse.csr_matrix(other)
+    sparser.eliminate_zeros()
+    parts = (sparser.indptr.astype(np.int64), sparser.indices.astype(np.int32), sparser.data)
+    assert products.blocks_of_rows(Csr(*map(cupy.asarray, parts)), matrix.shape[1], (block, block)) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(3, 6), (6, 3)])
+def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.csr.transfer import transfer
+    from dsolver.kernels.cuda.vectors import vectors
+
+    rng = np.random.default_rng(7)
+    matrix = sparse.csr_matrix(sparse.kron(sparse.random_array((50, 40), density=0.2, rng=rng), np.ones(shape)))
+    matrix.data = rng.standard_normal(matrix.nnz)
+    there = Csr(*map(cupy.asarray, (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)))
+    x, r = (cupy.asarray(rng.standard_normal(n)) for n in matrix.shape[::-1])
+    written, read = (slice(0, n) for n in matrix.shape)
+    found = []
+    for blocks in ((1, 1), shape):
+        one: Any = transfer(matrix.shape, there, written, read, vectors("float64"), blocks)
+        y, z = r.copy(), r.copy()
+        assert (one.product.blocks is None) == (blocks == (1, 1))
+        one.restrict_full(x, y)
+        one.prolong_sum(x, r, z)
+        found.append((y.get(), z.get()))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+    assert np.allclose(found[0][0], matrix @ x.get())
+
+
+def _all_products(one: Any, x: Any, r: Any, w: Any) -> list[Any]:
+    """Results of all kernels, with dot products."""
+    import cupy
+
+    y, kept, dots = cupy.empty_like(x), cupy.empty_like(x), cupy.zeros(2)
+    found = []
+    for name, arguments in (
+        ("spmv", (x, y)),
+        ("spmv_dot", (x, y, dots[:1])),
+        ("add", (x, r, y)),
+        ("residual", (r, x, y)),
+        ("jacobi_sweep", (w, r, x, y)),
+        ("jacobi_sweep_dot", (w, r, x, y, dots[1:])),
+        ("jacobi_first", (w, r, kept, y)),
+    ):
+        y[:] = kept[:] = 0.0
+        getattr(one, name)(*arguments)
+        found += [y.get(), kept.get()]
+    return [*found, dots.get()]
+
+
+@pytest.mark.gpu
+def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
+    import cupy
+
+    from dsolver.kernels.cpu.csr.statistics import statistics as on_cpu
+    from dsolver.kernels.cuda.csr.statistics import of_rows
+    from dsolver.kernels.cuda.csr.statistics import statistics as on_gpu
+
+    few = sparse.csr_matrix(np.ones((70, 70)))
+    for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6)))), few):
+        rows = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        on_device = Csr(*(cupy.asarray(p) for p in rows))
+        here, there = on_cpu(rows, matrix.shape[1]), on_gpu(on_device, matrix.shape[1])
+        assert kernels.load("cuda").general.choice(on_device, None) == gpu_choice(there)
+        assert (there.shape, there.entries, there.longest, there.stored) == (
+            here.shape,
+            here.entries,
+            here.longest,
+            here.stored,
+        )
+        assert there.variance == pytest.approx(here.variance)
+        quick = of_rows(on_device, matrix.shape[1])
+        octets = {1: replace(quick.stored[1], octets=here.stored[1].octets)}
+        assert replace(quick, stored=octets) == replace(there, stored={1: there.stored[1]})
+
+
+@pytest.mark.gpu
+def test_a_solve_that_lasts_is_measured_on_a_gpu_and_not_in_an_emulation() -> None:
+    """On a busy machine any solve may last, and the emulator has no events in graphs."""
+    matrix = sparse.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(64, 64), format="csr")
+
+    def wait(state: dsolver.State) -> None:
+        time.sleep(0.6 if state.iteration == 1 else 0.0)  # longer than watch.MEASURE_AFTER is on a GPU
+
+    solution = dsolver.solve(matrix, np.ones(64), M=None, device="cuda", maxiter=6, rtol=0.0, callback=wait)
+    assert solution.iterations == 6
+    assert bool(solution.spans) == (math.inf > watch.MEASURE_AFTER)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["lattice", "blocks", "few rows", "random", "long tail"])
+def test_a_matrix_in_float32_from_one_in_float64_has_the_bits_of_one_that_is_made(name: str) -> None:
+    import cupy
+
+    matrix = sparse.csr_matrix(np.ones((70, 70)) / 3.0) if name == "few rows" else matrices()[name]
+    square = sparse.csr_matrix(matrix[:, : matrix.shape[0]])
+    square.setdiag(1e300 * (np.arange(square.shape[0]) == 5) + 0.7)
+    square.sort_indices()
+    arrays = (square.indptr.astype(np.int64), square.indices.astype(np.int32), square.data)
+    rows = Csr(*(cupy.asarray(part) for part in arrays))
+    wide, narrow = kernels.load("cuda"), kernels.load("cuda", dtype="float32")
+    layout = wide.layouts.plain((square.shape[0], 1, 1))
+    made, rounded = narrow.general.matrix(rows, layout), narrow.general.narrowed(wide.general.matrix(rows, layout))
+    assert rounded is not None
+    assert rounded.choice == made.choice
+    np.testing.assert_array_equal(rounded.diagonal.get(), made.diagonal.get())
+    x = cupy.asarray(np.random.default_rng(3).standard_normal(layout.size).astype(np.float32))
+    one, other = cupy.zeros_like(x), cupy.zeros_like(x)
+    made.spmv(x, one)
+    rounded.spmv(x, other)
+    np.testing.assert_array_equal(other.get(), one.get())
