@@ -24,6 +24,7 @@ from dsolver.kernels.cpu.backend import CpuBackend
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.sell.setup import CpuSell
 from tests.clusters import cluster
+from tests.patience import gone
 
 
 def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:
@@ -301,7 +302,10 @@ def kept() -> int:
 
 
 def test_solves_of_changing_problems_leave_nothing_on_a_worker() -> None:
-    """What grows on a worker is Dask's log: ten records a solve, until there are 10,000."""
+    """What grows on a worker is Dask's log: ten records a solve, until there are 10,000.
+
+    A solve may let go of its last objects a moment after its answer, on a busy machine.
+    """
     rng = np.random.default_rng(0)
     with cluster(1, processes=True) as client:
         (worker,) = client.scheduler_info()["workers"]
@@ -315,4 +319,4 @@ def test_solves_of_changing_problems_leave_nothing_on_a_worker() -> None:
                 ):
                     assert dsolver.solve(problem, b, client=client, device="cpu").converged
             held.append(client.run(kept)[worker])
-    assert held[1] == held[2]
+        assert gone(lambda: max(0, client.run(kept)[worker] - held[1]), pause=0.5)
