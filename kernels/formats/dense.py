@@ -48,7 +48,7 @@ class DenseSetup:
     def __init__(
         self, dtype: np.dtype[Any], form: Callable[..., DenseInverse], eliminate: Eliminate | None = None
     ) -> None:
-        self._dtype, self._form, self._eliminate = dtype, form, eliminate or eliminated
+        self._dtype, self._form, self._eliminate = dtype, form, eliminate
 
     def matrix(self, rows: StencilRows) -> Array:
         """Rows without halo as a symmetric matrix, float64 (rows, rows) in lattice order, for `inverse`."""

@@ -116,7 +116,7 @@ def broken(*_: int) -> sp.csr_array:
 
 
 def without_arrays(block: sp.csr_array) -> Any:
-    """What has a matrix's names, as those of the package sparse have, and is none of SciPy's."""
+    """A matrix that is none of SciPy's and has their names, as those of the package sparse have."""
     return SimpleNamespace(tocsr=None, nnz=block.nnz, shape=block.shape, dtype=block.dtype)
 
 

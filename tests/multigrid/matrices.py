@@ -48,7 +48,7 @@ def blocks(n: int) -> sp.csr_array:
 
 
 def closed(matrix: Any) -> sp.csr_array:
-    """The same couplings, and all rows sum to zero."""
+    """Couplings of a matrix with rows that sum to zero."""
     off = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
     off.eliminate_zeros()
     return sp.csr_array(sp.diags_array(-np.asarray(off.sum(axis=1)).ravel()) + off)

@@ -302,7 +302,7 @@ def kept() -> int:
 
 
 def test_solves_of_changing_problems_leave_nothing_on_a_worker() -> None:
-    """What grows on a worker is Dask's log: ten records a solve, until there are 10,000.
+    """Dask's log alone grows on a worker: ten records a solve, until there are 10,000.
 
     A solve may let go of its last objects a moment after its answer, on a busy machine.
     """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import uint64
 
+from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Room, Team
 from dsolver.kernels.formats.csr import Csr
@@ -16,7 +17,6 @@ from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.general.rows import SplitRows, whole
 
 ALONE = Team()
-ONE = uint64(1)
 
 
 def tabulated(rows: Csr, width: int, team: Team = ALONE) -> Ell:
