@@ -13,7 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -51,6 +52,26 @@ class Scalar(ABC):
 
 
 Operand = PerChunk | Field | Halo | PartialSums | Scalar | float
+
+
+@final
+@dataclass(frozen=True)
+class StepInParts:
+    """A step for `Engine.repeat` in parts, of which an engine may record each by itself.
+
+    What several steps have in common is then recorded once. A part is known again by its equality, as a bound method
+    is.
+
+    Args:
+        parts: what is run, one after the other.
+    """
+
+    parts: tuple[Callable[[], None], ...]
+
+    def __call__(self) -> None:
+        """Run it."""
+        for part in self.parts:
+            part()
 
 
 class Engine(ABC):

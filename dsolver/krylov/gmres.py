@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from dsolver.engines.base import Engine, Field, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, PerChunk, Scalar, StepInParts
 from dsolver.kernels.contract import AXPBY, WAXPBY
-from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.method import FEW, KrylovMethod
 
 RESTART: Final = 30
 """Vectors of a basis, unless another number is asked for."""
@@ -26,9 +26,11 @@ class GeneralizedMinimalResidual(KrylovMethod):
     sums in iteration j are fewer than the 2 j + 3 of classical Gram-Schmidt done twice; and it is backward stable
     (Paige, Rozložník and Strakoš, SIAM J. Matrix Anal. Appl. 28, 2006).
 
-    An iteration of each length of the basis is a step of its own, which an engine may record. Its products are read at
-    its end: the least squares problem is solved with numbers, the same on all ranks. x is left as it is until the basis
-    is full or somebody asks for an `iterate` or a `residual`.
+    An iteration is a step in two parts. The product A M v works on the same fields whatever the length of the basis, so
+    an engine records it once, and beside it what makes the result orthogonal for each length. For that v is copied into
+    the basis, 16 bytes a row, where the products with so many vectors take 40 for each. The products are read at the
+    end: the least squares problem is solved with numbers, the same on all ranks. x is left as it is until the basis is
+    full or somebody asks for an `iterate` or a `residual`.
 
     Args:
         engine: runs the kernels.
@@ -39,15 +41,16 @@ class GeneralizedMinimalResidual(KrylovMethod):
 
     def __init__(self, engine: Engine, layout: PerChunk, restart: int = RESTART, *, flexible: bool = False) -> None:
         super().__init__(engine, layout)
-        self._basis = [engine.field(layout) for _ in range(restart + 1)]
-        self._z = [engine.field(layout) for _ in range(restart if flexible else 1)]
+        self._basis = [engine.field(layout) for _ in range(restart)]
+        self._z = [engine.field(layout) for _ in range(restart if flexible else 0)]
+        self._v, self._mv, self._following = (engine.field(layout) for _ in range(3))
         self._moved, self._free = engine.field(layout), engine.field(layout)
         self._products = [engine.scalar(0.0) for _ in range(restart + 1)]
         self._scale = engine.scalar(0.0)
         self._flexible = flexible
         self._most = restart
         self._small = LeastSquares(0.0)
-        self._goal = 0.0
+        self._goal, self._ran = 0.0, False
 
     def begin(self, limit: float, rr: float) -> None:
         """Begin from a residual r that is set, with r . r = rr."""
@@ -82,24 +85,33 @@ class GeneralizedMinimalResidual(KrylovMethod):
             self._dot(self.r, self.r, self.rr)
         norm = math.sqrt(*self._engine.read(self.rr))
         self._small = LeastSquares(norm)
-        self._engine.copy(self.r, self._basis[0])
+        self._engine.copy(self.r, self._following)
+        self._clear(self._v)  # whose values times zero are added: there must be no NaN from a solve that broke down
         self._set((self._scale, 1.0 / norm if norm else 0.0))
 
     def _products_of(self, column: int, *, recorded: bool, measured: bool) -> tuple[float, ...]:
         """Run the step of a column; its entries of Hessenberg's matrix, the last one squared."""
-        engine, step, watched = self._engine, Lengthening(self, column), (*self._products[: column + 1], self.rr)
+        engine, watched = self._engine, (*self._products[: column + 1], self.rr)
+        step, ready = StepInParts((self.multiply, Orthogonalization(self, column))), self._ran
+        self._ran = True
         if not recorded:
             step()
             return engine.read(*watched)
-        (row,) = engine.repeat(step, 1, watched, measured=measured)
+        ready = ready and engine.partition.domain.points <= FEW
+        (row,) = engine.repeat(step, 1, watched, measured=measured, ready=ready)
         return row
 
-    def lengthen(self, column: int) -> None:
-        """v = scale v, and the next one is A M v less its parts along all before it; rr is its square."""
-        engine, v, following = self._engine, self._basis[column], self._basis[column + 1]
-        engine.run(AXPBY, 1.0, self._zero, self.r, self._scale, v)
-        z = self._preconditioned(v, self._z[column if self._flexible else 0])
-        self.operator.multiply(z, following)
+    def multiply(self) -> None:
+        """v = the newest vector of the basis, of length 1, and A M v."""
+        self._engine.run(AXPBY, 1.0, self._scale, self._following, self._zero, self._v)
+        self.operator.multiply(self._preconditioned(self._v, self._mv), self._following)
+
+    def orthogonalize(self, column: int) -> None:
+        """Keep v as a vector of the basis, and take from A M v its parts along all of them; rr is its square."""
+        engine, following = self._engine, self._following
+        engine.copy(self._v, self._basis[column])
+        if self._flexible and self.preconditioner is not None:
+            engine.copy(self._mv, self._z[column])
         for before, product in zip(self._basis, self._products[: column + 1], strict=False):
             self._dot(following, before, product)
             self._add(-1.0, product, before, following)
@@ -107,7 +119,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
 
     def step(self) -> None:
         """The first iteration of a basis."""
-        self.lengthen(0)
+        self.multiply()
+        self.orthogonalize(0)
 
     def iterate(self) -> Field:
         """x and what the basis adds to it. It stays what it is until the next use of this."""
@@ -134,8 +147,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._clear(self._free)
         for weight, v in zip(weights, self._basis, strict=False):
             engine.run(WAXPBY, 1.0, self._free, weight, v, self._free)
-        self.precondition(self._free, self._z[0])
-        engine.run(WAXPBY, 1.0, x, 1.0, self._z[0], x)
+        self.precondition(self._free, self._mv)
+        engine.run(WAXPBY, 1.0, x, 1.0, self._mv, x)
 
     @property
     def watched(self) -> tuple[Scalar, ...]:
@@ -148,20 +161,20 @@ class GeneralizedMinimalResidual(KrylovMethod):
 
     @property
     def _work(self) -> tuple[Field, Field]:
-        return self._z[0] if not self._flexible else self._moved, self._free
+        return self._mv, self._free
 
 
 @final
 @dataclass(frozen=True)
-class Lengthening:
-    """Iteration of one length of the basis. An engine knows it again by its equality, as it does a bound method."""
+class Orthogonalization:
+    """The second part of an iteration for one length of the basis, which engines know again by its equality."""
 
     method: GeneralizedMinimalResidual
     column: int
 
     def __call__(self) -> None:
         """Run it."""
-        self.method.lengthen(self.column)
+        self.method.orthogonalize(self.column)
 
 
 @final

@@ -80,9 +80,9 @@ METHODS: Final = {
     "gmres": Traits(  # for each vector of the basis a dot product and an update
         title="GMRES",
         make=GeneralizedMinimalResidual,
-        vectors=7,
+        vectors=8,
         basis=1,
-        moved=9,
+        moved=11,
         moved_each=2.5,
         replaces=False,
         sums=True,
@@ -90,9 +90,9 @@ METHODS: Final = {
     "fgmres": Traits(
         title="flexible GMRES",
         make=lambda engine, layout, restart: GeneralizedMinimalResidual(engine, layout, restart, flexible=True),
-        vectors=6,
+        vectors=8,
         basis=2,
-        moved=9,
+        moved=13,
         moved_each=2.5,
         replaces=False,
     ),

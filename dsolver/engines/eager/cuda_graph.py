@@ -14,6 +14,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.engines.base import StepInParts
 from dsolver.engines.eager.cuda_timing import EventTimer, call_driver, driver
 from dsolver.engines.eager.timing import Timer
 from dsolver.engines.transport.base import Alone, Transport
@@ -108,32 +109,40 @@ class GraphRecorder:
         if ready:
             self.record(step)
         for index in range(times):
-            if measured and index == times - 1 and step in self._instrumented:
-                graph, timer = self._instrumented[step]
-                timer.begin()
-                graph.launch(self.stream)
-            elif step in self._graphs:
-                self._graphs[step].launch(self.stream)
-            else:
-                step()
-                _RAN.kernels = loaded()
+            timed = measured and index == times - 1 and all(part in self._instrumented for part in parts_of(step))
+            for part in parts_of(step):
+                self._run(part, timed=timed)
             watched.send(samples[index], self.stream)
-            if step not in self._graphs:
-                self._graphs[step] = self._capture(step)
+            for part in parts_of(step):
+                if part not in self._graphs:
+                    self._graphs[part] = self._capture(part)
         self.wait()
         result = [watched.values(row) for row in samples]
         del memory
         return result
 
+    def _run(self, part: Callable[[], None], *, timed: bool) -> None:
+        """Launch what was recorded of a part of a step, with the events to measure it or without, or else run it."""
+        if timed:
+            graph, timer = self._instrumented[part]
+            timer.begin()
+            graph.launch(self.stream)
+        elif part in self._graphs:
+            self._graphs[part].launch(self.stream)
+        else:
+            part()
+            _RAN.kernels = loaded()
+
     def record(self, step: Callable[[], None]) -> None:
         """Record a step that has not run, which makes nothing, unless kernels are loaded that have not run either."""
         known = _RAN.kernels
-        if step in self._graphs or known != loaded() or not isinstance(self._transport, Alone):
-            return
-        graph = self._capture(step)
-        if loaded() == known:
-            graph.upload(self.stream)
-            self._graphs[step] = graph
+        for part in parts_of(step):
+            if part in self._graphs or known != loaded() or not isinstance(self._transport, Alone):
+                continue
+            graph = self._capture(part)
+            if loaded() == known:
+                graph.upload(self.stream)
+                self._graphs[part] = graph
 
     def read(self, scalars: Sequence[Any]) -> tuple[float, ...]:
         """The values of (1,) arrays. Waits for them."""
@@ -165,24 +174,27 @@ class GraphRecorder:
             step: what is recorded.
             timed_by: makes the engine use a timer meanwhile.
         """
-        if step not in self._graphs or step in self._instrumented or step in self._refused:
-            return
-        timer = EventTimer(self.stream)
-        try:
-            with timed_by(timer):
-                graph = self._capture(step)
-        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-            logger.warning(
-                "iterations are not measured, for CUDA does not record events among their kernels: %s", error
-            )
-            self._refused.add(step)
-            return
-        graph.upload(self.stream)
-        self._instrumented[step] = graph, timer
+        for part in parts_of(step):
+            if part not in self._graphs or part in self._instrumented or part in self._refused:
+                continue
+            timer = EventTimer(self.stream)
+            try:
+                with timed_by(timer):
+                    graph = self._capture(part)
+            except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+                logger.warning(
+                    "iterations are not measured, for CUDA does not record events among their kernels: %s", error
+                )
+                self._refused.add(part)
+                return
+            graph.upload(self.stream)
+            self._instrumented[part] = graph, timer
 
     def spans(self, step: Callable[[], None]) -> list[Span]:
-        """The spans of the last measured repetition of a step."""
-        return self._instrumented[step][1].read() if step in self._instrumented else []
+        """The spans of the last measured repetition of a step; none where a part of it was not measured."""
+        if not all(part in self._instrumented for part in parts_of(step)):
+            return []
+        return [span for part in parts_of(step) for span in self._instrumented[part][1].read()]
 
     def wait(self) -> None:
         """Wait for the stream.
@@ -213,6 +225,11 @@ class GraphRecorder:
         finally:
             graph = CapturedGraph(self.stream)
         return graph
+
+
+def parts_of(step: Callable[[], None]) -> tuple[Callable[[], None], ...]:
+    """What is recorded of a step, each by itself."""
+    return step.parts if isinstance(step, StepInParts) else (step,)
 
 
 @final

@@ -1,4 +1,4 @@
-"""Statistics of compressed rows on a GPU: two launches for each block size, and one small copy to the host, or two."""
+"""Statistics of compressed rows on a GPU: two launches and two copies for each block size, and one copy to the host."""
 
 from __future__ import annotations
 
@@ -33,20 +33,23 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
     """
     rows, entries = matrix.size, len(matrix.columns)
     samples = {b: samples_of(rows // b) for b in sizes if rows and not (rows % b or columns % b)}
-    bounds = np.cumsum([4 * PARTS, *(_words(of) for of in samples.values())]).tolist()
+    ends = 4 * sum(of.count for of in samples.values())
+    bounds = np.cumsum([4 * PARTS, *(_words(of) for of in samples.values()), ends]).tolist()
     room = cupy.empty(bounds[-1], dtype=np.int32)
     of_rows = room[: 4 * PARTS].view(np.int64)
     kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
     for (b, of), first in zip(samples.items(), bounds, strict=False):
         _sample(matrix, columns, b, of, room[first:])
-    taken, told = _taken(matrix, samples), np.split(room.get(), bounds[:-1])
+    _send_ends(matrix, samples, room[bounds[-2] :].view(np.int64))
+    told = np.split(read_back(room), bounds[:-1])
+    taken = _taken(samples, told.pop().view(np.int64))
     parts = told[0].view(np.int64).reshape(PARTS, 2)
     return Statistics(
         shape=(rows, columns),
         entries=entries,
         longest=int(parts[:, 1].max()),
         variance=_variance(parts, rows, entries),
-        stored={b: _stored(b, samples[b], taken.get(b), words) for b, words in zip(samples, told[1:], strict=True)},
+        stored={b: _stored(b, samples[b], taken[b], words) for b, words in zip(samples, told[1:], strict=True)},
     )
 
 
@@ -108,18 +111,25 @@ def _measure(matrix: Csr, columns: int, block: int, samples: Samples, sizes: Arr
     launch((max(1, -(-count // WARPS)),), (WARPS * SLICE,), arguments)
 
 
-def _taken(matrix: Csr, samples: Mapping[int, Samples]) -> dict[int, int]:
-    """Entries of the sampled rows, for each block size but 1, of which lengths of rows tell."""
-    firsts = {b: b * of.stride * np.arange(of.count) for b, of in samples.items() if b > 1}
-    places = [np.stack([first, first + b * samples[b].stretch]) for b, first in firsts.items()]
-    if not places:
-        return {}
-    begin, end = matrix.start[cupy.asarray(np.concatenate(places, axis=1))].get()
-    counts = np.split(end - begin, np.cumsum([len(first) for first in firsts.values()])[:-1])
-    return {b: int(count.sum()) for b, count in zip(firsts, counts, strict=True)}
+def _send_ends(matrix: Csr, samples: Mapping[int, Samples], out: Array) -> None:
+    """out = where entries of each stretch of sampled rows begin, then where they end, for one block size after another.
+
+    They lie at equal distances, so two small copies do for a size, and nothing is brought to the device.
+    """
+    first = 0
+    for b, of in samples.items():
+        for begin in (0, b * of.stretch):
+            out[first : first + of.count] = matrix.start[begin :: max(1, b * of.stride)][: of.count]
+            first += of.count
 
 
-def _stored(block: int, samples: Samples, entries: int | None, words: npt.NDArray[np.int32]) -> Stored:
+def _taken(samples: Mapping[int, Samples], ends: npt.NDArray[np.int64]) -> dict[int, int]:
+    """Entries of the sampled rows for each block size."""
+    counts = [of.count for of in samples.values()]
+    parts = np.split(ends, np.cumsum([2 * n for n in counts])[:-1]) if counts else []
+    return {b: int((p[n:] - p[:n]).sum()) for b, n, p in zip(samples, counts, parts, strict=True)}
+
+
+def _stored(block: int, samples: Samples, entries: int, words: npt.NDArray[np.int32]) -> Stored:
     sizes, found, length = _parts(samples, words)
-    entries = int(length.sum()) if entries is None else entries
     return stored(block, entries, length.reshape(samples.count, -1), sizes[:, 0], found[:, 0] & 3)
