@@ -76,6 +76,7 @@ def chunk_matrix(
     made = stored_matrix(
         backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed, wait=wait
     )
+    backend.general.prepare_dots(made.local)
     return (made,)
 
 
@@ -88,6 +89,7 @@ def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkM
     local = None if block.plan.slots else backend.general.narrowed(exact.local)
     if local is None:
         return chunk_matrix(backend, number, block, (exact.layout, exact.local.layout), wait=False)
+    backend.general.prepare_dots(local)
     none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
     ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
     return (replace(exact, local=local, ghost=ghost),)

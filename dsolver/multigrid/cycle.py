@@ -41,8 +41,10 @@ class MultigridCycle:
 
     @property
     def ready(self) -> bool:
-        """Whether levels begin with that of a lattice, and are of one vector: an application makes nothing then."""
-        return self._levels[0].reads is None and all(level.engine.width == 1 for level in self._levels)
+        """Whether levels are of one vector, and of a lattice or one chunk: an application makes nothing then."""
+        first = self._levels[0]
+        alone = first.reads is None or not first.engine.coupled
+        return alone and all(level.engine.width == 1 for level in self._levels)
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""

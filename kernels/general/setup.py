@@ -194,6 +194,9 @@ class GeneralSetup(ABC):
         """
         return None
 
+    def prepare_dots(self, matrix: GeneralMatrix) -> None:  # noqa: B027  # most make nothing
+        """Make what the first product with a dot product would make, so that an engine may record one before."""
+
     def transfer(
         self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
     ) -> Any:

@@ -76,6 +76,9 @@ class CudaBlockSlices(Finished, BlockSlices):
     def _tail(self) -> tuple[np.int32, np.int32]:
         return np.int32(len(self.slices)), np.int32(self.shape[0] // self.block)
 
+    def prepare_dots(self) -> None:
+        _ = self._partials
+
     @cached_property
     def _partials(self) -> Array:
         return cupy.zeros(max(1, len(self.slices)))

@@ -125,6 +125,9 @@ class CudaRows(Finished, CompressedRows):
     def _grid(self) -> tuple[int]:
         return (_blocks(self.shape[0] * self.threads),)
 
+    def prepare_dots(self) -> None:
+        _ = self._partials
+
     @cached_property
     def _partials(self) -> Array:
         return cupy.empty(self._grid[0])
