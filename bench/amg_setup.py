@@ -37,7 +37,7 @@ from dsolver.session.user_arrays import container_of
 
 OPERATIONS = (
     *("box_rows", "row_measures", "couplings", "begun", "settled", "paths", "coarse_couplings", "interpolation"),
-    *("kept_product", "galerkin", "transposed", "fill_lost", "mirrored_means", "table"),
+    *("kept_product", "galerkin", "transposed", "fill_lost", "mirrored", "table"),
 )
 SHORTEST = 1e-4
 """Seconds of phases that are shown."""

@@ -94,7 +94,7 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
 
 
 def symmetrize(a: Csr, below: int) -> None:
-    """Replace each two entries (i, j) and (j, i) by their mean, in place.
+    """Replace each entry below the diagonal by its mirror image, in place.
 
     Products leave both with roundings of their own. Entries whose mirror image is not there stay.
 
@@ -105,23 +105,16 @@ def symmetrize(a: Csr, below: int) -> None:
     _symmetrize(a, below)
 
 
-def mirrored_means(a: Csr, team: Team) -> tuple[Csr, int]:
-    """The rows of a square matrix with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
+def mirrored(a: Csr, team: Team) -> tuple[Csr, int]:
+    """The rows of a square matrix with columns ascending, each entry below the diagonal replaced by its mirror image.
 
     What `symmetrize` makes of sorted rows, without sorting any: entries are transposed.
 
     Returns:
         the rows, and the number of entries whose mirror image is not there, with which the rows are wrong.
     """
-    mirrored = transposed(a, a.size, team)
-    return mirrored, sum(team.run(_average, 0, a.size, a, mirrored))
-
-
-def means(values: Any, one: Any, other: Any, team: Team) -> Any:
-    """Means of pairs of values, float64; one, other: int32 or int64, the places of each pair."""
-    out = np.empty(len(one))
-    team.run(_means, 0, len(one), values, one, other, out)
-    return out
+    out = transposed(a, a.size, team)
+    return out, sum(team.run(_take_upper, 0, a.size, a, out))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -216,8 +209,8 @@ def _numeric(first: Any, last: Any, a: Any, b: Any, width: Any, out: Any) -> Non
 
 
 @compiled()
-def _average(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
-    """Rows first .. last of (A + Aᵀ) / 2 in place of those of Aᵀ; returns the entries that only one of them has."""
+def _take_upper(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
+    """Entries above the diagonal of A in rows first .. last of Aᵀ; returns the entries that only one of them has."""
     place = np.full(len(a.start), -1, np.int64)
     wrong = 0
     for i in range(first, last):
@@ -226,18 +219,12 @@ def _average(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
             place[uint64(a.columns[k])] = k
         for k in range(uint64(mirrored.start[i]), uint64(mirrored.start[i + 1])):
             other = place[uint64(mirrored.columns[k])]
-            if other >= begin:
-                mirrored.values[k] = (a.values[uint64(other)] + mirrored.values[k]) / 2
-            else:
+            if other < begin:
                 wrong += 1
+            elif mirrored.columns[k] > i:
+                mirrored.values[k] = a.values[uint64(other)]
         wrong += abs(a.start[i + 1] - begin - (mirrored.start[i + 1] - mirrored.start[i]))
     return wrong
-
-
-@compiled()
-def _means(first: Any, last: Any, values: Any, one: Any, other: Any, out: Any) -> None:
-    for k in range(uint64(first), uint64(last)):
-        out[k] = (values[uint64(one[k])] + values[uint64(other[k])]) / 2
 
 
 @compiled()
@@ -265,5 +252,4 @@ def _symmetrize(a: Any, below: Any) -> None:
             while place[j] < a.start[j + 1] and a.columns[place[j]] < below + i:
                 place[j] += 1
             if place[j] < a.start[j + 1] and a.columns[place[j]] == below + i:
-                mean = (a.values[k] + a.values[place[j]]) / 2
-                a.values[k] = a.values[place[j]] = mean
+                a.values[place[j]] = a.values[k]

@@ -194,15 +194,15 @@ class AlgebraicSetup:
         """R, the transpose of P, which has so many columns, and R A P.
 
         Rows of which only rounding is left are filled, with the diagonal of A: see `fill_lost`. Columns are in the
-        order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored_means` makes
-        them. What that tells comes last, else zero. blocks: as of `product`, of A P.
+        order of `product`; of a symmetric A they ascend, and mirrored entries are equal, as `mirrored` makes them.
+        What that tells comes last, else zero. blocks: as of `product`, of A P.
         """
         r = self.transposed(p, columns)
         restricted = None if blocks is None else blocks.restricted
         ap = self.product(a, p, columns, ascending=False, blocks=blocks)
         coarse = self.product(r, ap, columns, ascending=False, blocks=restricted)
         self.fill_lost(coarse, 0, r, diagonal)
-        return (r, *self.mirrored_means(coarse)) if symmetric else (r, coarse, 0)
+        return (r, *self.mirrored(coarse)) if symmetric else (r, coarse, 0)
 
     def transposed(self, a: Csr, columns: int) -> Csr:
         """See `products.transposed`."""
@@ -216,17 +216,13 @@ class AlgebraicSetup:
         """See `products.symmetrize`."""
         products.symmetrize(a, below)
 
-    def mirrored_means(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-        """See `products.mirrored_means`; ascending: whether columns do in each row."""
-        return products.mirrored_means(a, self.team)
+    def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+        """See `products.mirrored`; ascending: whether columns do in each row."""
+        return products.mirrored(a, self.team)
 
     def same(self, one: Any, other: Any) -> bool:
         """Whether two arrays of integers are of one type, as long as each other, and equal."""
         return one.dtype == other.dtype and np.array_equal(one, other)
-
-    def means(self, values: Any, one: Any, other: Any) -> Any:
-        """See `products.means`."""
-        return products.means(values, one, other, self.team)
 
     # -- storage -------------------------------------------------------------------------------------------------------
 

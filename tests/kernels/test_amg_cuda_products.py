@@ -1,4 +1,4 @@
-"""Products, transposes and means of mirrored entries on a GPU: the arrays of the host's functions, bit for bit."""
+"""Products, transposes and mirror images of entries on a GPU: the arrays of the host's functions, bit for bit."""
 
 from __future__ import annotations
 
@@ -229,12 +229,12 @@ def ascended(matrix: Csr) -> Csr:
 
 
 @pytest.mark.parametrize("matrix", [lattice(5), arrow(4500), symmetric(random(300, 300, 8.0, 16))])
-def test_means_of_mirrored_entries(cupy: Any, matrix: Csr) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import mirrored_means
+def test_mirror_images_of_entries(cupy: Any, matrix: Csr) -> None:
+    from dsolver.kernels.cuda.amg.products.mirrors import mirrored
 
-    expected, wrong = hosts.mirrored_means(matrix, TEAM)
+    expected, wrong = hosts.mirrored(matrix, TEAM)
     for given, ascending in ((matrix, False), (ascended(matrix), True)):
-        found, missing = mirrored_means(on(cupy, given), ascending=ascending)
+        found, missing = mirrored(on(cupy, given), ascending=ascending)
         same(found, expected)
         assert missing == wrong == 0
 
@@ -353,12 +353,12 @@ def test_places_that_take_more_memory_than_the_matrices_are_not_kept(
 
 
 def test_entries_without_a_mirror_image_are_counted(cupy: Any) -> None:
-    from dsolver.kernels.cuda.amg.products.mirrors import mirrored_means
+    from dsolver.kernels.cuda.amg.products.mirrors import mirrored
 
     matrix = random(50, 50, 4.0, 17)
     dense = np.zeros((50, 50), dtype=np.bool_)
     dense[np.repeat(np.arange(50), np.diff(matrix.start)), matrix.columns] = True
-    assert mirrored_means(on(cupy, matrix))[1] == np.count_nonzero(dense & ~dense.T)
+    assert mirrored(on(cupy, matrix))[1] == np.count_nonzero(dense & ~dense.T)
 
 
 def test_symmetrized_windows(cupy: Any) -> None:
@@ -390,16 +390,13 @@ def test_lost_rows(cupy: Any) -> None:
     same(found, coarse)
 
 
-@pytest.mark.parametrize("places", [np.int32, np.int64])
-def test_means_by_places_and_arrays_that_are_compared(cupy: Any, places: Any) -> None:
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_arrays_that_are_compared(cupy: Any, kind: Any) -> None:
     from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 
-    rng, amg = np.random.default_rng(7), CudaAlgebra(TEAM)
-    values, one, other = rng.standard_normal(90), rng.permutation(90).astype(places), rng.permutation(90).astype(places)
-    arrays = cupy.asarray(values), cupy.asarray(one), cupy.asarray(other)
-    np.testing.assert_array_equal(amg.means(*arrays).get(), hosts.means(values, one, other, TEAM))
-    changed = arrays[1].copy()
-    assert amg.same(arrays[1], changed)
-    assert not amg.same(arrays[1], changed[:-1])
+    amg, places = CudaAlgebra(TEAM), cupy.asarray(np.random.default_rng(7).permutation(90).astype(kind))
+    changed = places.copy()
+    assert amg.same(places, changed)
+    assert not amg.same(places, changed[:-1])
     changed[89] += 1
-    assert not amg.same(arrays[1], changed)
+    assert not amg.same(places, changed)

@@ -14,7 +14,7 @@ from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
 from dsolver.kernels.amg.pmis import COARSE, FINE, keys, mixed, settle
-from dsolver.kernels.amg.products import mirrored_means, product, symmetrize, transposed
+from dsolver.kernels.amg.products import mirrored, product, symmetrize, transposed
 from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -185,12 +185,13 @@ def test_mirrored_entries_become_the_same() -> None:
     a = rows_of(matrix[20:50])
     symmetrize(a, 20)
     found = sp.csr_array((a.values, a.columns, a.start), shape=(30, 60)).toarray()
+    assert np.array_equal(np.triu(found[:, 20:50]), np.triu(matrix[20:50, 20:50]))
     assert np.array_equal(found[:, 20:50], found[:, 20:50].T)
     assert np.array_equal(found[:, :20], matrix[20:50, :20])
     assert np.allclose(found, matrix[20:50], rtol=1e-12)
 
 
-def test_means_need_no_sorted_rows_and_tell_of_missing_entries() -> None:
+def test_mirror_images_need_no_sorted_rows_and_tell_of_missing_entries() -> None:
     rng = np.random.default_rng(7)
     matrix = graph(60, 5).toarray()
     matrix *= 1.0 + 1e-13 * rng.random(matrix.shape)
@@ -200,9 +201,9 @@ def test_means_need_no_sorted_rows_and_tell_of_missing_entries() -> None:
     for i, j in pairwise(shuffled.start):
         order = rng.permutation(j - i)
         shuffled.columns[i:j], shuffled.values[i:j] = shuffled.columns[i:j][order], shuffled.values[i:j][order]
-    found, wrong = mirrored_means(shuffled, TEAM)
+    found, wrong = mirrored(shuffled, TEAM)
     assert wrong == 0
     assert all(np.array_equal(x, y) for x, y in zip(found, a, strict=True))
     row, column = np.argwhere(np.triu(matrix, 1))[0]
     matrix[row, column] = 0.0
-    assert mirrored_means(rows_of(matrix), TEAM)[1] > 0
+    assert mirrored(rows_of(matrix), TEAM)[1] > 0

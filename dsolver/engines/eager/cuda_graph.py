@@ -228,7 +228,7 @@ class GraphRecorder:
 
 
 def parts_of(step: Callable[[], None]) -> tuple[Callable[[], None], ...]:
-    """What is recorded of a step, each by itself."""
+    """Parts of a step that are recorded, each by itself."""
     return step.parts if isinstance(step, StepInParts) else (step,)
 
 

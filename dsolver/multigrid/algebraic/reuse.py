@@ -28,13 +28,11 @@ class Mirrors:
 
     Attributes:
         rows: the rows, without values.
-        entries: of R A P, the one that stands in the place of each.
-        mirrored: the one in its mirror image's place.
+        sources: of each entry, the place of its value in R A P: its own, or its mirror image's below the diagonal.
     """
 
     rows: LevelRows
-    entries: Any
-    mirrored: Any
+    sources: Any
 
 
 @final
@@ -126,17 +124,11 @@ def _mirrors(backend: Backend, _: int, made: Any, rows: LevelRows) -> Mirrors:
     raw: Csr = made.rows.within(amg, rows.window)
     count = len(raw.columns)
     numbered = raw._replace(values=np.arange(count, like=raw.values).astype(np.float64))
-    mirrored = amg.transposed(numbered, rows.rows)
-    entries = amg.transposed(mirrored, rows.rows)
+    sources, _ = amg.mirrored(numbered)
     number = np.int32 if count < 2**31 else np.int64
-    return Mirrors(
-        rows=replace(rows, matrix=bare(rows.matrix)),
-        entries=entries.values.astype(number),
-        mirrored=mirrored.values.astype(number),
-    )
+    return Mirrors(rows=replace(rows, matrix=bare(rows.matrix)), sources=sources.values.astype(number))
 
 
-def _rows_again(backend: Backend, _: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
+def _rows_again(_: Backend, __: int, made: BroughtRows, mirrors: Mirrors) -> LevelRows:
     rows = mirrors.rows
-    values = backend.amg.means(made.rows.values, mirrors.entries, mirrors.mirrored)
-    return replace(rows, matrix=rows.matrix._replace(values=values))
+    return replace(rows, matrix=rows.matrix._replace(values=made.rows.values[mirrors.sources]))

@@ -16,18 +16,6 @@ extern "C" __global__ void tabulate(
     }
 }
 
-// Means of two values each, by their places: 8 bytes an entry beside the places, and what the values take.
-#define MEANS(NAME, PLACE)                                                                                               \
-    extern "C" __global__ void NAME(                                                                                     \
-        const double* __restrict__ values, const PLACE* __restrict__ one, const PLACE* __restrict__ other,               \
-        long long count, double* __restrict__ out                                                                        \
-    ) {                                                                                                                  \
-        const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;                               \
-        if (k < count) out[k] = __dadd_rn(values[one[k]], values[other[k]]) / 2.0;                                       \
-    }
-MEANS(means_4, int)
-MEANS(means_8, long long)
-
 // Whether two arrays differ anywhere: then 1 is written to `found`.
 #define DIFFER(NAME, ITEM)                                                                                               \
     extern "C" __global__ void NAME(                                                                                     \

@@ -165,15 +165,8 @@ class CudaAlgebra(AlgebraicSetup):
     def symmetrize(self, a: Csr, below: int) -> None:
         mirrors.symmetrize(a, below)
 
-    def mirrored_means(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-        return mirrors.mirrored_means(a, ascending=ascending)
-
-    def means(self, values: Any, one: Any, other: Any) -> Any:
-        out, count = cupy.empty(len(one)), len(one)
-        if count:
-            arguments = (values, one, other, np.int64(count), out)
-            kernel(FILE, f"means_{one.itemsize}", DTYPE)((-(-count // THREADS),), (THREADS,), arguments)
-        return out
+    def mirrored(self, a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+        return mirrors.mirrored(a, ascending=ascending)
 
     def same(self, one: Any, other: Any) -> bool:
         count = len(one)

@@ -23,6 +23,7 @@ class RawKernel:
         self.code, self.name = code, name
         self.definitions = tuple(option for option in options if option.startswith("-D"))
         self.max_dynamic_shared_size_bytes = DEFAULT_SHARED
+        self.preferred_shared_memory_carveout = -1
 
     @cached_property
     def compiled(self) -> compiler.Kernel:

@@ -1,6 +1,6 @@
 """Rows of a coarser level of a symmetric matrix: symmetric to the bit, though products leave roundings.
 
-Mirrored entries become their mean; where they are two chunks', each sends the other what it has.
+Entries below the diagonal become what their mirror images are; where these are another chunk's, it sends them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _half_mirrored(
     matrix = rows.within(backend.amg, window)
     if len(bounds) == 2:
         if not made.mirrored:
-            matrix, wrong = backend.amg.mirrored_means(matrix, ascending=ascending)
+            matrix, wrong = backend.amg.mirrored(matrix, ascending=ascending)
             if wrong:
                 raise InputError(ONE_SIDED)
         plan = HaloPlan(sends=(), receives=())
@@ -94,8 +94,8 @@ def _half_mirrored(
     )
 
 
-def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
-    """Rows whose entries in other chunks' columns are the means of what the two owners have.
+def _mirrored(backend: Backend, number: int, rows: LevelRows, around: Mapping[int, F64]) -> LevelRows:
+    """Rows whose entries in columns of chunks before this one are those that their owners have.
 
     Raises:
         InputError: one of them has entries that the other one has not.
@@ -107,5 +107,6 @@ def _mirrored(backend: Backend, _: int, rows: LevelRows, around: Mapping[int, F6
         mine = entries[owners == other]
         if len(mine) != len(theirs):
             raise InputError(ONE_SIDED)
-        values[mine] = (values[mine] + theirs) / 2
+        if other < number:
+            values[mine] = theirs
     return replace(rows, matrix=rows.matrix._replace(values=values))

@@ -1,4 +1,4 @@
-// Transposes, and means of entries (i, j) and (j, i), of matrices of full blocks: kernels/amg/products.py.
+// Transposes, and mirror images of entries above the diagonal, of matrices of full blocks: kernels/amg/products.py.
 
 constexpr int WARP = 32;
 
@@ -24,8 +24,8 @@ extern "C" __global__ void turn(
     }
 }
 
-// Entries (i, j) and (j, i) to their mean, where both are there, of a square matrix with blocks of `size` x `size` entries
-// and ascending columns. A warp for a row of blocks; a lane looks for a block's mirror image.
+// Entries below the diagonal to their mirror images, where these are there, of a square matrix with blocks of `size` x `size`
+// entries and ascending columns. A warp for a row of blocks; a lane looks for a block's mirror image.
 extern "C" __global__ void mirror(
     int nodes, int size, const long long* __restrict__ start, const int* __restrict__ columns, double* values
 ) {
@@ -57,8 +57,7 @@ extern "C" __global__ void mirror(
             for (int m = lane; m < square; m += WARP) {
                 const int i = m / size, j = m - i * size;
                 if (of_block == node && j <= i) continue;
-                double &above = one[static_cast<long long>(i) * length * size + j], &below = two[j * others * size + i];
-                above = below = __dadd_rn(above, below) / 2.0;
+                two[j * others * size + i] = one[static_cast<long long>(i) * length * size + j];
             }
         }
     }

@@ -1,4 +1,4 @@
-"""Transposes and means of mirrored entries of matrices of full blocks: the bits of `dsolver.kernels.amg.products`."""
+"""Transposes and mirror images of entries of matrices of full blocks: the bits of `dsolver.kernels.amg.products`."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def transposed(a: BlockRows, columns: int) -> BlockRows:
 
 
 def mirror(a: BlockRows) -> None:
-    """Mean values in place of a square matrix whose columns ascend and whose entries all have mirror images."""
+    """Entries below the diagonal become their mirror images, in place; all of them are there, and columns ascend."""
     by_rows(FILE, "mirror", a.nodes.size, (np.int32(a.nodes.size), np.int32(a.rows), *a.nodes))

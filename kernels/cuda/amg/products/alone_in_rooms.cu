@@ -25,10 +25,14 @@ struct Held {
         for (int n = 0; n < ROOM / 2; ++n) values[n] = __ldg(reinterpret_cast<const double2*>(b_values + from) + n);
     }
 
-    __device__ __forceinline__ void add(Sums& sums, const RightRows& b, const double* __restrict__ b_values) const {
+    // Add the products in columns from `least` on.
+    __device__ __forceinline__ void add(
+        Sums& sums, const RightRows& b, const double* __restrict__ b_values, int least
+    ) const {
         if (length > ROOM) {   // it has a larger room
             const long long from = b.rooms.behind + static_cast<long long>(columns[0].x) * b.rooms.larger;
-            for (int n = 0; n < length; ++n) sums.add(b.columns[from + n], __dmul_rn(factor, b_values[from + n]));
+            for (int n = 0; n < length; ++n)
+                if (b.columns[from + n] >= least) sums.add(b.columns[from + n], __dmul_rn(factor, b_values[from + n]));
             return;
         }
 #pragma unroll
@@ -36,18 +40,18 @@ struct Held {
             const int4 four = columns[n / 4];
             const double2 two = values[n / 2];
             const int column = n % 4 == 0 ? four.x : n % 4 == 1 ? four.y : n % 4 == 2 ? four.z : four.w;
-            if (n < length) sums.add(column, __dmul_rn(factor, n % 2 ? two.y : two.x));
+            if (n < length && column >= least) sums.add(column, __dmul_rn(factor, n % 2 ? two.y : two.x));
         }
     }
 };
 
-// Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Tables have
-// 1 << bits slots, more than `most`.
+// Rows of A B to rooms of `most` entries each, a multiple of four, and their lengths; longer ones are passed on. Of row i the
+// columns from `diagonal` + i on. Tables have 1 << bits slots, more than `most`.
 template <int ROOM>
 __device__ __forceinline__ void make(
     const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
     const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, int bits, int most,
-    long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
+    int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
 ) {
     extern __shared__ __align__(16) char memory[];
     Sums sums(memory + threadIdx.x / WARP * bytes_of_sums(bits, most), bits, most);
@@ -60,6 +64,7 @@ __device__ __forceinline__ void make(
         stage.pass_on(static_cast<int>(i));
         return;
     }
+    const int least = static_cast<int>(i) + diagonal;
     Held<ROOM> now, next;
     int column = 0;   // of the entry after the next one
     double factor = 0.0;
@@ -75,7 +80,7 @@ __device__ __forceinline__ void make(
             column = a_columns[k + 2];
             factor = a_values[k + 2];
         }
-        now.add(sums, b, b_values);
+        now.add(sums, b, b_values, least);
     }
     counts[i] = sums.count <= most ? sums.count : 0;
     if (sums.count > most) stage.pass_on(static_cast<int>(i));
@@ -86,10 +91,12 @@ __device__ __forceinline__ void make(
     extern "C" __global__ void make_##ROOM(                                                                              \
         STAGE, const long long* __restrict__ a_start, const int* __restrict__ a_columns,                                 \
         const double* __restrict__ a_values, RIGHT, const double* __restrict__ b_values, int bits, int most,             \
-        long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values                           \
+        int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values             \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
-        make<ROOM>(THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, counts, columns, values);          \
+        make<ROOM>(                                                                                                      \
+            THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, diagonal, counts, columns, values         \
+        );                                                                                                               \
     }
 KERNEL(8)
 KERNEL(12)

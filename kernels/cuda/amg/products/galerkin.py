@@ -1,27 +1,39 @@
 """R A P on a GPU, with a single wait after the size of its rows was guessed.
 
 A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
-reads them. The rows of R A P are sorted from their rooms to their places.
+reads them. Of a symmetric R A P only entries from the diagonal on are made; they are scattered from their rooms to
+their places and to those of their mirror images, and sorted there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, final
 
 import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.amg.products.mirrors import (
+    MOST_SORTED,
+    Halves,
+    all_lengths,
     begun_transpose,
     fill_lost,
-    mirror,
-    mirrored_means,
-    sort_rooms,
+    fill_lost_rooms,
+    mirrored,
     transposed,
 )
-from dsolver.kernels.cuda.amg.products.product import Expected, expected_of, in_rooms, mean_of, move, pieces_of, product
+from dsolver.kernels.cuda.amg.products.product import (
+    EVERY,
+    Expected,
+    expected_of,
+    in_rooms,
+    mean_of,
+    move,
+    pieces_of,
+    product,
+)
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.counters import counters
@@ -45,47 +57,70 @@ def galerkin(a: Csr, p: Csr, columns: int, diagonal: Any, *, symmetric: bool = F
     r = transposed(p, columns)
     coarse = product(r, product(a, p, columns, ascending=False), columns, ascending=False)
     fill_lost(coarse, 0, r, diagonal)
-    return (r, *mirrored_means(coarse)) if symmetric else (r, coarse, 0)
+    return (r, *mirrored(coarse)) if symmetric else (r, coarse, 0)
 
 
 def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> tuple[Csr, Csr] | None:
     """R and R A P, whose columns ascend where it is symmetric; None where rows found no room."""
     if not len(p.columns):
         return None
-    known = counters(1 + 3 * PASSED)  # entries of R A P, and rows that stages have passed on
-    of_ap, of_coarse, of_r = (known[1:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
+    known = counters(2 + 3 * PASSED)  # entries of R A P and of its longest row, and rows that stages have passed on
+    of_ap, of_coarse, of_r = (known[2:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
     stages = Stages(columns, of_r)
     r = begun_transpose(p, columns, stages)
     first = expected_of(a, Rooms(*p), mean_of(p))
     if (pieces := pieces_of(a, Rooms(*p), mean_of(p), first)) > 1:
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
-        made = _in_pieces(a, p, r, first, pieces, symmetric=symmetric) if sorted_ else None
-        if made is None:
-            return None
-        _finish(made, r, diagonal, symmetric=symmetric)
-        return r, made
+        made = _in_pieces(a, p, r, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
+        return None if made is None else (r, made)
     ap = in_rooms(a, Rooms(*p), mean_of(p), first, Stages(a.size, of_ap))
     if ap is None:
         return None
-    second = expected_of(r, ap, first.mean)
-    rooms = in_rooms(r, ap, first.mean, second, Stages(columns, of_coarse))
+    begin = 0 if symmetric else EVERY
+    second = expected_of(r, ap, first.mean, begin)
+    rooms = in_rooms(r, ap, first.mean, second, Stages(columns, of_coarse), begin)
     if rooms is None:
         return None
-    start = starts_of(rooms.lengths, known)
+    fill_lost_rooms(rooms, 0, r, diagonal)
+    result = _Made([(rooms, second.mean)], known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
-    passed = found[1:].view(np.int32).reshape(3, COUNTERS)
-    if passed[0, 1] or passed[1, 1] or passed[2, stages.last]:
+    passed = found[2:].view(np.int32).reshape(3, COUNTERS)
+    if passed[0, 1] or passed[1, 1] or passed[2, stages.last] or found[1] > MOST_SORTED:
         return None
-    coarse = Csr(start, cupy.empty(int(found[0]), dtype=np.int32), cupy.empty(int(found[0])))
-    if symmetric:
-        sort_rooms(rooms, coarse)
-    else:
-        move(rooms, second.mean, coarse)
-    _finish(coarse, r, diagonal, symmetric=symmetric)
-    return r, coarse
+    return r, result.rows(int(found[0]))
 
 
-def _in_pieces(a: Csr, p: Csr, r: Csr, expected: Expected, pieces: int, *, symmetric: bool) -> Csr | None:
+@final
+class _Made:
+    """R A P in rooms, of which rows are to be made.
+
+    Args:
+        pieces: of its rows, one after the other: each in rooms, with their mean length, about.
+        known: int64, where the number of all entries comes, and then the length of the longest row, where it is known.
+        symmetric: whether these are its entries from the diagonal on.
+    """
+
+    def __init__(self, pieces: Sequence[tuple[Rooms, float]], known: Array, *, symmetric: bool) -> None:
+        self._pieces, rooms = pieces, [made for made, _ in pieces]
+        self._halves = Halves(rooms, known) if symmetric else None
+        self._start: Array = None if symmetric else starts_of(all_lengths(rooms), known)
+
+    def rows(self, entries: int) -> Csr:
+        """The rows, with ascending columns where it is symmetric, else in the order in which columns were found."""
+        if self._halves is not None:
+            return self._halves.rows(entries)
+        start, first = self._start, 0
+        out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+        for rooms, mean in self._pieces:
+            last = first + len(rooms.lengths)
+            move(rooms, mean, out._replace(start=start[first : last + 1]))
+            first = last
+        return out
+
+
+def _in_pieces(
+    a: Csr, p: Csr, r: Csr, diagonal: Any, expected: Expected, pieces: int, *, symmetric: bool
+) -> Csr | None:
     """R A P, piece after piece of its rows, each with the rows of A P that it reads: rooms of a piece, not of all rows.
 
     Where rows of R are beside each other and read rows of A P that are, as on lattices and in banded order, few of
@@ -95,13 +130,13 @@ def _in_pieces(a: Csr, p: Csr, r: Csr, expected: Expected, pieces: int, *, symme
         a: A.
         p: P.
         r: R.
+        diagonal: of A.
         expected: of rows of A P.
         pieces: how many.
-        symmetric: whether columns shall ascend.
+        symmetric: whether it is.
 
     Returns:
-        the rows, before those that rounding left are filled; None where pieces read too many rows, or rows found no
-        room.
+        the rows; None where pieces read too many rows, or rows found no room.
     """
     edges = [r.size * n // pieces for n in range(pieces + 1)]
     rows, entries = list(pairwise(edges)), list(pairwise(_at(r.start, edges)))
@@ -113,39 +148,34 @@ def _in_pieces(a: Csr, p: Csr, r: Csr, expected: Expected, pieces: int, *, symme
     if sum(last - first for first, last in windows) > MOST_READ * a.size:
         return None
     of_a = _at(a.start, [end for window in windows for end in window])
-    known = counters(1 + 2 * pieces * PASSED)
-    passed = known[1:].view(np.int32).reshape(pieces, 2, COUNTERS)
+    known = counters(2 + 2 * pieces * PASSED)
+    passed = known[2:].view(np.int32).reshape(pieces, 2, COUNTERS)
     made = []
     for n, window in enumerate(windows):
         fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
-        coarse = coarse._replace(columns=coarse.columns - np.int32(window[0]))
-        one = _piece(fine, p, coarse, expected, passed[n])
+        shifted = coarse._replace(columns=coarse.columns - np.int32(window[0]))
+        one = _piece(fine, p, shifted, expected, passed[n], rows[n][0] if symmetric else EVERY)
         if one is None:
             return None
+        fill_lost_rooms(one[0], rows[n][0], coarse, diagonal)
         made.append(one)
-    start = starts_of(cupy.concatenate([rooms.lengths for rooms, _ in made]), known)
+    result = _Made(made, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
-    if found[1:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any():
+    if found[2:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any() or found[1] > MOST_SORTED:
         return None
-    out = Csr(start, cupy.empty(int(found[0]), dtype=np.int32), cupy.empty(int(found[0])))
-    for (rooms, mean), span, places in zip(made, rows, pairwise(_at(start, edges)), strict=True):
-        if symmetric:
-            sort_rooms(rooms, _part(out, span, places))
-        else:
-            move(rooms, mean, _part(out, span, places))
-    return out
+    return result.rows(int(found[0]))
 
 
-def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Array) -> tuple[Rooms, float] | None:
+def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Array, begin: int) -> tuple[Rooms, float] | None:
     """Rows of R A P in rooms, and their mean length, about; None where they would be too large.
 
-    passed: int32 (2, COUNTERS), rows that stages pass on.
+    passed: int32 (2, COUNTERS), rows that stages pass on. begin: the column of the first row's diagonal, or `EVERY`.
     """
     ap = in_rooms(a, Rooms(*p), mean_of(p), expected, Stages(a.size, passed[0]))
     if ap is None:
         return None
-    second = expected_of(r, ap, expected.mean)
-    rooms = in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]))
+    second = expected_of(r, ap, expected.mean, begin)
+    rooms = in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]), begin)
     return None if rooms is None else (rooms, second.mean)
 
 
@@ -159,10 +189,3 @@ def _part(matrix: Csr, rows: Sequence[int], entries: Sequence[int]) -> Csr:
     """Rows of a matrix, from the first to before the last, which have these entries, in its memory."""
     (first, last), (begin, end) = rows, entries
     return Csr(matrix.start[first : last + 1] - begin, matrix.columns[begin:end], matrix.values[begin:end])
-
-
-def _finish(coarse: Csr, r: Csr, diagonal: Any, *, symmetric: bool) -> None:
-    """Fill rows that rounding left, and make mirrored entries equal."""
-    fill_lost(coarse, 0, r, diagonal)
-    if symmetric:
-        mirror(coarse)

@@ -1,4 +1,5 @@
-// Transposes, rows in other orders, and means of entries (i, j) and (j, i), with the bits of the host's: kernels/amg/products.py.
+// Transposes, rows in other orders, and mirror images of entries above the diagonal, with the bits of the host's:
+// kernels/amg/products.py.
 #include "amg/table.cuh"
 #include "amg/products/stage.cuh"
 #include "amg/products/rooms.cuh"
@@ -130,7 +131,7 @@ KERNELS(8)
 KERNELS(16)
 KERNELS(32)
 
-// Entries (i, j) and (j, i) of a matrix with ascending columns to their mean, where both are there. Row i is column
+// Entries below the diagonal of a matrix with ascending columns to their mirror images, where these are there. Row i is column
 // below + i; other columns are left alone. To `wrong` come as many as have no mirror image: above the diagonal those that
 // find none, below it those that were not found. The arrays of values may be the same; if they are not, those without a
 // mirror image are not written below the diagonal.
@@ -158,10 +159,9 @@ extern "C" __global__ void mirror(
             else high = middle;
         }
         const bool there = low < size && row[low] == wanted;
-        const double mean = there ? __dadd_rn(value, from[first + low]) / 2.0 : value;
-        values[k] = mean;
+        values[k] = value;
         if (!there) return;
-        values[first + low] = mean;
+        values[first + low] = value;
         missed -= 2;
     });
     missed = __reduce_add_sync(0xffffffffu, missed);
@@ -173,11 +173,63 @@ extern "C" __global__ void mirror(
     if (threadIdx.x == 0 && all) atomicAdd(wrong, static_cast<unsigned long long>(static_cast<long long>(all)));
 }
 
-// Rows of R A P of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A warp's group of eight
-// lanes a row: they make products of r and the diagonal together, and add them up one after the other.
+// Entries above the diagonal, in rooms: how many each row has before its own below it, and the rank of each among those, by
+// chance. Row i is row first + i of a square matrix. 8 bytes an entry, and an atomic addition in L2.
+extern "C" __global__ void rank_mirrored(
+    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns, ROOMS,
+    int* __restrict__ counts, int* __restrict__ ranks
+) {
+    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    if (i >= rows) return;
+    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, columns);
+    for (long long k = from + thread % width; k < from + length; k += width)
+        if (columns[k] > first + i) ranks[k] = atomicAdd(counts + columns[k], 1);
+}
+
+// Lengths of rows with the mirror images of other rows' entries, and the longest one.
+extern "C" __global__ void whole_lengths(
+    int rows, const long long* __restrict__ lengths, const int* __restrict__ counts, long long* __restrict__ out,
+    int* longest
+) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int mine = 0;
+    if (i < rows) {
+        mine = static_cast<int>(lengths[i]) + counts[i];
+        out[i] = mine;
+    }
+    mine = __reduce_max_sync(0xffffffffu, mine);
+    if (threadIdx.x % WARP == 0) atomicMax(longest, mine);
+}
+
+// Entries from the diagonal on, in rooms, to their own rows and those above it to their mirror images', in no order. 16
+// bytes read an entry, and 24 written.
+extern "C" __global__ void scatter_mirrored(
+    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ from_columns,
+    const double* __restrict__ from_values, ROOMS, const int* __restrict__ counts, const int* __restrict__ ranks,
+    const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values
+) {
+    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
+    if (i >= rows) return;
+    const int row = first + static_cast<int>(i);
+    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, from_columns), to = start[row] + counts[row];
+    for (long long n = thread % width; n < length; n += width) {
+        const int column = from_columns[from + n];
+        const double value = from_values[from + n];
+        columns[to + n] = column;
+        values[to + n] = value;
+        if (column > row) {
+            const long long image = start[column] + ranks[from + n];
+            columns[image] = row;
+            values[image] = value;
+        }
+    }
+}
+
+// Rows of R A P, compressed or in rooms, of which only rounding is left: what r' D r is on the diagonal, or one, and zeros. A
+// warp's group of eight lanes a row: they make products of r and the diagonal together, and add them up one after the other.
 extern "C" __global__ void fill_lost(
-    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values, int rows, int below,
-    const long long* __restrict__ r_start, const int* __restrict__ r_columns, const double* __restrict__ r_values,
+    const long long* __restrict__ start, const int* __restrict__ columns, double* __restrict__ values, ROOMS, int rows,
+    int below, const long long* __restrict__ r_start, const int* __restrict__ r_columns, const double* __restrict__ r_values,
     const double* __restrict__ diagonal, double negligible
 ) {
     constexpr int G = 8;
@@ -187,8 +239,10 @@ extern "C" __global__ void fill_lost(
     if (i < rows) {
         first = r_start[i];
         last = r_start[i + 1];
-        begin = start[i];
-        end = start[i + 1];
+        const RightRows of{start, columns, THESE_ROOMS};
+        long long length;
+        of.find(i, begin, length);
+        end = begin + length;
     }
     double size = 0.0;
     for (; group.any(first < last); first += G) {

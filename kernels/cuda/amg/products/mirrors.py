@@ -1,8 +1,10 @@
-"""Transposes and means of mirrored entries on a GPU, with the bits of `dsolver.kernels.amg.products`."""
+"""Transposes and mirror images of entries on a GPU, with the bits of `dsolver.kernels.amg.products`."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final, final
 
 import cupy
 import numpy as np
@@ -77,14 +79,14 @@ def reordered(a: Csr, order: Array) -> Csr:
 
 
 def symmetrize(a: Csr, below: int) -> None:
-    """Replace each two entries (i, j) and (j, i) by their mean, in place: see `products.symmetrize`."""
+    """Replace entries below the diagonal by their mirror images, in place: see `products.symmetrize`."""
     _mirror(a, a.values, below, cupy.zeros(1, dtype=np.uint64))
 
 
-def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
-    """Rows with columns ascending, each two entries (i, j) and (j, i) replaced by their mean.
+def mirrored(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
+    """Rows with columns ascending, entries below the diagonal replaced by their mirror images.
 
-    What `products.mirrored_means` makes of a matrix whose entries all have mirror images.
+    What `products.mirrored` makes of a matrix whose entries all have mirror images.
 
     Args:
         a: a square matrix.
@@ -116,11 +118,16 @@ def mirrored_means(a: Csr, *, ascending: bool = False) -> tuple[Csr, int]:
 
 def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any) -> None:
     """Replace coarse rows of which only rounding is left, in place: see `products.fill_lost`."""
-    if not coarse.size:
+    fill_lost_rooms(Rooms(*coarse), below, r, diagonal)
+
+
+def fill_lost_rooms(coarse: Rooms, below: int, r: Csr, diagonal: Any) -> None:
+    """`fill_lost` of rows in rooms, which may have entries from the diagonal on alone."""
+    if not r.size:
         return
-    grid = (-(-coarse.size * LANES_OF_LOST // MOST_THREADS),)
-    sizes = np.int32(coarse.size), np.int32(below)
-    kernel(FILE, "fill_lost", DTYPE)(grid, (MOST_THREADS,), (*coarse, *sizes, *r, diagonal, np.float64(NEGLIGIBLE)))
+    grid = (-(-r.size * LANES_OF_LOST // MOST_THREADS),)
+    what = (*coarse[:3], *coarse.shape, np.int32(r.size), np.int32(below), *r, diagonal, np.float64(NEGLIGIBLE))
+    kernel(FILE, "fill_lost", DTYPE)(grid, (MOST_THREADS,), what)
 
 
 def sort_rooms(rooms: Rooms, out: Csr) -> None:
@@ -129,14 +136,59 @@ def sort_rooms(rooms: Rooms, out: Csr) -> None:
         _sort_short(rooms, out, Stages(out.size))
 
 
+def all_lengths(pieces: Sequence[Rooms]) -> Array:
+    """Lengths of the rows of all pieces, int64."""
+    return pieces[0].lengths if len(pieces) == 1 else cupy.concatenate([rooms.lengths for rooms in pieces])
+
+
+@final
+class Halves:
+    """The entries of a symmetric matrix from the diagonal on, in rooms, which become its rows.
+
+    Args:
+        pieces: of its rows, one after the other.
+        known: int64 (2,), where the number of all entries comes, and the length of the longest row.
+    """
+
+    def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
+        self._pieces = [*zip(accumulate((len(rooms.lengths) for rooms in pieces), initial=0), pieces, strict=False)]
+        size = sum(len(rooms.lengths) for rooms in pieces)
+        self._counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
+        for first, rooms in self._pieces:
+            ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
+            self._launch("rank_mirrored", first, rooms, rooms[:2], (self._counts, ranks))
+            self._ranks.append(ranks)
+        lengths = all_lengths(pieces)
+        whole = cupy.empty(size, dtype=np.int64)
+        arguments = (np.int32(size), lengths, self._counts, whole, known[1:].view(np.int32))
+        kernel(FILE, "whole_lengths", DTYPE)((-(-size // MOST_THREADS),), (MOST_THREADS,), arguments)
+        self._start = starts_of(whole, known)
+
+    def rows(self, entries: int) -> Csr:
+        """The rows, with columns ascending. None may be longer than `MOST_SORTED`."""
+        out = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+        for (first, rooms), ranks in zip(self._pieces, self._ranks, strict=True):
+            self._launch("scatter_mirrored", first, rooms, rooms[:3], (self._counts, ranks, *out))
+        if entries:
+            _sort_short(Rooms(*out), out, Stages(out.size))
+        return out
+
+    def _launch(self, name: str, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
+        rows = len(rooms.lengths)
+        width = 4 if rooms.room <= 32 else 16
+        sizes = np.int32(rows), np.int32(width), np.int32(first)
+        grid = (-(-rows * width // MOST_THREADS),)
+        kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
+
+
 def mirror(a: Csr) -> None:
-    """Mean values in place, of a matrix whose entries all have mirror images."""
+    """Entries below the diagonal become their mirror images, in place, of a matrix where all of them are there."""
     _mirror(a, a.values, 0, counters(1).view(np.uint64))
 
 
-def _mirror(a: Csr, means: Array, below: int, wrong: Array) -> None:
-    """Mean values, perhaps in place; to wrong, uint64 (1,), the number of entries without mirror images is added."""
-    _by_rows("mirror", a, (*a, means, np.int32(below), wrong))
+def _mirror(a: Csr, out: Array, below: int, wrong: Array) -> None:
+    """Mirrored values, perhaps in place; to wrong, uint64 (1,), the number of entries without images is added."""
+    _by_rows("mirror", a, (*a, out, np.int32(below), wrong))
 
 
 def _by_rows(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:

@@ -16,6 +16,7 @@ constexpr long long MOST_LENGTH = (1 << 23) - 1;   // a row of B that is longer 
 
 constexpr int BLOCK = 256;          // lanes of a sampled row, which a block counts
 constexpr unsigned FULL = 0xffffffffu;
+constexpr int EVERY = -(1 << 30);   // a `diagonal` before all columns: every one is wanted
 
 template <>
 struct Group<BLOCK> {
@@ -136,11 +137,12 @@ __device__ __forceinline__ void walk(
     }
 }
 
-// Columns of a row of A B, or more than `most` where there are so many, or where the row of A is longer than `longest`.
+// Columns of a row of A B from `least` on, or more than `most` where there are so many, or where the row of A is longer than
+// `longest`.
 template <int G>
 __device__ __forceinline__ int columns_of(
     const Group<G>& group, const Table& table, int i, const long long* __restrict__ a_start,
-    const int* __restrict__ a_columns, const RightRows& b, int most, long long longest
+    const int* __restrict__ a_columns, const RightRows& b, int most, long long longest, int least
 ) {
     long long begin = 0, end = 0;
     int found = 0;
@@ -156,7 +158,7 @@ __device__ __forceinline__ int columns_of(
     walk<G, false>(
         group, begin, end, a_columns, nullptr, b, nullptr,
         [&](int column, double) {
-            ranked(group, column != NONE && table.enter(column), found);
+            ranked(group, column != NONE && column >= least && table.enter(column), found);
             return found <= most;
         }
     );
@@ -174,7 +176,7 @@ __device__ __forceinline__ void count_rows(
     const Table table{reinterpret_cast<int*>(memory) + (threadIdx.x / G << bits), nullptr, bits};
     Turns<G> turns(stage);
     while (turns.next()) {
-        const int i = turns.row(), found = columns_of(group, table, i, a_start, a_columns, b, most, longest);
+        const int i = turns.row(), found = columns_of(group, table, i, a_start, a_columns, b, most, longest, EVERY);
         if (i >= 0 && group.lane == 0) {
             if (found <= most) counts[i] = found;
             else {
@@ -195,17 +197,18 @@ __device__ __forceinline__ int sampled_row(int sample, int samples, int rows) {
     return static_cast<int>(min(first + (turn * stretch >> 32), rows - 1LL));
 }
 
-// Columns of sampled rows, of as many as there are blocks. Of longer rows than the table has room for it tells most + 1.
+// Columns of sampled rows, of as many as there are blocks, from `diagonal` + i on in row i. Of longer rows than the table has
+// room for it tells most + 1.
 extern "C" __global__ void count_some(
     int rows, const long long* __restrict__ a_start, const int* __restrict__ a_columns, RIGHT, int bits, int most,
-    long long longest, int* __restrict__ counts
+    long long longest, int diagonal, int* __restrict__ counts
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<BLOCK> group;
     const RightRows b RIGHT_ROWS;
     const Table table{reinterpret_cast<int*>(memory), nullptr, bits};
     const int i = sampled_row(blockIdx.x, gridDim.x, rows);
-    const int found = columns_of(group, table, i, a_start, a_columns, b, most, longest);
+    const int found = columns_of(group, table, i, a_start, a_columns, b, most, longest, i + diagonal);
     if (group.lane == 0) counts[blockIdx.x] = found <= most ? found : most + 1;
 }
 
@@ -219,12 +222,12 @@ extern "C" __global__ void lengths_of_some(int rows, const long long* __restrict
 // Columns and values of rows of A B, columns in the order in which they are found or ascending. Sums stand at the slots of
 // the table, of which `order` tells who was found when. Rows whose numbers of entries are KNOWN go to their starts; others
 // to rooms, and their numbers to `counts`: those of the first stage, of `most` entries at most, to their own ones, later ones
-// to larger ones if they need them.
+// to larger ones if they need them. Of row i of these the columns from `diagonal` + i on.
 template <int G, bool KNOWN>
 __device__ __forceinline__ void fill_rows(
     const Stage& stage, const long long* __restrict__ a_start, const int* __restrict__ a_columns,
     const double* __restrict__ a_values, const RightRows& b, const double* __restrict__ b_values, int bits, int most,
-    long long longest, bool ascending, const long long* __restrict__ start, const Rooms& rooms,
+    long long longest, bool ascending, const long long* __restrict__ start, const Rooms& rooms, int diagonal,
     long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values
 ) {
     extern __shared__ __align__(16) char memory[];
@@ -255,6 +258,10 @@ __device__ __forceinline__ void fill_rows(
         walk<G, true>(
             group, begin, end, a_columns, a_values, b, b_values,
             [&](int column, double value) {
+                if (!KNOWN && diagonal != EVERY) {
+                    if (column < i + diagonal) column = NONE;
+                    if (!group.any(column != NONE)) return true;
+                }
                 unsigned slot = 0;
                 const bool fresh = column != NONE && table.look(column, slot);
                 const int before = found, rank = ranked(group, fresh, found);
@@ -328,17 +335,17 @@ extern "C" __global__ void move_rows(
         const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, true>(                                                                                              \
             THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, start,           \
-            Rooms{0, 0, 0, 0}, nullptr, columns, values                                                                  \
+            Rooms{0, 0, 0, 0}, EVERY, nullptr, columns, values                                                           \
         );                                                                                                               \
     }                                                                                                                    \
     extern "C" __global__ void make_##G(                                                                                 \
         STAGE, LEFT, RIGHT, const double* __restrict__ b_values, int bits, int most, long long longest, int ascending,   \
-        ROOMS, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values                    \
+        ROOMS, int diagonal, long long* __restrict__ counts, int* __restrict__ columns, double* __restrict__ values      \
     ) {                                                                                                                  \
         const RightRows b RIGHT_ROWS;                                                                                    \
         fill_rows<G, false>(                                                                                             \
             THIS_STAGE, a_start, a_columns, a_values, b, b_values, bits, most, longest, ascending != 0, nullptr,         \
-            THESE_ROOMS, counts, columns, values                                                                         \
+            THESE_ROOMS, diagonal, counts, columns, values                                                               \
         );                                                                                                               \
     }
 KERNELS(4)

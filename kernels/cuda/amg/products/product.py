@@ -21,6 +21,8 @@ from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/products/product.cu", "float64"
 ALONE, ALONE_IN_ROOMS = "amg/products/alone.cu", "amg/products/alone_in_rooms.cu"
+EVERY: Final = -(1 << 30)
+"""A diagonal before all columns, for products of which every column is wanted, as in product.cu."""
 LEAST_BITS, MOST_BITS = 5, 10
 """Tables have 32 to 1024 slots, three quarters of which are used at most."""
 BLOCK: Final = 256
@@ -59,13 +61,19 @@ STAGED: Final = 4 * 16
 """Bytes of shared memory of a thread for entries that lanes have read for it, as in alone.cu."""
 SLOTS: Final = 3.5
 """Slots of its table for each of them, at least: 64 for 12 took 2.6 ms where 32 took 3.0."""
-SLOTS_OF_ROOMS: Final = 1.8
-"""Slots for each column where B is in rooms: rows are longer, and how many threads there are counts more."""
+SLOTS_OF_ROOMS: Final = 3.6
+"""Slots for each column where B is in rooms. With half of them rows of few columns took up to 1.5 times as long."""
+OF_TABLES: Final = 70
+"""Percent of a multiprocessor's memory for tables and L1 that tables may have then. Threads read a room in pieces of 16
+bytes, and 16 warps have 74 KB of rooms under way: where tables left L1 28 KB, R A P of 256³ took 9.2 ms in place of
+5.3."""
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
 """Entries of larger rooms up to which each row may have one; in larger products one of `PART`."""
 PART: Final = 32
+HALF: Final = 0.7
+"""Columns from the diagonal on, as a part of all: half in the mean, and all in the first rows."""
 NEARLY: Final = 0.985
 """Part of the rows for whose columns there is room in their own rooms, where a thread makes them."""
 USUAL: Final = 0.9
@@ -211,27 +219,31 @@ class Expected(NamedTuple):
     even: bool = False
 
 
-def expected_of(a: Csr, b: Rooms, mean: float) -> Expected:
+def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Expected:
     """Columns of rows of A B, before they are known: of large products, some rows are counted.
 
-    mean: entries of a row of B.
+    mean: entries of a row of B. diagonal: as of `in_rooms`.
 
     Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    if ample := ample_of(a.size, len(a.columns) / a.size * mean):
+    if ample := ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY):
         return ample
     tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
-    arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, found)
+    arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, np.int32(diagonal), found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
     return _of_samples(read_back(found, long_wait=True))
 
 
-def ample_of(rows: int, terms: float) -> Expected | None:
-    """Columns of rows with so many products on average, ample for nearly all of them; None where they are many."""
+def ample_of(rows: int, terms: float, *, half: bool = False) -> Expected | None:
+    """Columns of rows with so many products on average, ample for nearly all of them; None where they are many.
+
+    half: whether only those from the diagonal on are wanted.
+    """
     guess = terms**0.8
     if guess * rows >= LARGE:
         return None
+    guess *= HALF if half else 1.0
     slots = AMPLE * guess
     together = device_property("multiProcessorCount") * device_property(SHARED)
     if rows * SUMMED * slots > together or slots > 1 << MOST_BITS:
@@ -262,7 +274,7 @@ def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, s
     return made
 
 
-def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) -> Rooms | None:
+def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, diagonal: int = EVERY) -> Rooms | None:
     """Rows of A B in rooms, in the order in which columns are found; None where these would be too large.
 
     Rows for which there is no room are passed on by the second stage, too.
@@ -273,6 +285,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
         mean: entries of a row of B.
         expected: of A B.
         stages: of A's rows.
+        diagonal: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
     """
     shape = _shape(a, b, mean, expected)
     room, second, entries = shape.room, shape.second, shape.entries(a.size)
@@ -285,10 +298,10 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages) 
     )
     made = Rooms(lengths, columns, values, room, second.most)
     if shape.alone:
-        _launch_alone("make", a, b, room, stages, (lengths, columns, values))
+        _launch_alone("make", a, b, room, stages, (lengths, columns, values), diagonal)
     else:
-        _make(a, b, made, shape.first._replace(most=room), stages)
-    _make(a, b, made, second, stages)
+        _make(a, b, made, shape.first._replace(most=room), stages, diagonal=diagonal)
+    _make(a, b, made, second, stages, diagonal=diagonal)
     return made
 
 
@@ -332,12 +345,16 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
     return _Shape(alone, room, tables, second)
 
 
-def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...]) -> None:
+def _launch_alone(
+    name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: tuple[Any, ...], diagonal: int = EVERY
+) -> None:
     """Launch the first stage, by a thread for each row."""
     if b.room:
         bits = max(5, int(np.ceil(np.log2(SLOTS_OF_ROOMS * room))))
         function = kernel(ALONE_IN_ROOMS, f"{name}_{b.room}", DTYPE)
-        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), *out)
+        if function.preferred_shared_memory_carveout != OF_TABLES:
+            function.preferred_shared_memory_carveout = OF_TABLES
+        arguments = (*a, *b.places, b.values, np.int32(bits), np.int32(room), np.int32(diagonal), *out)
         stages.launch(function, 1, arguments, 12 * room + (1 << bits))
         return
     staged = len(a.columns) > SHORT * a.size
@@ -347,10 +364,17 @@ def _launch_alone(name: str, a: Csr, b: Rooms, room: int, stages: Stages, out: t
     stages.launch(function, 1, (*a, *b[:3], np.int32(bits), np.int32(room), *out), shared)
 
 
-def _make(a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False) -> None:
+def _make(
+    a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False, diagonal: int = EVERY
+) -> None:
     """Launch the next stage, by groups of lanes."""
-    arguments = (*a, *b.places, b.values, *tables.limits, np.int32(ascending), *made.shape, *made[:3])
-    stages.launch(kernel(FILE, f"make_{tables.lanes}", DTYPE), tables.lanes, arguments, SUMMED << tables.bits)
+    what = (*tables.limits, np.int32(ascending), *made.shape, np.int32(diagonal), *made[:3])
+    stages.launch(
+        kernel(FILE, f"make_{tables.lanes}", DTYPE),
+        tables.lanes,
+        (*a, *b.places, b.values, *what),
+        SUMMED << tables.bits,
+    )
 
 
 def move(rooms: Rooms, mean: float, out: Csr) -> None:
