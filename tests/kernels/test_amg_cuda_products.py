@@ -275,6 +275,29 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
         assert wrong == expected[2] == 0
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_long_coarse_row_has_its_images_and_one_too_long_to_sort_is_made_with_them(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, last: bool
+) -> None:
+    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import product as gpu
+
+    for name, value in (("AMPLE", 200.0), ("MOST_ALONE", 0)):  # also a full row finds room
+        monkeypatch.setattr(gpu, name, value)
+    n, a = 600, symmetric(arrow(600))
+    turned = sp.csr_array((a.values, a.columns, a.start), shape=(n, n))[:: -1 if last else 1, :: -1 if last else 1]
+    a = Csr(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
+    p = shuffled(sp.kron(sp.eye_array(n // 2), np.ones((2, 1))))
+    diagonal = np.random.default_rng(29).random(n)
+    there = on(cupy, a), on(cupy, p), n // 2, cupy.asarray(diagonal)
+    expected = AlgebraicSetup(TEAM).galerkin(a, p, n // 2, diagonal, symmetric=True)
+    assert np.diff(expected[1].start).max() == n // 2 > 50 * np.median(np.diff(expected[1].start))
+    for longest, fits in ((n // 2, True), (n // 2 - 1, False)):
+        monkeypatch.setattr(galerkin, "MOST_SORTED", longest)
+        assert (galerkin._in_rooms(*there, True) is not None) == fits
+        same(galerkin.galerkin(*there, symmetric=True)[1], expected[1])
+
+
 @pytest.mark.parametrize("apart", [7, 49])
 @pytest.mark.parametrize("whole", [False, True])
 def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(

@@ -1,8 +1,8 @@
 """R A P on a GPU, with a single wait after the size of its rows was guessed.
 
 A P has no begins of rows that anybody would wait for: its rows stay in rooms of equal size, where the second product
-reads them. Of a symmetric R A P only entries from the diagonal on are made; they are scattered from their rooms to
-their places and to those of their mirror images, and sorted there.
+reads them. Of a symmetric R A P only entries from the diagonal on are made; they and their mirror images are sorted
+to their places.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from dsolver.kernels.formats.layout import Array
 
 PASSED: Final = COUNTERS // 2
 """Numbers of 8 bytes that hold the counters of stages."""
+SIZES: Final = 3
+"""Numbers of 8 bytes that tell the size of R A P: all entries, those below the diagonal, those of the longest row."""
 MOST_PIECES: Final = 64
 """Pieces in which R A P is made, at most."""
 MOST_READ: Final = 1.5
@@ -64,8 +66,8 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
     """R and R A P, whose columns ascend where it is symmetric; None where rows found no room."""
     if not len(p.columns):
         return None
-    known = counters(2 + 3 * PASSED)  # entries of R A P and of its longest row, and rows that stages have passed on
-    of_ap, of_coarse, of_r = (known[2:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
+    known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
+    of_ap, of_coarse, of_r = (known[SIZES:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
     stages = Stages(columns, of_r)
     r = begun_transpose(p, columns, stages)
     first = expected_of(a, Rooms(*p), mean_of(p))
@@ -84,10 +86,10 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
     fill_lost_rooms(rooms, 0, r, diagonal)
     result = _Made([(rooms, second.mean)], known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
-    passed = found[2:].view(np.int32).reshape(3, COUNTERS)
-    if passed[0, 1] or passed[1, 1] or passed[2, stages.last] or found[1] > MOST_SORTED:
+    passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
+    if passed[0, 1] or passed[1, 1] or passed[2, stages.last] or found[2] > MOST_SORTED:
         return None
-    return r, result.rows(int(found[0]))
+    return r, result.rows(int(found[0]), int(found[1]))
 
 
 @final
@@ -96,7 +98,7 @@ class _Made:
 
     Args:
         pieces: of its rows, one after the other: each in rooms, with their mean length, about.
-        known: int64, where the number of all entries comes, and then the length of the longest row, where it is known.
+        known: int64 (SIZES,), where the number of all entries comes; if it is symmetric, all that `Halves` tells.
         symmetric: whether these are its entries from the diagonal on.
     """
 
@@ -105,10 +107,10 @@ class _Made:
         self._halves = Halves(rooms, known) if symmetric else None
         self._start: Array = None if symmetric else starts_of(all_lengths(rooms), known)
 
-    def rows(self, entries: int) -> Csr:
+    def rows(self, entries: int, below: int) -> Csr:
         """The rows, with ascending columns where it is symmetric, else in the order in which columns were found."""
         if self._halves is not None:
-            return self._halves.rows(entries)
+            return self._halves.rows(entries, below)
         start, first = self._start, 0
         out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
         for rooms, mean in self._pieces:
@@ -148,8 +150,8 @@ def _in_pieces(
     if sum(last - first for first, last in windows) > MOST_READ * a.size:
         return None
     of_a = _at(a.start, [end for window in windows for end in window])
-    known = counters(2 + 2 * pieces * PASSED)
-    passed = known[2:].view(np.int32).reshape(pieces, 2, COUNTERS)
+    known = counters(SIZES + 2 * pieces * PASSED)
+    passed = known[SIZES:].view(np.int32).reshape(pieces, 2, COUNTERS)
     made = []
     for n, window in enumerate(windows):
         fine, coarse = _part(a, window, of_a[2 * n : 2 * n + 2]), _part(r, rows[n], entries[n])
@@ -161,9 +163,9 @@ def _in_pieces(
         made.append(one)
     result = _Made(made, known, symmetric=symmetric)
     found = read_back(known, long_wait=True)
-    if found[2:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any() or found[1] > MOST_SORTED:
+    if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any() or found[2] > MOST_SORTED:
         return None
-    return result.rows(int(found[0]))
+    return result.rows(int(found[0]), int(found[1]))
 
 
 def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Array, begin: int) -> tuple[Rooms, float] | None:

@@ -74,12 +74,59 @@ extern "C" __global__ void reorder(
     });
 }
 
-// Rows with columns ascending, from rooms or, if those have no size, from their places: the arrays may be the same. A row is held in shared memory, of up to `most` entries (a
-// multiple of four), 12 bytes each; an entry finds its place by counting the smaller columns. 24 bytes an entry.
-template <int G>
+// Rows as they come: in rooms, or compressed where those have no size.
+struct Found {
+    Rooms rooms;
+    const long long* __restrict__ start;
+    const int* columns;
+    const double* values;
+    long long from;
+
+    // Go to row i, which is to begin there; its length.
+    __device__ __forceinline__ long long find(int i, long long begin) {
+        const long long size = start[i + 1] - begin;
+        from = rooms.room ? rooms.begin(i, size, columns) : begin;
+        return size;
+    }
+    __device__ __forceinline__ int column(int n) const { return columns[from + n]; }
+    __device__ __forceinline__ double value(int n) const { return values[from + n]; }
+};
+
+// An entry that was made in the row of its mirror image.
+struct alignas(16) Image {
+    double value;
+    int column;
+};
+
+// Rows of which entries from the diagonal on are in rooms, and those below it are images: first[i] and on of row i.
+struct Halves {
+    Rooms rooms;
+    const long long* __restrict__ lengths;
+    const int* __restrict__ columns;
+    const double* __restrict__ values;
+    const long long* __restrict__ first;
+    const Image* __restrict__ images;
+    const Image* own;   // of the row
+    long long from;
+    int below;
+
+    __device__ __forceinline__ long long find(int i, long long) {
+        const long long length = lengths[i];
+        own = images + first[i];
+        below = static_cast<int>(first[i + 1] - first[i]);
+        from = rooms.begin(i, length, columns) - below;
+        return below + length;
+    }
+    __device__ __forceinline__ int column(int n) const { return n < below ? own[n].column : columns[from + n]; }
+    __device__ __forceinline__ double value(int n) const { return n < below ? own[n].value : values[from + n]; }
+};
+
+// Rows to their places, with columns ascending: compressed rows may have them in other orders before. A row is held in shared
+// memory, of up to `most` entries (a multiple of four), 12 bytes each; an entry finds its place by counting the smaller
+// columns. 24 bytes an entry.
+template <int G, typename Source>
 __device__ __forceinline__ void sort_rows(
-    const Stage& stage, int most, const Rooms& rooms, const long long* __restrict__ start, const int* from_columns,
-    const double* from_values, int* columns, double* values
+    const Stage& stage, int most, Source source, const long long* __restrict__ start, int* columns, double* values
 ) {
     extern __shared__ __align__(16) char memory[];
     const Group<G> group;
@@ -89,11 +136,10 @@ __device__ __forceinline__ void sort_rows(
     Turns<G> turns(stage);
     while (turns.next()) {
         const int i = turns.row();
-        long long begin = 0, size = 0, from = 0;
+        long long begin = 0, size = 0;
         if (i >= 0) {
             begin = start[i];
-            size = start[i + 1] - begin;
-            from = rooms.room ? rooms.begin(i, size, from_columns) : begin;
+            size = source.find(i, begin);
             if (size > most) {
                 if (group.lane == 0) stage.pass_on(i);
                 size = 0;
@@ -101,8 +147,8 @@ __device__ __forceinline__ void sort_rows(
         }
         const int full = (static_cast<int>(size) + 3) / 4;
         for (int n = group.lane; n < 4 * full; n += G) {
-            keys[n] = n < size ? from_columns[from + n] : 0x7fffffff;   // no smaller one
-            if (n < size) held[n] = from_values[from + n];
+            keys[n] = n < size ? source.column(n) : 0x7fffffff;   // no smaller one
+            if (n < size) held[n] = source.value(n);
         }
         group.sync();
         for (int n = group.lane; n < size; n += G) {
@@ -124,7 +170,16 @@ __device__ __forceinline__ void sort_rows(
         STAGE, int most, ROOMS, const long long* __restrict__ start, const int* from_columns, const double* from_values, \
         int* columns, double* values                                                                                     \
     ) {                                                                                                                  \
-        sort_rows<G>(THIS_STAGE, most, THESE_ROOMS, start, from_columns, from_values, columns, values);                  \
+        const Found found{THESE_ROOMS, start, from_columns, from_values, 0};                                             \
+        sort_rows<G>(THIS_STAGE, most, found, start, columns, values);                                                   \
+    }                                                                                                                    \
+    extern "C" __global__ void sort_halves_##G(                                                                          \
+        STAGE, int most, ROOMS, const long long* __restrict__ lengths, const int* __restrict__ from_columns,             \
+        const double* __restrict__ from_values, const long long* __restrict__ first, const Image* __restrict__ images,   \
+        const long long* __restrict__ start, int* columns, double* values                                                \
+    ) {                                                                                                                  \
+        const Halves halves{THESE_ROOMS, lengths, from_columns, from_values, first, images, nullptr, 0, 0};              \
+        sort_rows<G>(THIS_STAGE, most, halves, start, columns, values);                                                  \
     }
 KERNELS(4)
 KERNELS(8)
@@ -201,27 +256,20 @@ extern "C" __global__ void whole_lengths(
     if (threadIdx.x % WARP == 0) atomicMax(longest, mine);
 }
 
-// Entries from the diagonal on, in rooms, to their own rows and those above it to their mirror images', in no order. 16
-// bytes read an entry, and 24 written.
-extern "C" __global__ void scatter_mirrored(
-    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ from_columns,
-    const double* __restrict__ from_values, ROOMS, const int* __restrict__ counts, const int* __restrict__ ranks,
-    const long long* __restrict__ start, int* __restrict__ columns, double* __restrict__ values
+// Images of entries above the diagonal, in rooms, row after row of the images. 16 bytes read an entry, and 16 written at once:
+// those of a row come from rows close to each other, so they meet in L2.
+extern "C" __global__ void scatter_images(
+    int rows, int width, int first, const long long* __restrict__ lengths, const int* __restrict__ columns,
+    const double* __restrict__ values, ROOMS, const int* __restrict__ ranks, const long long* __restrict__ begin,
+    Image* __restrict__ images
 ) {
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
     const int row = first + static_cast<int>(i);
-    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, from_columns), to = start[row] + counts[row];
-    for (long long n = thread % width; n < length; n += width) {
-        const int column = from_columns[from + n];
-        const double value = from_values[from + n];
-        columns[to + n] = column;
-        values[to + n] = value;
-        if (column > row) {
-            const long long image = start[column] + ranks[from + n];
-            columns[image] = row;
-            values[image] = value;
-        }
+    const long long length = lengths[i], from = (THESE_ROOMS).begin(i, length, columns);
+    for (long long k = from + thread % width; k < from + length; k += width) {
+        const int column = columns[k];
+        if (column > row) images[begin[column] + ranks[k]] = {values[k], row};
     }
 }
 

@@ -143,42 +143,44 @@ def all_lengths(pieces: Sequence[Rooms]) -> Array:
 
 @final
 class Halves:
-    """The entries of a symmetric matrix from the diagonal on, in rooms, which become its rows.
+    """Entries of a symmetric matrix from the diagonal on, in rooms, of which its rows are made.
 
     Args:
         pieces: of its rows, one after the other.
-        known: int64 (2,), where the number of all entries comes, and the length of the longest row.
+        known: int64 (3,), where the number of all entries comes, that of entries below the diagonal, and the length of
+            the longest row.
     """
 
     def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
         self._pieces = [*zip(accumulate((len(rooms.lengths) for rooms in pieces), initial=0), pieces, strict=False)]
         size = sum(len(rooms.lengths) for rooms in pieces)
-        self._counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
+        counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
         for first, rooms in self._pieces:
             ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
-            self._launch("rank_mirrored", first, rooms, rooms[:2], (self._counts, ranks))
+            _by_rooms("rank_mirrored", first, rooms, rooms[:2], (counts, ranks))
             self._ranks.append(ranks)
-        lengths = all_lengths(pieces)
         whole = cupy.empty(size, dtype=np.int64)
-        arguments = (np.int32(size), lengths, self._counts, whole, known[1:].view(np.int32))
+        arguments = (np.int32(size), all_lengths(pieces), counts, whole, known[2:].view(np.int32))
         kernel(FILE, "whole_lengths", DTYPE)((-(-size // MOST_THREADS),), (MOST_THREADS,), arguments)
-        self._start = starts_of(whole, known)
+        self._start, self._begin = starts_of(whole, known), starts_of(counts, known[1:])
 
-    def rows(self, entries: int) -> Csr:
-        """The rows, with columns ascending. None may be longer than `MOST_SORTED`."""
-        out = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    def rows(self, entries: int, below: int) -> Csr:
+        """The rows, with columns ascending, none of them longer than `MOST_SORTED`; both numbers as they were known."""
+        images = cupy.empty(2 * below)  # a value, and a column with as many bytes
         for (first, rooms), ranks in zip(self._pieces, self._ranks, strict=True):
-            self._launch("scatter_mirrored", first, rooms, rooms[:3], (self._counts, ranks, *out))
-        if entries:
-            _sort_short(Rooms(*out), out, Stages(out.size))
+            _by_rooms("scatter_images", first, rooms, rooms[:3], (ranks, self._begin, images))
+        out = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+        for first, rooms in self._pieces if entries else ():
+            source = (*rooms.shape, *rooms[:3], self._begin[first:], images, self._start[first:])
+            _sort_stages("sort_halves", entries / out.size, source, out, Stages(len(rooms.lengths)))
         return out
 
-    def _launch(self, name: str, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
-        rows = len(rooms.lengths)
-        width = 4 if rooms.room <= 32 else 16
-        sizes = np.int32(rows), np.int32(width), np.int32(first)
-        grid = (-(-rows * width // MOST_THREADS),)
-        kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
+
+def _by_rooms(name: str, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
+    """Launch a kernel that goes through rows in rooms, with some threads a row."""
+    rows, width = len(rooms.lengths), 4 if rooms.room <= 32 else 16
+    sizes, grid = (np.int32(rows), np.int32(width), np.int32(first)), (-(-rows * width // MOST_THREADS),)
+    kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
 
 
 def mirror(a: Csr) -> None:
@@ -221,10 +223,13 @@ def _lanes(mean: float) -> int:
 
 def _sort_short(a: Rooms, out: Csr, stages: Stages) -> None:
     """The rows of the stages, of all but those that shared memory does not hold, which are left."""
-    mean = len(out.columns) / out.size
+    _sort_stages("sort", len(out.columns) / out.size, (*a.shape, out.start, a.columns, a.values), out, stages)
+
+
+def _sort_stages(name: str, mean: float, source: tuple[Any, ...], out: Csr, stages: Stages) -> None:
+    """Launch the stages of kernels that sort rows of so many entries in the mean; source: their first arguments."""
     # Groups of a warp read 16 bytes of their rows together: with rooms of 32 k + 4 integers they meet in no bank.
     most = WARP * max(1, int(np.ceil((2.0 * mean - 3.0) / WARP))) + 4
     lanes = _lanes(mean)
     for width, room in [(lanes, most)] * (most < MOST_SORTED) + [(WARP, MOST_SORTED)]:
-        arguments = (np.int32(room), *a.shape, out.start, a.columns, a.values, *out[1:])
-        stages.launch(kernel(FILE, f"sort_{width}", DTYPE), width, arguments, 12 * room)
+        stages.launch(kernel(FILE, f"{name}_{width}", DTYPE), width, (np.int32(room), *source, *out[1:]), 12 * room)
