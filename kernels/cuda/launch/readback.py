@@ -73,12 +73,38 @@ def read_back(numbers: Array, *, long_wait: bool = False) -> npt.NDArray[Any]:
     return known
 
 
-def _run_deferred(stream: Any) -> None:
-    """Do deferred work until the stream is done. What is read back meanwhile comes to memory of its own."""
+@final
+class Sent:
+    """A small contiguous array on its way to the host, behind all that is enqueued on the current stream now.
+
+    What is enqueued later, nobody waits for.
+
+    Args:
+        numbers: the array.
+    """
+
+    def __init__(self, numbers: Array) -> None:
+        self._memory = cupy.cuda.alloc_pinned_memory(numbers.nbytes)
+        self._known = np.frombuffer(self._memory, numbers.dtype, numbers.size).reshape(numbers.shape)
+        stream = cupy.cuda.get_current_stream()
+        cupy.cuda.runtime.memcpyAsync(self._known.ctypes.data, numbers.data.ptr, numbers.nbytes, _TO_HOST, stream.ptr)
+        self._arrived = cupy.cuda.Event(disable_timing=True)
+        self._arrived.record(stream)
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """The array. It waits, and does deferred work meanwhile."""
+        if _room.deferred:
+            _run_deferred(self._arrived)
+        self._arrived.synchronize()
+        return self._known.copy()
+
+
+def _run_deferred(awaited: Any) -> None:
+    """Do deferred work until a stream or an event is done. What is read back meanwhile comes to memory of its own."""
     pinned, waiting = _room.pinned, _room.deferred
     _room.pinned, _room.deferred = None, None
     try:
-        while waiting and not stream.done:
+        while waiting and not awaited.done:
             waiting.popleft()()
     finally:
         _room.pinned, _room.deferred = pinned, waiting

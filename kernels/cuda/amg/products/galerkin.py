@@ -28,6 +28,7 @@ from dsolver.kernels.cuda.amg.products.product import (
     EVERY,
     Expected,
     expected_of,
+    expecting,
     in_rooms,
     mean_of,
     move,
@@ -68,9 +69,9 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
         return None
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
     of_ap, of_coarse, of_r = (known[SIZES:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
-    stages = Stages(columns, of_r)
+    stages, of_first = Stages(columns, of_r), expecting(a, Rooms(*p), mean_of(p))
     r = begun_transpose(p, columns, stages)
-    first = expected_of(a, Rooms(*p), mean_of(p))
+    first = of_first()  # it was there before R, for which nobody waits
     if (pieces := pieces_of(a, Rooms(*p), mean_of(p), first)) > 1:
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import cupy
@@ -14,7 +15,7 @@ from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WAR
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Sent, read_back
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
@@ -219,8 +220,8 @@ class Expected(NamedTuple):
     even: bool = False
 
 
-def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Expected:
-    """Columns of rows of A B, before they are known: of large products, some rows are counted.
+def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Callable[[], Expected]:
+    """Columns of rows of A B, before they are known, to be called for: of large products, some rows are counted first.
 
     mean: entries of a row of B. diagonal: as of `in_rooms`.
 
@@ -228,11 +229,17 @@ def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Expecte
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
     if ample := ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY):
-        return ample
+        return lambda: ample
     tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, np.int32(diagonal), found)
     kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
-    return _of_samples(read_back(found, long_wait=True))
+    sent = Sent(found)
+    return lambda: _of_samples(sent())
+
+
+def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Expected:
+    """Columns of rows of A B: see `expecting`. It waits."""
+    return expecting(a, b, mean, diagonal)()
 
 
 def ample_of(rows: int, terms: float, *, half: bool = False) -> Expected | None:
