@@ -36,9 +36,9 @@ def test_levels_with_the_interpolation_of_an_earlier_matrix(coarsening: str, cut
     hashes, matrices, levels = hierarchy_of_matrix(matrix, 1, m, earlier=earlier)
     for chunks in cuts:
         assert hierarchy_of_matrix(matrix, chunks, m, earlier=earlier).digests == hashes
-    anew, scaled = hierarchy_of_matrix(earlier, 1, m), hierarchy_of_matrix(0.5 * earlier, 1, m)
+    anew, scaled = hierarchy_of_matrix(earlier, 1, m), hierarchy_of_matrix(0.25 * earlier, 1, m)
     assert hierarchy_of_matrix(earlier, 2, m, earlier=earlier).digests == anew.digests != hashes
-    assert hierarchy_of_matrix(0.5 * earlier, 1, m, earlier=earlier).digests == scaled.digests
+    assert hierarchy_of_matrix(0.25 * earlier, 1, m, earlier=earlier).digests == scaled.digests
     p, r = transfers(levels[1], levels[2])
     assert np.array_equal(r, p.T)
     expected = p.T @ matrices[1].toarray() @ p

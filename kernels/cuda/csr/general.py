@@ -14,7 +14,6 @@ from dsolver.kernels.casts import narrowed
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
-from dsolver.kernels.cuda.csr.finish import Finished
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
@@ -100,7 +99,7 @@ class CudaGeneral(GeneralSetup):
         return replace(matrix, diagonal=diagonal, product=product, vectors=self._vectors)
 
     def prepare_dots(self, matrix: GeneralMatrix) -> None:
-        if isinstance(matrix.product, Finished):
+        if matrix.product is not None:
             matrix.product.prepare_dots()
 
     def diagonal(self, rows: Csr) -> Array:
