@@ -34,11 +34,13 @@ def measured(matrix: Any, b: Any, workers: int, options: argparse.Namespace) -> 
     began = time.perf_counter()
     solves: dict[str, Any] = {"rtol": 1e-14, "maxiter": options.iterations}
     spans: list[Any] = []
-    with open_client(ClusterOptions(workers=workers, device="cuda")) as client:
-        with dsolver.Solver(dsolver.matrix(matrix), M=options.M, client=client, device="cuda") as solver:
-            found = [solver.solve(b, **solves) for _ in range(3)]
-            told = solver.solve(b, spans=spans.append, **solves)
-            formats = solver.formats
+    with (
+        open_client(ClusterOptions(workers=workers, device="cuda")) as client,
+        dsolver.Solver(dsolver.matrix(matrix), M=options.M, client=client, device="cuda") as solver,
+    ):
+        found = [solver.solve(b, **solves) for _ in range(3)]
+        told = solver.solve(b, spans=spans.append, **solves)
+        formats = solver.formats
     each = min(one.timings["solve"] / one.iterations for one in found)
     print(
         f"{workers} workers: {1e3 * each:.3f} ms an iteration of {found[0].iterations}, {1.0 / each:.0f} a second; "
