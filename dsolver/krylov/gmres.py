@@ -58,7 +58,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._goal = limit
 
     def _begin(self) -> None:
-        self._small = LeastSquares(0.0)
+        self._small, self._ran = LeastSquares(0.0), False  # A and M may be others than in the last solve
 
     def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
         """(r . r, health) after each of so many iterations, or of fewer where the last of them ends the solve."""

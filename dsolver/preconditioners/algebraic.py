@@ -325,7 +325,8 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     both = Deferred(stored)
     if bounds[-1] < LATE * (len(bounds) - 1):
         both()
-        builder.engine.defer(lambda: builder.early(both()[0]))
+        if builder.engine.kernels == "cuda":
+            builder.engine.defer(lambda: builder.early(both()[0]))
     senders = builder.problem.senders or [()]
     rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
     return lambda: both()[0], FinestLevel(
