@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import ssl
@@ -336,6 +337,25 @@ def test_the_reason_of_an_abort_reaches_who_waits(connections_of: ConnectionsOf)
                 connections.raise_if_aborted()
 
         on_each(made, waits)
+
+
+def test_the_reason_of_an_abort_does_not_come_between_two_parts_of_a_small_frame(
+    pair: tuple[Connections, socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections, _, link = pair
+    aborting, write = threading.Thread(target=connections.abort, args=["no more"]), os.write
+
+    def half(to: int, data: bytes) -> int:
+        taken = write(to, data[: len(data) // 2])
+        aborting.start()
+        aborting.join(0.2)  # it would be told by now if it did not wait for the rest
+        return taken
+
+    monkeypatch.setattr(os, "write", half)
+    connections.send(1, [view(np.arange(100.0))])
+    arrived = frame(b"d", 800, np.arange(100.0).tobytes()) + frame(b"e", 7, b"no more")
+    assert link.makefile("rb").read(len(arrived)) == arrived
+    aborting.join()
 
 
 def test_an_abort_behind_a_frame_that_nobody_takes_does_not_hang(

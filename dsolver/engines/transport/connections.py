@@ -14,6 +14,7 @@ import os
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -59,6 +60,7 @@ class Connections:
         self._first_bytes: dict[int, bytes] = {}  # by peer, of a frame that `check` has seen
         self._senders: dict[int, ThreadPoolExecutor] = {}
         self._newest: dict[int, Future[None]] = {}  # by peer, of what its thread was given last
+        self._order = threading.RLock()  # of what a peer is given: an abort is not to come between two parts of a frame
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -101,9 +103,13 @@ class Connections:
         """
         parts = list(parts)
         length = sum(map(len, parts))
-        if length > _SMALL or self._encryption is not None or not self._newest[peer].done():
-            return self._queued(peer, self._send_now, parts, length)
-        frame = b"".join([_HEADER.pack(_DATA, length), *parts])
+        with self._order:
+            if length > _SMALL or self._encryption is not None or not self._newest[peer].done():
+                return self._queued(peer, self._send_now, peer, parts, length)
+            return self._sent_at_once(peer, b"".join([_HEADER.pack(_DATA, length), *parts]))
+
+    def _sent_at_once(self, peer: int, frame: bytes) -> Future[None]:
+        """Send what the system takes of a frame, and let the peer's thread send the rest."""
         try:
             taken = os.write(self._connections[peer].out.fileno(), frame)  # waits for nothing: sockets have timeouts
         except BlockingIOError:
@@ -112,11 +118,11 @@ class Connections:
             failed: Future[None] = Future()
             failed.set_exception(self._lost(peer, error))  # told by `sent`: a reason that has arrived says more
             return failed
-        return _DONE if taken == len(frame) else self._queued(peer, self._send_rest, frame[taken:])
+        return _DONE if taken == len(frame) else self._queued(peer, self._send_rest, peer, frame[taken:])
 
     def _queued(self, peer: int, send: Callable[..., None], *args: Any) -> Future[None]:
-        """Let the peer's thread send something, after all that it has been given before."""
-        self._newest[peer] = future = self._senders[peer].submit(send, peer, *args)
+        """Let the peer's thread send something, after all that it has been given before. The order is held."""
+        self._newest[peer] = future = self._senders[peer].submit(send, *args)
         return future
 
     def receive(self, peer: int, parts: Sequence[memoryview]) -> None:
@@ -179,9 +185,11 @@ class Connections:
         message = reason.encode()[:REASON_BYTES]
         frame = _HEADER.pack(_ERROR, len(message)) + message
         links = dict(self._connections)
-        with suppress(RuntimeError):  # closed meanwhile
+        told: list[Future[None]] = []
+        with suppress(RuntimeError), self._order:  # closed meanwhile
             # Through the senders' queues, for a reason must not end up inside a data frame.
-            wait([self._senders[peer].submit(_tell, link.out, frame) for peer, link in links.items()], _FAREWELL)
+            told += [self._queued(peer, _tell, link.out, frame) for peer, link in links.items()]
+        wait(told, _FAREWELL)
         for link in links.values():
             link.cut()
 
