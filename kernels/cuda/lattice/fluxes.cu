@@ -1,4 +1,4 @@
-// Rows of finite volumes in one launch (dsolver/kernels/fluxes.py has the text): 56 bytes a cell written, κ read once from
+// Rows of finite volumes in one launch (kernels/lattice/fluxes.py has the text): 56 bytes a cell written, κ read once from
 // memory.
 
 // One axis: κ of the cells and a layer around them, or null for one number; what stands in place of the fluxes at both

@@ -1,4 +1,4 @@
-// Interpolation and Galerkin operators on a lattice with ghost layers (dsolver/kernels/galerkin.py has the formulas).
+// Interpolation and Galerkin operators on a lattice with ghost layers (kernels/lattice/galerkin.py has the formulas).
 //
 // Sums run in the order of the NumPy text, one thread a point, so the bits do not depend on the partition. Everything is
 // double: coarse operators are made once.

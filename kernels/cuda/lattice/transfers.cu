@@ -1,4 +1,4 @@
-// Set-up of a level: entries of restriction and prolongation (dsolver/kernels/transfers.py has the text), couplings, and
+// Set-up of a level: entries of restriction and prolongation (kernels/lattice/transfers.py has the text), couplings, and
 // copies of lattices into others. One thread an item, each array read and written once. As many operations of an array
 // library take 1 to 50 ms a level, most of it their launches, and compile anew for arrays of more than 2 GB.
 

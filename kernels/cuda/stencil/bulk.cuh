@@ -41,7 +41,7 @@ __device__ __forceinline__ void barriers_begun() {
 }
 
 // An array in global memory and the box that a copy takes of it, as the driver has encoded them
-// (dsolver/kernels/cuda/tensors.py).
+// (kernels/cuda/launch/tma.py).
 struct alignas(64) TensorMap { char encoded[128]; };
 
 // The box that begins at (x, y, z), which may lie outside of the array: zeros come from there. All of its bytes count as

@@ -18,7 +18,7 @@
 
 #define FOLLOW_LAST() next_may_start(); wait_for_last_launch();
 
-// As in dsolver/kernels/cuda/stencil.py. A box has at most 256 values along an axis.
+// As in kernels/cuda/stencil/setup.py. A box has at most 256 values along an axis.
 constexpr int VECTOR = 16, WIDE = VECTOR / sizeof(real);         // bytes and number of a thread's values in a line
 constexpr int LANES = 256 / WIDE, LINES = 6 * WIDE;               // vectors along x and lines of a tile
 constexpr int SLOTS = 3;                                         // planes in shared memory

@@ -33,7 +33,7 @@ struct Pair { real at[2]; };
 
 // A vector on a grid: a chunk's values and those of its neighbors in the layers around it.
 struct Vector {
-    int lo[3], n[3];       // the chunk's first point and its points along x, y, z: `Around` in dsolver/kernels/star.py
+    int lo[3], n[3];       // the chunk's first point and its points along x, y, z: `Around` in kernels/lattice/star.py
     int grid[3], wraps;    // all points
     int first[27];         // where the neighbors' values begin in the halo vector, by direction, x fastest
     long long apart;       // how far items of the halo vector are apart

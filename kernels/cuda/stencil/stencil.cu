@@ -17,7 +17,7 @@
 constexpr int BX = 64, BY = 8, ROWS = 2, SLOTS = 3;
 constexpr int WIDE = 16 / sizeof(real);   // values of a vector where lines begin at multiples of it
 
-// Where a block and a thread are, and the ring of planes in shared memory: BYTES of it in dsolver/kernels/cuda/stencil.py.
+// Where a block and a thread are, and the ring of planes in shared memory: BYTES of it in kernels/cuda/stencil/setup.py.
 template <int W, int R> struct Tile {
     static constexpr int PITCH = BX + 2, LINES = BY * R + 2, VECTORS = PITCH * LINES, THREADS = BX * BY;
     static constexpr int COPIES = (LINES + BY - 1) / BY, ENDS = (2 * LINES + THREADS - 1) / THREADS;
