@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_graph
@@ -19,6 +18,7 @@ from dsolver.multigrid.algebraic.classical.aggressive import aggressive
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import strong_graph
+from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds, own_bounds
 from dsolver.multigrid.algebraic.rows.window_values import own_of
@@ -32,30 +32,6 @@ MOST: Final = 4
 """Entries of a row of P."""
 GERSHGORIN: Final = 2.0
 """Largest eigenvalue of D⁻¹A that the diagonal of `Measures.share` leaves, by Gershgorin's circles."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FineLevel:
-    """A level that is to be coarsened.
-
-    Attributes:
-        engine: of its chunks, in float64.
-        rows: the `LevelRows` of every chunk.
-        exchange: of their ghosts.
-        senders: the chunks whose rows each chunk reads.
-        bounds: the first row of each chunk, and behind them the number of rows.
-        depth: its number.
-        measures: the `Measures` of every chunk.
-    """
-
-    engine: Engine
-    rows: PerChunk
-    exchange: GhostExchange
-    senders: Senders
-    bounds: Bounds
-    depth: int
-    measures: PerChunk
 
 
 @final
@@ -137,9 +113,9 @@ class CoarsePoints(Method):
         bits, fewer = graph.at("bits"), None
         del graph  # and the numbers of rows that depend on each
         if level.depth < self.aggressive_levels:
-            fewer = aggressive(engine, rows, bits, numbers, exchange, level.senders, bounds, level.depth, most)
+            fewer = aggressive(level, bits, numbers, bounds, most)
         if fewer is None:
-            p = interpolated(engine, rows, bits, numbers, level.senders, bounds, most)
+            p = interpolated(level, bits, numbers, bounds, most)
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)

@@ -20,10 +20,11 @@ from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import BOX_OFFSETS, Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.deferred import Deferred
+from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.finest import FinestLevel, with_constants
 from dsolver.multigrid.algebraic.galerkin import Coarsened, coarsened
 from dsolver.multigrid.algebraic.galerkin_numeric import Again, coarse_again
-from dsolver.multigrid.algebraic.methods import FineLevel, Smoothing
+from dsolver.multigrid.algebraic.methods import Smoothing
 from dsolver.multigrid.algebraic.options import Options
 from dsolver.multigrid.algebraic.placement import Place, place_of
 from dsolver.multigrid.algebraic.requirements import check_diagonal

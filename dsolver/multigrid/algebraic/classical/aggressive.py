@@ -32,6 +32,7 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import Graph
+from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked, with_ghosts
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -95,54 +96,35 @@ class SecondGraph:
 
 
 def aggressive(
-    engine: Engine,
-    rows: PerChunk,
-    bits: PerChunk,
-    numbers: PerChunk,
-    exchange: GhostExchange,
-    senders: Senders,
-    bounds: Bounds,
-    level: int,
-    most: int,
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int
 ) -> tuple[PerChunk, Bounds, PerChunk] | None:
     """A second pass, and interpolation in two stages; None where the second pass leaves too many points.
 
     Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
+        level: which has had its first pass.
         bits: of the `Graph`.
         numbers: int64, of the first pass's coarse points in every window, -1 for others.
-        exchange: of the rows' ghosts.
-        senders: the chunks whose rows each chunk reads.
         bounds: of the coarse points of the first pass.
-        level: the level's number.
         most: entries of a row of P₁, P₂ and P.
 
     Returns:
         numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
     """
-    left = _second_pass(engine, rows, bits, numbers, exchange, senders, bounds, level)
+    engine, left = level.engine, _second_pass(level, bits, numbers, bounds)
     if left is None:
         return None
     fewer, bounds_left, points = left
-    p2 = interpolated(engine, rows, bits, fewer, senders, bounds_left, most, points)
-    p1 = interpolated(engine, rows, bits, numbers, senders, bounds, most)
+    p2 = interpolated(level, bits, fewer, bounds_left, most, points)
+    p1 = interpolated(level, bits, numbers, bounds, most)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
     around = exchange_lists(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
-    p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), rows, p1, p2, seen, around)
+    p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), level.rows, p1, p2, seen, around)
     return fewer, bounds_left, p
 
 
 def _second_pass(
-    engine: Engine,
-    rows: PerChunk,
-    bits: PerChunk,
-    numbers: PerChunk,
-    exchange: GhostExchange,
-    senders: Senders,
-    bounds: Bounds,
-    level: int,
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds
 ) -> tuple[PerChunk, Bounds, PerChunk] | None:
     """The coarse points that a second pass leaves; None where these are too many.
 
@@ -151,18 +133,19 @@ def _second_pass(
     Returns:
         numbers and bounds of the points that are left, and the rows of the level that the first pass's points are.
     """
+    engine, rows = level.engine, level.rows
     marked = engine.per_chunk(_marked, rows, bits, numbers)
-    around = exchange_lists(engine, senders, marked.at("lists"))
+    around = exchange_lists(engine, level.senders, marked.at("lists"))
     second = engine.per_chunk(partial(_second_graph, bounds=bounds), rows, bits, numbers, marked, around)
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
-    splitting = split(engine, points, second.at("graph"), among, SALT + level, lone=UNDECIDED)
+    splitting = split(engine, points, second.at("graph"), among, SALT + level.depth, lone=UNDECIDED)
     left, bounds_left = coarse_numbers(engine, points, splitting, among)
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    return engine.per_chunk(numbers_in_window, rows, own, exchange(own)), bounds_left, second.at("points")
+    return engine.per_chunk(numbers_in_window, rows, own, level.exchange(own)), bounds_left, second.at("points")
 
 
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:

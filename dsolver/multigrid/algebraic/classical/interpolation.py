@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dsolver.distributed.setup_exchange import Senders, exchange_lists
-from dsolver.engines.base import Engine, PerChunk
+from dsolver.distributed.setup_exchange import exchange_lists
+from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
@@ -19,6 +19,7 @@ from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     coarse_places,
     seen_by,
 )
+from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows, sent, stacked
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -26,29 +27,21 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds
 
 
 def interpolated(
-    engine: Engine,
-    rows: PerChunk,
-    bits: PerChunk,
-    numbers: PerChunk,
-    senders: Senders,
-    bounds: Bounds,
-    most: int,
-    points: PerChunk | None = None,
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int, points: PerChunk | None = None
 ) -> PerChunk:
     """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
 
     Args:
-        engine: of the level.
-        rows: the `LevelRows` of every chunk.
+        level: with fine and coarse points.
         bits: of the `Graph`.
         numbers: int64, of the coarse points of every window, -1 for fine ones.
-        senders: the chunks whose rows each chunk reads.
         bounds: of the coarser level.
         most: entries of a row.
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
+    engine, rows = level.engine, level.rows
     couplings = engine.per_chunk(_coarse_couplings, rows, bits, numbers)
-    around = exchange_lists(engine, senders, couplings.at("lists"))
+    around = exchange_lists(engine, level.senders, couplings.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
     return engine.per_chunk(make, rows, bits, numbers, couplings, around, *wanted)

@@ -1,0 +1,34 @@
+"""A level that is to be coarsened, as its set-up knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dsolver.distributed.setup_exchange import GhostExchange, Senders
+from dsolver.engines.base import Engine, PerChunk
+from dsolver.multigrid.algebraic.rows.window import Bounds
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FineLevel:
+    """A level that is to be coarsened.
+
+    Attributes:
+        engine: of its chunks, in float64.
+        rows: the `LevelRows` of every chunk.
+        exchange: of their ghosts.
+        senders: the chunks whose rows each chunk reads.
+        bounds: the first row of each chunk, and behind them the number of rows.
+        depth: its number.
+        measures: the `Measures` of every chunk.
+    """
+
+    engine: Engine
+    rows: PerChunk
+    exchange: GhostExchange
+    senders: Senders
+    bounds: Bounds
+    depth: int
+    measures: PerChunk
