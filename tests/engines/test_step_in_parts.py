@@ -1,0 +1,67 @@
+"""Steps in parts, by GMRES's on a GPU: what they share is recorded once, and all parts are measured together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver.krylov.gmres import Orthogonalization
+from dsolver.monitor.spans import Span
+
+pytestmark = pytest.mark.gpu
+
+
+class Clock:
+    """A timer that tells of one span, whatever is recorded."""
+
+    def __init__(self, _: Any) -> None:
+        self.begun = 0
+
+    def begin(self) -> None:
+        self.begun += 1
+
+    def kernel(self, *_: Any) -> Callable[[int], Any]:
+        return lambda _: nullcontext()
+
+    def span(self, *_: Any) -> Any:
+        return nullcontext()
+
+    def exchange(self, _: Any, __: Any, post: Callable[[], Any]) -> Any:
+        return post()
+
+    def read(self) -> list[Span]:
+        return [Span(kind="inner", name="part", start=0.0, stop=1.0)] * min(self.begun, 1)
+
+
+def test_what_lengths_of_a_basis_share_is_recorded_once_and_measured_with_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dsolver.engines.eager import cuda_graph
+
+    captured: Counter[Any] = Counter()
+    capture = cuda_graph.GraphRecorder._capture
+
+    def counted(recorder: Any, step: Callable[[], None]) -> Any:
+        captured[step.column if isinstance(step, Orthogonalization) else "product"] += 1
+        return capture(recorder, step)
+
+    monkeypatch.setattr(cuda_graph.GraphRecorder, "_capture", counted)
+    n, restart = 60, 7
+    a = sp.diags_array([-1.4, 3.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)).tocsr()
+    solve = partial(dsolver.solve, a, np.ones(n), method="gmres", M=None, restart=restart, device="cuda")
+    plain = solve()
+    assert captured == dict.fromkeys(["product", *range(restart)], 1)
+    monkeypatch.setattr(cuda_graph, "EventTimer", Clock)
+    told: list[Span] = []
+    measured = solve(spans=told.extend)
+    assert measured.residuals == plain.residuals == solve(engine="reference").residuals
+    assert len(told) > 2
+    assert len(told) % 2 == 0
