@@ -45,7 +45,7 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._z = [engine.field(layout) for _ in range(restart if flexible else 0)]
         self._v, self._mv, self._following = (engine.field(layout) for _ in range(3))
         self._moved, self._free = engine.field(layout), engine.field(layout)
-        self._products = [engine.scalar(0.0) for _ in range(restart + 1)]
+        self._products = [engine.scalar(0.0) for _ in range(restart)]
         self._scale = engine.scalar(0.0)
         self._flexible = flexible
         self._most = restart

@@ -104,16 +104,16 @@ class GraphRecorder:
 
         A step that is ready is recorded before it has run, unless kernels have been loaded since one last ran.
         """
-        watched = _Watched(watch)
+        watched, parts = _Watched(watch), parts_of(step)
         samples, memory = _pinned(times, watched.width)
         if ready:
             self.record(step)
         for index in range(times):
-            timed = measured and index == times - 1 and all(part in self._instrumented for part in parts_of(step))
-            for part in parts_of(step):
+            timed = measured and index == times - 1 and all(part in self._instrumented for part in parts)
+            for part in parts:
                 self._run(part, timed=timed)
             watched.send(samples[index], self.stream)
-            for part in parts_of(step):
+            for part in parts:
                 if part not in self._graphs:
                     self._graphs[part] = self._capture(part)
         self.wait()

@@ -84,8 +84,8 @@ class Sent:
     """
 
     def __init__(self, numbers: Array) -> None:
-        self._memory = cupy.cuda.alloc_pinned_memory(numbers.nbytes)
-        self._known = np.frombuffer(self._memory, numbers.dtype, numbers.size).reshape(numbers.shape)
+        memory = cupy.cuda.alloc_pinned_memory(numbers.nbytes)
+        self._known = np.frombuffer(memory, numbers.dtype, numbers.size).reshape(numbers.shape)
         stream = cupy.cuda.get_current_stream()
         cupy.cuda.runtime.memcpyAsync(self._known.ctypes.data, numbers.data.ptr, numbers.nbytes, _TO_HOST, stream.ptr)
         self._arrived = cupy.cuda.Event(disable_timing=True)
@@ -96,7 +96,7 @@ class Sent:
         if _room.deferred:
             _run_deferred(self._arrived)
         self._arrived.synchronize()
-        return self._known.copy()
+        return self._known
 
 
 def _run_deferred(awaited: Any) -> None:

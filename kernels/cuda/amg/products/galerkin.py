@@ -68,7 +68,7 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
     if not len(p.columns):
         return None
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
-    of_ap, of_coarse, of_r = (known[SIZES:].view(np.int32)[n * COUNTERS : (n + 1) * COUNTERS] for n in range(3))
+    *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
     stages, of_first = Stages(columns, of_r), expecting(a, Rooms(*p), mean_of(p))
     r = begun_transpose(p, columns, stages)
     first = of_first()  # it was there before R, for which nobody waits
@@ -76,16 +76,11 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
         return None if made is None else (r, made)
-    ap = in_rooms(a, Rooms(*p), mean_of(p), first, Stages(a.size, of_ap))
-    if ap is None:
-        return None
-    begin = 0 if symmetric else EVERY
-    second = expected_of(r, ap, first.mean, begin)
-    rooms = in_rooms(r, ap, first.mean, second, Stages(columns, of_coarse), begin)
+    rooms = _piece(a, p, r, first, of_products, 0 if symmetric else EVERY)
     if rooms is None:
         return None
     fill_lost_rooms(rooms, 0, r, diagonal)
-    result = _Made([(rooms, second.mean)], known, symmetric=symmetric)
+    result = (Halves if symmetric else _Moved)([rooms], known)
     found = read_back(known, long_wait=True)
     passed = found[SIZES:].view(np.int32).reshape(3, COUNTERS)
     if passed[0, 1] or passed[1, 1] or passed[2, stages.last] or found[2] > MOST_SORTED:
@@ -94,29 +89,23 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
 
 
 @final
-class _Made:
-    """R A P in rooms, of which rows are to be made.
+class _Moved:
+    """Rows in rooms that come to their places with columns in the order in which they were found.
 
     Args:
-        pieces: of its rows, one after the other: each in rooms, with their mean length, about.
-        known: int64 (SIZES,), where the number of all entries comes; if it is symmetric, all that `Halves` tells.
-        symmetric: whether these are its entries from the diagonal on.
+        pieces: of the rows, one after the other.
+        known: int64, where the number of all entries comes.
     """
 
-    def __init__(self, pieces: Sequence[tuple[Rooms, float]], known: Array, *, symmetric: bool) -> None:
-        self._pieces, rooms = pieces, [made for made, _ in pieces]
-        self._halves = Halves(rooms, known) if symmetric else None
-        self._start: Array = None if symmetric else starts_of(all_lengths(rooms), known)
+    def __init__(self, pieces: Sequence[Rooms], known: Array) -> None:
+        self._pieces, self._start = pieces, starts_of(all_lengths(pieces), known)
 
-    def rows(self, entries: int, below: int) -> Csr:
-        """The rows, with ascending columns where it is symmetric, else in the order in which columns were found."""
-        if self._halves is not None:
-            return self._halves.rows(entries, below)
-        start, first = self._start, 0
-        out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-        for rooms, mean in self._pieces:
+    def rows(self, entries: int, _: int) -> Csr:
+        """The rows, as many entries as were known."""
+        out, first = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries)), 0
+        for rooms in self._pieces:
             last = first + len(rooms.lengths)
-            move(rooms, mean, out._replace(start=start[first : last + 1]))
+            move(rooms, entries / out.size, out._replace(start=self._start[first : last + 1]))
             first = last
         return out
 
@@ -160,26 +149,26 @@ def _in_pieces(
         one = _piece(fine, p, shifted, expected, passed[n], rows[n][0] if symmetric else EVERY)
         if one is None:
             return None
-        fill_lost_rooms(one[0], rows[n][0], coarse, diagonal)
+        fill_lost_rooms(one, rows[n][0], coarse, diagonal)
         made.append(one)
-    result = _Made(made, known, symmetric=symmetric)
+    result = (Halves if symmetric else _Moved)(made, known)
     found = read_back(known, long_wait=True)
     if found[SIZES:].view(np.int32).reshape(-1, COUNTERS)[:, 1].any() or found[2] > MOST_SORTED:
         return None
     return result.rows(int(found[0]), int(found[1]))
 
 
-def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Array, begin: int) -> tuple[Rooms, float] | None:
-    """Rows of R A P in rooms, and their mean length, about; None where they would be too large.
+def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], begin: int) -> Rooms | None:
+    """Rows of R A P in rooms; None where these would be too large.
 
-    passed: int32 (2, COUNTERS), rows that stages pass on. begin: the column of the first row's diagonal, or `EVERY`.
+    expected: of rows of A P. passed: int32 (COUNTERS,) of each product, rows that stages pass on. begin: the column of
+    the first row's diagonal, or `EVERY`.
     """
     ap = in_rooms(a, Rooms(*p), mean_of(p), expected, Stages(a.size, passed[0]))
     if ap is None:
         return None
     second = expected_of(r, ap, expected.mean, begin)
-    rooms = in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]), begin)
-    return None if rooms is None else (rooms, second.mean)
+    return in_rooms(r, ap, expected.mean, second, Stages(r.size, passed[1]), begin)
 
 
 def _at(start: Array, rows: Sequence[int]) -> list[int]:
