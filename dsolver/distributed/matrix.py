@@ -99,13 +99,14 @@ class Matrix:
         The boundary rows' products with the halo are worked out beside the inner rows, as soon as it has come.
         """
         engine = self._engine
+        made = self._ghost_product if self._ghosts else ()  # before the exchange, beside which it may be written
         self.exchange(x)
         if self._ghosts:
-            engine.run_after(self._halo, TIMES_HALO_DOT, self._ghost, self._halo, x, *self._ghost_product)
+            engine.run_after(self._halo, TIMES_HALO_DOT, self._ghost, self._halo, x, *made)
         parts = self._parts if parts is None else parts
         engine.run(SPMV_DOT, self.local, x, y, parts)
         if self._ghosts:
-            engine.run(ADD_HALO_DOT, self._ghost, *self._ghost_product, y, parts)
+            engine.run(ADD_HALO_DOT, self._ghost, *made, y, parts)
         engine.total(parts, dot)
 
     def one_pass_residual(self, b: Field, x: Field, r: Field) -> None:

@@ -196,7 +196,8 @@ class Engine(ABC):
         """Run a kernel that reads a halo which is under way, on every chunk, as soon as that has come.
 
         Operations that neither use what it updates or writes nor change what it reads may run meanwhile; the next one
-        that uses it waits.
+        that uses it waits. What it updates or writes was made before the exchange: on a device the kernel may run
+        before the zeros of a field that is made after it.
         """
         self.run(kernel, *operands)
 

@@ -41,10 +41,8 @@ class MultigridCycle:
 
     @property
     def ready(self) -> bool:
-        """Whether levels are of one vector, and of a lattice or one chunk: an application makes nothing then."""
-        first = self._levels[0]
-        alone = first.reads is None or not first.engine.coupled
-        return alone and all(level.engine.width == 1 for level in self._levels)
+        """Whether levels are of one vector and one chunk: an application makes nothing then, nor does A's product."""
+        return not self._levels[0].engine.coupled and all(level.engine.width == 1 for level in self._levels)
 
     def apply(self, r: Field, z: Field) -> None:
         """z = M r."""
