@@ -138,6 +138,8 @@ WIDEN = _kernel("widen", reads="x xx", writes="y")
 """y = x / s from the backend's value type to float64: undoes the scale of `NARROW`."""
 DOT_NARROWED = _kernel("dot_narrowed", reads="x y", writes="dot")
 """dot = x . y of x in float64 and y in the backend's value type."""
+UNSCALE = _kernel("unscale", reads="xx", updates="xy")
+"""xy = xy / s: the scale of `NARROW` is taken from one of the two vectors of a dot product. A scalar."""
 UPDATE_P_NARROWED = _kernel("update_p_narrowed", reads="z rz rz_old pAp", updates="p")
 """`UPDATE_P` of z in the backend's value type and p in float64."""
 TOTAL = _kernel("total", reads="parts", writes="total")

@@ -22,6 +22,11 @@ def scale_of(xx: npt.NDArray[np.float64]) -> float:
     return math.ldexp(1.0, -((math.frexp(square)[1] - 1) >> 1))
 
 
+def unscale(xx: Scalar, xy: Scalar) -> None:
+    """See `dsolver.kernels.contract.UNSCALE`."""
+    xy[0] /= scale_of(xx)
+
+
 def sound(rz: npt.NDArray[np.float64], pap: npt.NDArray[np.float64]) -> bool:
     """Whether conjugate gradients can go on: both are positive and finite."""
     return bool(0.0 < rz[0] < np.inf and 0.0 < pap[0] < np.inf)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Kernels
 from dsolver.kernels.formats.layout import Array, Layout
-from dsolver.kernels.host_scalars import quotient, rotation
+from dsolver.kernels.host_scalars import quotient, rotation, unscale
 from dsolver.kernels.reductions import tree_sum
 
 
@@ -65,4 +65,5 @@ class Vectors(Kernels, ABC):
         total[0] = tree_sum(parts.tolist())
 
     quotient = staticmethod(quotient)
+    unscale = staticmethod(unscale)
     rotation = staticmethod(rotation)

@@ -114,7 +114,9 @@ class ConjugateGradient(KrylovMethod):
     def _make_direction(self) -> None:
         """z = M r, rz = r . z and p = z + (rz/rz_old) p."""
         if isinstance(self.preconditioner, DirectionMaker):
-            self.preconditioner.make_direction(self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._parts)
+            self.preconditioner.make_direction(
+                self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._rz_parts
+            )
             return
         if isinstance(self.preconditioner, DotMaker):
             made = self.preconditioner.apply_dot(self.r, self._z, self._rz_parts)

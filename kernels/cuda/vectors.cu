@@ -224,6 +224,12 @@ extern "C" __global__ void widen(
         size, [=](long long i) { return __ldcs(x + i); }, [=](long long i, real value) { y[i] = scale * value; });
 }
 
+// xy = xy / scale. One thread.
+extern "C" __global__ void unscale(const double* xx, double* xy) {
+    FOLLOW_LAST()
+    *xy /= scale_of(*xx);
+}
+
 // While limit < rr <= ceiling and unless broken down: x += alpha p, r -= alpha Ap with alpha = rz/pAp; always out = r . r:
 // 48 bytes, where three kernels would move 56. A NaN fails the test, so x and r stay what they were.
 extern "C" __global__ void update_x_r(

@@ -99,6 +99,9 @@ class CudaVectors(Vectors):
     ) -> None:
         launch_early(self._function("quotient"), (1,), (1,), (a, b, c, d, rr, limit, ceiling, q))
 
+    def unscale(self, xx: Array, xy: Array) -> None:
+        launch_early(self._function("unscale"), (1,), (1,), (xx, xy))
+
     def rotation(
         self,
         delta: Array,

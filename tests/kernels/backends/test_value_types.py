@@ -23,6 +23,12 @@ def test_narrowed_vectors_are_about_1_and_widen_to_what_they_were(name: str, siz
     b.kernel("widen")(narrow, xx, back)
     rounded = 2.0**-24 if b.backend.dtype == np.float32 else 0.0
     assert (np.abs(wide.block(back) - wide.block(x)) <= rounded * np.abs(wide.block(x)) + 1e-38 * size).all()
+    product, one = b.scalar(), wide.scalar(3.0)
+    b.kernel("dot")(narrow, narrow, product)
+    for _ in range(2):
+        b.kernel("unscale")(xx, product)
+    b.kernel("quotient")(product, xx, one, one, one, b.scalar(0.0), one, product)
+    assert b.backend.to_host(product)[0] == pytest.approx(1.0, rel=rounded + 1e-14)
     dots = [b.scalar(), b.scalar()]
     wide.kernel("dot")(wide.vector(2), wide.vector(3), dots[0])
     b.kernel("dot_narrowed")(wide.vector(2), b.vector(3), dots[1])
