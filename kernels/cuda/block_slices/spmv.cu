@@ -95,7 +95,13 @@ __device__ __forceinline__ void multiply(
     const int own = row ? __ldg(row + s * SLICE + lane) : s * SLICE + lane;
     const real* from = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
     const unsigned short* at = indices + static_cast<long long>(packed.y) * UNIT;
+    const bool there = row ? own >= 0 : own < rows;
+    // A FIRST of single entries takes 0.92 to 0.94 of its time if it requests its own items before the sum is made; a product or
+    // sweep that does so takes 1.07 to 1.3.
+    constexpr bool EARLY = KIND == FIRST && B == 1;
+    real own_r = 0, own_w = 0;
     wait_for_last_launch();
+    if (EARLY && there) { own_r = finish.r[own]; own_w = finish.w[own]; }
     const auto x = finish.read<KIND>();
     real sum[B] = {};
     int k = 0;
@@ -116,9 +122,9 @@ __device__ __forceinline__ void multiply(
         const int* columns = reinterpret_cast<const int*>(at) + lane;
         add_columns<B, AT_ONCE[B], WIDE>(sum, from, k, width, x, [&](int n) { return __ldcs(columns + n * SLICE); });
     }
-    const bool there = row ? own >= 0 : own < rows;
     double part = 0.0;
-    if (there) {
+    if (EARLY && there) finish.write_first(own, sum[0], own_r, own_w);
+    if (!EARLY && there) {
 #pragma unroll
         for (int i = 0; i < B; ++i) {
             const long long p = static_cast<long long>(own) * B + i;

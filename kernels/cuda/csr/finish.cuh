@@ -42,13 +42,15 @@ struct Finish {
         if constexpr (KIND == SUM) result = r[row] + sum;
         if constexpr (KIND == RESIDUAL) result = r[row] - sum;
         if constexpr (KIND == SWEEP) result = fma(w[row], r[row] - sum, x[row]);
-        if constexpr (KIND == FIRST) {
-            const real own = r[row];
-            kept[row] = w[row] * own;
-            result = own - sum;
-        }
+        if constexpr (KIND == FIRST) return write_first(row, sum, r[row], w[row]);
         y[row] = result;
         return result;
+    }
+
+    // The same of FIRST, with the row's own items of r and w.
+    __device__ __forceinline__ real write_first(long long row, real sum, real own, real weight) const {
+        kept[row] = weight * own;
+        return y[row] = own - sum;
     }
 };
 
