@@ -47,7 +47,7 @@ KERNELS = {
     "csr/rows.cu": ("spmv_1", "spmv_8", "spmv_32", "diagonal"),
     "csr/ell.cu": ("spmv",),
     "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
-    "block_slices/spmv.cu": ("spmv_1", "spmv_3"),
+    "block_slices/spmv.cu": ("spmv_1", "spmv_3", "sum_1", "sum_1_short"),
     "block_slices/build.cu": tuple(f"{kernel}_{b}" for kernel in ("measure", "fill") for b in (1, 3)),
 }
 
@@ -161,6 +161,25 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         assert (values == text.values).all()
         first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
         product_of(matrix, partial(multiply, hosts["block_slices/spmv.cu"], first, (count, size)))
+
+
+@pytest.mark.parametrize("rows", [1, 33, 500, 64 * 7])
+def test_pairs_of_short_slices_have_the_bits_of_single_ones(hosts: dict[str, Host], rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    columns = np.sort((np.arange(rows) // 8)[:, None] + rng.integers(0, 40, (rows, 4)), axis=1)
+    columns[0, 0], columns[rows // 2, 3] = 0, 90_000  # columns of a slice that are far apart
+    matrix = sparse.csr_array((rng.standard_normal(4 * rows), columns.ravel(), np.arange(rows + 1) * 4), (rows, 90_001))
+    matrix.sum_duplicates()
+    wide = sparse.lil_array(matrix)
+    wide[rows // 3, :9] = 1.0  # a slice with more entry columns
+    for one in (matrix, sparse.csr_array(wide)):
+        text = numpy_slices.made(Csr(one.indptr.astype(np.int64), one.indices.astype(np.int32), one.data), 90_001)
+        head, count = (text.slices, text.indices, text.values, None), len(text.slices)
+        x, r, found = rng.standard_normal(90_001), rng.standard_normal(rows), np.full((2, rows), np.nan)
+        for name, warps, y in zip(("sum_1", "sum_1_short"), (4, 8), found, strict=True):
+            hosts["block_slices/spmv.cu"](name, -(-count // warps), 128, *head, x, r, None, y, None, count, rows)
+        assert (found[0] == found[1]).all()
+        assert np.allclose(found[0], r + one @ x)
 
 
 def multiply(host: Host, head: tuple[Any, ...], tail: tuple[int, int], x: Any, y: Any) -> None:

@@ -26,6 +26,8 @@ WARPS: Final = 4
 THREADS: Final = 256
 ROUND: Final = 8
 """Mean entry columns of slices above which kernels for wide ones are faster."""
+SHORT: Final = 4
+"""Mean entry columns up to which a warp adds two slices at once, as in spmv.cu."""
 BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "block_slices/batched.cu"
 
 
@@ -51,7 +53,12 @@ class CudaBlockSlices(Finished, BlockSlices):
 
     def add(self, x: Array, r: Array, y: Array) -> None:
         """y = r + A x; y may be r."""
-        self._finish("sum", (x, r, NOTHING, y, NOTHING))
+        if self.block == 1 and self.row is None and len(self.values) <= SHORT * len(self.slices):
+            function = kernel(PRODUCT, "sum_1_short", type_of(self.values))
+            grid, arguments = (-(-self._grid[0] // 2),), (*self._head, x, r, NOTHING, y, NOTHING, *self._tail)
+            launch_early(function, grid, (WARPS * SLICE,), arguments)
+        else:
+            self._finish("sum", (x, r, NOTHING, y, NOTHING))
 
     def _finish(self, name: str, vectors: tuple[Any, ...]) -> None:
         launch_early(self._kernel(name), self._grid, (WARPS * SLICE,), (*self._head, *vectors, *self._tail))
