@@ -84,3 +84,15 @@ def test_a_system_that_is_set_up_anew_takes_no_more_memory(driver: Driver) -> No
     assert len(driver.blocks) == 2
     own.close()
     assert not driver.blocks
+
+
+def test_lists_of_many_lengths_take_turns_in_one_place_and_halos_leave_it_to_them(driver: Driver) -> None:
+    own = arena()
+    for size in (40 << 20, 30 << 20, 9 << 20, 33 << 20):
+        place = own.allocate(size)
+        used_up(own, place, size)
+        halo = own.allocate(300)
+        assert own.local(halo) not in range(own.local(place), own.local(place) + size)
+        driver.synchronize()
+        own.release(place, size)
+    assert [len(block) for block in driver.blocks.values()] == [40 << 20, 8 << 20]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import struct
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, Final, final
 
 from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
@@ -21,6 +23,8 @@ PEER_BLOCK: Final = 8 << 20
 """Bytes of a block of peer memory, or a multiple of `PEER_UNIT` above: halos of a chunk of 256³ points need 7 MB."""
 PEER_UNIT: Final = 2 << 20
 """Bytes that the driver maps at a time."""
+ROOMY: Final = 16
+"""Times as much as is asked for that a released place may have: halos, which stay, are not to keep the place of lists."""
 
 _ALIGNMENT: Final = 256
 _HANDLE_BYTES: Final = 64
@@ -64,7 +68,8 @@ class Arena:
         self._blocks: list[int] = []
         self._handles: list[bytes] = []
         self._free, self._end = 0, 0  # in the newest block
-        self._released: dict[int, list[IpcAddress]] = {}  # by size
+        self._released: list[tuple[int, IpcAddress]] = []  # with its room, ascending
+        self._room: dict[tuple[int, int], int] = {}  # of what has been taken from there, by block and offset
         self._opened: dict[tuple[int, int], int] = {}
 
     def allocate(self, size: int) -> IpcAddress:
@@ -74,8 +79,10 @@ class Arena:
             cupy.cuda.runtime.CUDARuntimeError: there is no memory left, or none that others could open.
         """
         size = _aligned(size)
-        if released := self._released.get(size):
-            address = released.pop()
+        found = bisect_left(self._released, size, key=itemgetter(0))
+        if found < len(self._released) and self._released[found][0] <= ROOMY * size:
+            room, address = self._released.pop(found)
+            self._room[address.block, address.offset] = room
             self._clear(self.local(address), size)
             return address
         if self._free + size > self._end:
@@ -87,9 +94,10 @@ class Arena:
     def release(self, address: IpcAddress, size: int) -> None:
         """Give back what was allocated with this size, once all that others were to write there has been read.
 
-        It is kept for the next allocation of the same size, as by a system that is set up anew.
+        It is kept for another allocation: lists of a set-up, of which no two are as long, take turns in one place.
         """
-        self._released.setdefault(_aligned(size), []).append(address)
+        room = self._room.pop((address.block, address.offset), _aligned(size))
+        insort(self._released, (room, address), key=itemgetter(0))
 
     def local(self, address: IpcAddress) -> int:
         """The pointer to an address of this rank."""
@@ -113,7 +121,8 @@ class Arena:
                 self._cuda.runtime.ipcCloseMemHandle(pointer)
         for pointer in self._blocks:
             self._cuda.runtime.free(pointer)
-        self._opened, self._blocks, self._handles, self._released = {}, [], [], {}
+        self._opened, self._blocks, self._handles = {}, [], []
+        self._released, self._room = [], {}
         self._free = self._end = 0
 
     def _add(self, size: int) -> None:

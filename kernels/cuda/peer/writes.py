@@ -5,7 +5,7 @@ The caller has made the memory of one GPU reachable from the others and passes p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -121,18 +121,20 @@ def _kernel(name: str) -> Any:
     return kernel("peer/writes.cu", name, "float64")  # they copy bits of either size, whatever the sources' value type
 
 
-def _table(copies: Iterable[PeerCopy], source_step: int, target_step: int) -> Array:
-    """The copies cut into parts of a block each: uint8, `_COPY` after `_COPY`."""
-    cut = [part for copy in copies for part in _cut(copy, source_step, target_step)]
-    return cupy.asarray(np.array(cut, dtype=_COPY).view(np.uint8))
-
-
-def _cut(copy: PeerCopy, source_step: int, target_step: int) -> Iterator[tuple[int, int, int, int, int]]:
-    for first in range(0, copy.count, ITEMS_OF_BLOCK):
-        yield (
-            copy.source and copy.source + first * source_step,
-            copy.target and copy.target + first * target_step,
-            copy.slot,
-            min(ITEMS_OF_BLOCK, copy.count - first),
-            copy.chunk,
-        )
+def _table(copies: Sequence[PeerCopy], source_step: int, target_step: int) -> Array:
+    """The copies cut into parts of a block each: uint8, `_COPY` after `_COPY`. A list of a set-up has 10⁵ parts."""
+    parts = [-(-copy.count // ITEMS_OF_BLOCK) for copy in copies]
+    of, first = np.repeat(np.arange(len(copies)), parts), np.arange(sum(parts))
+    first = (first - np.repeat(np.cumsum([0, *parts])[:-1], parts)) * ITEMS_OF_BLOCK
+    table = np.empty(len(of), dtype=_COPY)
+    for name, values, step in (
+        ("from", [copy.source for copy in copies], source_step),
+        ("to", [copy.target for copy in copies], target_step),
+    ):
+        begin = np.array(values, dtype=np.uint64)[of]
+        table[name] = np.where(begin == 0, begin, begin + (first * step).astype(np.uint64))
+    table["slot"] = np.array([copy.slot for copy in copies], dtype=np.int64)[of]
+    counts = np.array([copy.count for copy in copies], dtype=np.int64)[of]
+    table["count"] = np.minimum(ITEMS_OF_BLOCK, counts - first)
+    table["chunk"] = np.array([copy.chunk for copy in copies], dtype=np.int32)[of]
+    return cupy.asarray(table.view(np.uint8))
