@@ -24,7 +24,7 @@ PEER_BLOCK: Final = 8 << 20
 PEER_UNIT: Final = 2 << 20
 """Bytes that the driver maps at a time."""
 ROOMY: Final = 16
-"""Times as much as is asked for that a released place may have: halos, which stay, are not to keep the place of lists."""
+"""Times as much as is asked for that a released place may have: halos stay, and are not to keep that of lists."""
 
 _ALIGNMENT: Final = 256
 _HANDLE_BYTES: Final = 64
