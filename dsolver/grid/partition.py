@@ -71,11 +71,14 @@ class Box:
         x, y, z = (slice(a - b + width, c - b + width, step) for a, c, b in zip(part.lo, part.hi, self.lo, strict=True))
         return z, y, x
 
-    def rows_of(self, part: Box) -> npt.NDArray[np.int64]:
-        """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,)."""
+    def rows_of(self, part: Box, like: Any = None) -> npt.NDArray[np.int64]:
+        """Row numbers of the points of a part of this box, in the part's own order: int64 (part.points,).
+
+        like: an array of the device on which they are made; by default it is the host.
+        """
         nx, ny, _ = self.shape
         i, j, k = (
-            np.arange(low - base, high - base, dtype=np.int64)
+            np.arange(low - base, high - base, dtype=np.int64, like=like)
             for low, high, base in zip(part.lo, part.hi, self.lo, strict=True)
         )
         return (i[None, None, :] + nx * (j[None, :, None] + ny * k[:, None, None])).reshape(-1)

@@ -131,7 +131,7 @@ def _box_rows(
     if len(bounds) == 2:
         numbers = np.arange(bounds[-1], like=made.start)
         return BoxRows(rows=rows, numbers=numbers, share=share, lists={}, named=(), mirrored=mirrored)
-    numbers = amg.asarray(partition.domain.rows_of(box))
+    numbers = partition.domain.rows_of(box, like=made.start)
     owners = owners_of(bounds, numbers)
     to_others = others(bounds, number, owners)
     lists = {}
