@@ -42,6 +42,10 @@ class CudaGhostRows(GhostRows):
             arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
             launch_early(function, (blocks,), (products.THREADS,), arguments)
 
+    def _times(self, factors: Array) -> CudaGhostRows:
+        made = super()._times(factors)
+        return replace(made, room=cupy.empty_like(self.room))
+
     def _side_by_side(self, h: Array) -> Array:
         if h.flags.c_contiguous:
             return h
