@@ -79,16 +79,16 @@ class GhostPart:
         assert self._parts is not None
         return self._parts[0]
 
+    @property
+    def halo(self) -> Halo:
+        """The halo, likewise."""
+        assert self._parts is not None
+        return self._parts[1]
+
     def exchange(self, x: Field) -> None:
         """Start to send x of the columns that other chunks read."""
         if self._parts is not None:
             self._engine.exchange(x, self._parts[1])
-
-    def received(self, x: Field) -> Halo:
-        """The halo with x of the columns that other chunks own, where there are such."""
-        assert self._parts is not None
-        self.exchange(x)
-        return self._parts[1]
 
     def add(self, y: Field) -> None:
         """y += the product with the x that was sent."""

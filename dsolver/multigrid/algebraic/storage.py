@@ -107,12 +107,11 @@ def swept_ghosts(matrix: Matrix, scaled: PerChunk, engine: Engine, depth: int) -
         engine: of the level.
         depth: its number.
     """
-    ones, weights = engine.field(matrix.layout), engine.field(matrix.layout)
+    ghost, ones, weights = matrix.ghost, engine.field(matrix.layout), engine.field(matrix.layout)
     engine.fill(matrix.layout, 1.0, ones)
     engine.run(JACOBI, scaled, ones, -1.0, weights)  # -D⁻¹
-    return engine.per_chunk(
-        partial(_swept_ghosts, depth=depth), matrix.ghost.entries, weights, matrix.ghost.received(weights)
-    ).at(depth)
+    ghost.exchange(weights)
+    return engine.per_chunk(partial(_swept_ghosts, depth=depth), ghost.entries, weights, ghost.halo).at(depth)
 
 
 def _swept_ghosts(_: Backend, __: int, ghost: Any, weights: Any, halo: Any, *, depth: int) -> AtLevel:
