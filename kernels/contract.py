@@ -186,11 +186,11 @@ RESIDUAL = _kernel("residual", reads="A r x", writes="y")
 JACOBI_FIRST = _kernel("jacobi_first", reads="A scaled r", writes="x y")
 """x = D^-1 r, y = r - A_local x with D the diagonal of `scaled`: a sweep of Jacobi from zero, and what it leaves."""
 JACOBI_SWEEP = _kernel("jacobi_sweep", reads="A scaled r x", writes="z")
-"""z = x + D^-1 (r - A_local x), likewise."""
+"""z = x + D^-1 (r - A_local x), likewise. What a halo adds to either is added behind it, with D in its entries."""
 JACOBI_SWEEP_DOT = _kernel("jacobi_sweep_dot", reads="A scaled r x", writes="z dot")
 """`JACOBI_SWEEP`, and dot = r . z."""
 JACOBI_STEP = _kernel("jacobi_step", reads="A r x", updates="z")
-"""z = x + D^-1 (r - z) with D the diagonal of A: after z = A x, ghosts and all, a sweep of Jacobi."""
+"""z = x + D^-1 (r - z) with D the diagonal of A: after z = A x a sweep of Jacobi, in formats that only multiply."""
 
 CARRIED: Final = frozenset(name for name, kernel in KERNELS.items() if kernel.carried)
 """Names of the kernels that their first argument brings."""

@@ -258,8 +258,8 @@ def row_counts(counts: ChunkCounts, formats: str | None, cuda: bool) -> Counts:
         boundary=counts.boundary,
         slots=counts.ghosts,
         read=counts.ghost_entries / max(1, counts.boundary),
-        column=2.0 if counts.ghosts <= NEAR_REACH else 6.0,
-        place=I32 + F64 * cuda + 2,
+        column=float(I32) if cuda else 2.0 if counts.ghosts <= NEAR_REACH else 6.0,
+        place=I32 + (F64 if cuda else 2),
         storage=stored,
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
-from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
+from dsolver.engines.base import Engine, Field, Halo, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import (
     ADD_HALO_DOT,
     BACKWARD,
@@ -51,6 +51,78 @@ class ChunkMatrix:
 
 
 @final
+class GhostPart:
+    """Ghost part of a distributed matrix, with the halo that it multiplies. Without ghosts its operations do nothing.
+
+    Args:
+        engine: runs the kernels.
+        parts: the entries in columns of other chunks, of every chunk, and the halo; None where no row has such.
+    """
+
+    def __init__(self, engine: Engine, parts: tuple[PerChunk, Halo] | None) -> None:
+        self._engine, self._parts = engine, parts
+
+    @property
+    def there(self) -> bool:
+        """Whether rows read other chunks' columns."""
+        return self._parts is not None
+
+    def replaced(self, entries: PerChunk | None) -> GhostPart:
+        """Other entries in the same columns, with the same halo; None where there are none."""
+        if entries is None or self._parts is None:
+            return GhostPart(self._engine, None)
+        return GhostPart(self._engine, (entries, self._parts[1]))
+
+    @property
+    def entries(self) -> PerChunk:
+        """The entries of every chunk, where there are such."""
+        assert self._parts is not None
+        return self._parts[0]
+
+    @property
+    def halo(self) -> Halo:
+        """The halo, likewise."""
+        assert self._parts is not None
+        return self._parts[1]
+
+    def exchange(self, x: Field) -> None:
+        """Start to send x of the columns that other chunks read."""
+        if self._parts is not None:
+            self._engine.exchange(x, self._parts[1])
+
+    def add(self, y: Field) -> None:
+        """y += the product with the x that was sent."""
+        if self._parts is not None:
+            self._engine.run(SPMV_HALO, *self._parts, y)
+
+    def subtract(self, y: Field) -> None:
+        """y -= it."""
+        if self._parts is not None:
+            self._engine.run(SUBTRACT_HALO, *self._parts, y)
+
+    def begin_dot(self, x: Field, w: Field) -> None:
+        """Send x, and work the product and w . product out beside the inner rows, as soon as x has come.
+
+        w may be x.
+        """
+        if self._parts is not None:
+            made = self._product  # before the exchange, beside which it may be written
+            self.exchange(x)
+            self._engine.run_after(self._parts[1], TIMES_HALO_DOT, *self._parts, w, *made)
+
+    def end_dot(self, y: Field, parts: PartialSums) -> None:
+        """Add the product that has begun to y, and its dot product to the parts."""
+        if self._parts is not None:
+            self._engine.run(ADD_HALO_DOT, self._parts[0], *self._product, y, parts)
+
+    @cached_property
+    def _product(self) -> tuple[Field, PartialSums]:
+        """Work space: the product and its dot product; made for the first `begin_dot`."""
+        assert self._parts is not None
+        return self._engine.field(self._parts[0]), self._engine.partial_sums()
+
+
+@final
 class Matrix:
     """A distributed matrix on an engine.
 
@@ -63,6 +135,7 @@ class Matrix:
     Attributes:
         layout: the rows' `Layout` of every chunk.
         local: the local part of every chunk.
+        ghost: the ghost part.
     """
 
     def __init__(
@@ -73,47 +146,37 @@ class Matrix:
         *,
         ghosts: bool | None = None,
     ) -> None:
-        self._engine, self._ghosts = engine, engine.coupled if ghosts is None else ghosts
+        self._engine = engine
         self.layout, self.local = chunks.at("layout"), chunks.at("local")
-        if self._ghosts:
-            self._ghost, self._halo = chunks.at("ghost"), engine.halo(chunks.at("halo"), senders)
+        there = engine.coupled if ghosts is None else ghosts
+        self.ghost = GhostPart(engine, (chunks.at("ghost"), engine.halo(chunks.at("halo"), senders)) if there else None)
 
     @cached_property
     def _parts(self) -> PartialSums:
         return self._engine.partial_sums()
 
-    @cached_property
-    def _ghost_product(self) -> tuple[Field, PartialSums]:
-        """Work space: the ghost part's addition to y and to x . y; made for the first `multiply_dot`."""
-        return self._engine.field(self._ghost), self._engine.partial_sums()
-
     def multiply(self, x: Field, y: Field, kernel: Kernel = SPMV) -> None:
         """y = A x; kernel: what the local part's format has for that."""
-        self.exchange(x)
+        self.ghost.exchange(x)
         self._engine.run(kernel, self.local, x, y)
-        self.add_ghosts(y)
+        self.ghost.add(y)
 
     def multiply_dot(self, x: Field, y: Field, dot: Scalar, parts: PartialSums | None = None) -> None:
         """y = A x and dot = x . y, in the same pass over the matrix; parts: `Engine.partial_sums_of` the dot product.
 
         The boundary rows' products with the halo are worked out beside the inner rows, as soon as it has come.
         """
-        engine = self._engine
-        made = self._ghost_product if self._ghosts else ()  # before the exchange, beside which it may be written
-        self.exchange(x)
-        if self._ghosts:
-            engine.run_after(self._halo, TIMES_HALO_DOT, self._ghost, self._halo, x, *made)
+        self.ghost.begin_dot(x, x)
         parts = self._parts if parts is None else parts
-        engine.run(SPMV_DOT, self.local, x, y, parts)
-        if self._ghosts:
-            engine.run(ADD_HALO_DOT, self._ghost, *made, y, parts)
-        engine.total(parts, dot)
+        self._engine.run(SPMV_DOT, self.local, x, y, parts)
+        self.ghost.end_dot(y, parts)
+        self._engine.total(parts, dot)
 
     def one_pass_residual(self, b: Field, x: Field, r: Field) -> None:
         """r = b - A x in one pass, for formats that sweeps of Jacobi are made for."""
-        self.exchange(x)
+        self.ghost.exchange(x)
         self._engine.run(RESIDUAL, self.local, b, x, r)
-        self._subtract_ghosts(r)
+        self.ghost.subtract(r)
 
     def residual(self, b: Field, x: Field, r: Field, ax: Field) -> None:
         """r = b - A x; ax is work space, where A x is left."""
@@ -132,36 +195,20 @@ class Matrix:
 
     def minus_upper(self, x: Field, y: Field) -> None:
         """y = -U x less the ghost part's product, which is r - A x after x = (D + L)⁻¹ r."""
-        self.exchange(x)
+        self.ghost.exchange(x)
         self._engine.run(UPPER_RESIDUAL, self.local, x, y)
-        self._subtract_ghosts(y)
+        self.ghost.subtract(y)
 
     def minus_lower(self, r: Field, x: Field, w: Field) -> None:
         """w = r - L x less the ghost part's product, of which `solve_upper` makes a backward sweep from x."""
-        self.exchange(x)
+        self.ghost.exchange(x)
         self._engine.run(LOWER_RESIDUAL, self.local, r, x, w)
-        self._subtract_ghosts(w)
+        self.ghost.subtract(w)
 
     def sweep_upper(self, r: Field, x: Field, w: Field) -> None:
         """x = x + (D + U)⁻¹ (r - A x), with w for work space."""
-        if self._ghosts:
+        if self.ghost.there:
             self.minus_lower(r, x, w)
             self.solve_upper(w, x)
         else:
             self._engine.run(SWEEP_BACKWARD, self.local, r, x, w)
-
-    # -- parts, for a product whose local part has a kernel of its own -------------------------------------------------
-
-    def exchange(self, x: Field) -> None:
-        """Start to send x of the columns that other chunks read."""
-        if self._ghosts:
-            self._engine.exchange(x, self._halo)
-
-    def add_ghosts(self, y: Field) -> None:
-        """y += the ghost part's product with the x that was sent."""
-        if self._ghosts:
-            self._engine.run(SPMV_HALO, self._ghost, self._halo, y)
-
-    def _subtract_ghosts(self, y: Field) -> None:
-        if self._ghosts:
-            self._engine.run(SUBTRACT_HALO, self._ghost, self._halo, y)

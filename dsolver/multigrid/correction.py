@@ -97,12 +97,12 @@ class CorrectionStep(Step):
 
     def correct(self, x: Field, y: Field) -> None:
         """y = x + P xc; y may be x."""
-        self._p.exchange(self.xc)
+        self._p.ghost.exchange(self.xc)
         if y is x:
             self._engine.run(PROLONG_ADD, self._p.local, self._coarse.columns(), x)
         else:
             self._engine.run(PROLONG_SUM, self._p.local, self._coarse.columns(), x, y)
-        self._p.add_ghosts(y)
+        self._p.ghost.add(y)
 
 
 @final

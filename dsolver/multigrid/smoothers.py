@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final, final
+from dataclasses import dataclass
+from typing import Any, Final, final
 
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk
@@ -12,7 +13,6 @@ from dsolver.kernels.contract import (
     COPY,
     JACOBI,
     JACOBI_FIRST,
-    JACOBI_STEP,
     JACOBI_SWEEP,
     JACOBI_SWEEP_DOT,
     WAXPBY,
@@ -89,30 +89,53 @@ class GaussSeidel(Smoother):
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class SweptGhosts:
+    """The ghost part of a chunk as sweeps of Jacobi add it: with the diagonal D in its entries.
+
+    Attributes:
+        first: -A D⁻¹, for `JACOBI_FIRST`: the columns of ghosts over their diagonal. It multiplies r.
+        sweep: -D⁻¹ A, for `JACOBI_SWEEP`: each row over its diagonal. It multiplies x.
+    """
+
+    first: Any
+    sweep: Any
+
+
+@final
 class Jacobi(Smoother):
     """Steps x = x + D⁻¹ (r - A x) with a diagonal D such that 2 D - A is positive definite.
+
+    Every pass over the rows is one kernel of the local part, and the ghost part adds what that leaves out. It does so
+    after the diagonal has been divided by, so it has that in its entries.
 
     Args:
         engine: runs the kernels.
         matrix: A.
         sweeps: how many before and after, 1 or 2.
         scaled: of every chunk, A's local part with D for its diagonal.
+        ghosts: of every chunk, the `SweptGhosts` of A and D; None where no row reads other chunks' columns.
     """
 
-    def __init__(self, engine: Engine, matrix: Matrix, sweeps: int = 1, *, scaled: PerChunk) -> None:
+    def __init__(
+        self, engine: Engine, matrix: Matrix, sweeps: int = 1, *, scaled: PerChunk, ghosts: PerChunk | None = None
+    ) -> None:
         self._engine, self._a, self._scaled, self._sweeps = engine, matrix, scaled, sweeps
+        self._of_first, self._of_sweep = (
+            matrix.ghost.replaced(None if ghosts is None else ghosts.at(name)) for name in ("first", "sweep")
+        )
         self._y = engine.field(matrix.layout)
         if sweeps > 1:
             self._w = engine.field(matrix.layout)
 
     def before(self, r: Field, x: Field) -> Field:
-        if self._sweeps == 1 and not self._engine.coupled:
+        if self._sweeps == 1:
+            self._of_first.exchange(r)  # and not x, which is known only when the pass has ended that hides this
             self._engine.run(JACOBI_FIRST, self._a.local, self._scaled, r, x, self._y)
+            self._of_first.add(self._y)
             return self._y
-        first = x if self._sweeps == 1 else self._w
-        self._engine.run(JACOBI, self._scaled, r, 1.0, first)
-        if first is not x:
-            self._sweep(r, first, x)
+        self._engine.run(JACOBI, self._scaled, r, 1.0, self._w)
+        self._sweep(r, self._w, x)
         self._a.one_pass_residual(r, x, self._y)
         return self._y
 
@@ -124,10 +147,10 @@ class Jacobi(Smoother):
         self._sweep(r, self._all_but_one(r), x)
 
     def after_dot(self, r: Field, x: Field, parts: PartialSums) -> bool:
-        if self._engine.coupled:
-            return super().after_dot(r, x, parts)
         y = self._all_but_one(r)
+        self._of_sweep.begin_dot(y, r)
         self._engine.run(JACOBI_SWEEP_DOT, self._a.local, self._scaled, r, y, x, parts)
+        self._of_sweep.end_dot(x, parts)
         return True
 
     def _all_but_one(self, r: Field) -> Field:
@@ -139,11 +162,9 @@ class Jacobi(Smoother):
 
     def _sweep(self, r: Field, x: Field, z: Field) -> None:
         """z = x + D⁻¹ (r - A x)."""
-        if not self._engine.coupled:
-            self._engine.run(JACOBI_SWEEP, self._a.local, self._scaled, r, x, z)
-            return
-        self._a.multiply(x, z)
-        self._engine.run(JACOBI_STEP, self._scaled, r, x, z)
+        self._of_sweep.exchange(x)
+        self._engine.run(JACOBI_SWEEP, self._a.local, self._scaled, r, x, z)
+        self._of_sweep.add(z)
 
 
 @final

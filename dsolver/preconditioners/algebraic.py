@@ -254,7 +254,9 @@ class Algebraic(Preconditioner):
         coarse = (COMPLEXITY[thin] - 1.0) * a.entries * (value + I32)
         transfers = 2 * width * a.rows * (value + I32)
         vectors = value * (3 + 5 * (GRIDS[thin] - 1.0)) * a.size
-        products = 4 if (self.smoother or SMOOTHER[coarsening]) == "chebyshev" else 2
+        chebyshev = (self.smoother or SMOOTHER[coarsening]) == "chebyshev"
+        products = 4 if chebyshev else 2
+        swept = 0 if chebyshev else 2 * COMPLEXITY[thin] * a.halo_matrix  # `SweptGhosts`
         passes = products * (a.stored(value) + coarse) + transfers
         row, late, entry, alone = SETUP_ROW, SETUP_ROW, SETUP_ENTRY, len(part.partition) == 1
         if isinstance(part.problem, MatrixProblem) and coarsening == "pmis" and part.cuda and alone:
@@ -265,7 +267,7 @@ class Algebraic(Preconditioner):
             levels=(a,),
             exact=part.exact(a, shared=part.problem.lattice),
             vectors=int(vectors),
-            shared=int(coarse + transfers),
+            shared=int(coarse + transfers + swept),
             rows=int(setup),  # of all chunks of a worker at once
             temporary=0,
             moved=int(passes + 14 * value * GRIDS[thin] * a.rows),

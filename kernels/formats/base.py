@@ -147,7 +147,10 @@ class FormatBuilder(ABC):
         raise NotImplementedError(f"{type(self).__name__} narrows nothing")
 
     def halo_matrix(self, layout: Layout, rows: CandidateRows) -> Any:
-        """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows."""
+        """The entries of a chunk's rows in columns that are halo slots; its `size` is the number of boundary rows.
+
+        It has `scaled_rows` and `scaled_columns`, too.
+        """
         return self.halo_product(layout, layout, rows)
 
     def half_transfer(self, made: Coarsening, p: Array, rows: Layout, coarse: Layout, *, in_place: bool) -> Any:

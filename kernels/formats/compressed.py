@@ -9,8 +9,10 @@ entry (12 where the columns of its chunk span more than 65,536), 2 a row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
 
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.csr import Csr
@@ -21,6 +23,8 @@ STEP: Final = 1536
 LONGEST: Final = 512
 """Entries of the longest row where chunks have whole rows."""
 NEAR_REACH: Final = 65535
+NO_BASE: Final = 0xFFFFFFFF
+"""Base of a chunk whose columns have 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,15 @@ class CompressedRows(Format):
     @property
     def nbytes(self) -> int:
         return sum(int(part.nbytes) for part in self.entries)
+
+    def places(self) -> tuple[Array, Array]:
+        """The row and the column of each entry."""
+        entry = np.arange(len(self.entries.values), like=self.entries.start)
+        return np.searchsorted(self.entries.start[1:], entry, side="right"), self.entries.columns
+
+    def times(self, factors: Array) -> Self:
+        """Each entry times a factor of its own."""
+        return replace(self, entries=self.entries._replace(values=self.entries.values * factors))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +116,25 @@ class Chunks(Format):
     def count(self) -> int:
         """Number of chunks."""
         return len(self.chunks) - 1
+
+    def places(self) -> tuple[Array, Array]:
+        """The row and the column of each entry."""
+        table = self.chunks.astype(np.int64)
+        first = table[:, 0] + (table[:, 1] << 32)
+        entry, row = (np.arange(count, like=self.chunks) for count in (len(self.values), self.shape[0]))
+        ends = (
+            first[np.searchsorted(table[1:, 2], row, side="right")] + self.ends
+            if self.start is None
+            else self.start[1:]
+        )
+        base = table[np.searchsorted(first[1:], entry, side="right"), 3]
+        near = base if self.near is None else base + self.near
+        columns = near if self.columns is None else np.where(base == NO_BASE, self.columns, near)
+        return np.searchsorted(ends, entry, side="right"), columns
+
+    def times(self, factors: Array) -> Self:
+        """Each entry times a factor of its own."""
+        return replace(self, values=self.values * factors)
 
     @property
     def nbytes(self) -> int:

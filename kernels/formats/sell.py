@@ -11,7 +11,10 @@ stores one int32 base per k (a *run* slice: 8.1 bytes an entry); any other store
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
 
 from dsolver.kernels.formats.base import Format, stored_bytes
 from dsolver.kernels.formats.layout import SLICE, Array, Layout
@@ -43,6 +46,25 @@ class Slices:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return stored_bytes(self)
+
+    def rows(self) -> Array:
+        """The row of each value, int64, `SLICE` rows a slice."""
+        value, of = self._found()
+        return of * SLICE + value % SLICE
+
+    def columns_of_values(self) -> Array:
+        """The column of each value, int64; a hole has some column, too."""
+        value, of = self._found()
+        k, lane = (value - self.start[of]) // SLICE, value % SLICE
+        wide = (self.start[1:] - self.start[:-1]) // SLICE
+        run = (self.column_start[1:] - self.column_start[:-1] == wide)[of]
+        place = self.column_start[of] + np.where(run, k, k * SLICE + lane)
+        return self.columns[place].astype(np.int64) + np.where(run, lane, 0)
+
+    def _found(self) -> tuple[Array, Array]:
+        """The number of each value, and its slice."""
+        value = np.arange(len(self.values), like=self.start)
+        return value, np.searchsorted(self.start[1:], value, side="right")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +100,21 @@ class HaloMatrix(Format):
     def size(self) -> int:
         """Length of a vector with one item for each boundary row."""
         return len(self.boundary)
+
+    def scaled_rows(self, x: Array) -> Self:
+        """Each row times the item at its place of a vector of the rows."""
+        if not self.size:
+            return self
+        rows = np.minimum(self.slices.rows(), self.size - 1)  # the last slice may have fewer, with zeros behind them
+        return self._times(x[self.boundary[rows]])
+
+    def scaled_columns(self, h: Array) -> Self:
+        """Each column times the item of a halo vector that it multiplies."""
+        return self._times(h[self.slices.columns_of_values()]) if self.size else self
+
+    def _times(self, factors: Array) -> Self:
+        """Each value times a factor of its own."""
+        return replace(self, slices=replace(self.slices, values=self.slices.values * factors))
 
 
 @dataclass(frozen=True, kw_only=True)

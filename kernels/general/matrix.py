@@ -7,7 +7,7 @@ gets views; nothing is copied.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -166,6 +166,18 @@ class GhostRows(Format):
     @property
     def nbytes(self) -> int:
         return stored_bytes(self)
+
+    def scaled_rows(self, x: Array) -> Self:
+        """Each row times the item at its place of a vector of the rows."""
+        return self._times(x[self.boundary][self.product.places()[0]]) if self.size else self
+
+    def scaled_columns(self, h: Array) -> Self:
+        """Each column times the item of a halo vector that it multiplies."""
+        return self._times(h[self.slots][self.product.places()[1]]) if self.size else self
+
+    def _times(self, factors: Array) -> Self:
+        """Each entry times a factor of its own."""
+        return replace(self, product=self.product.times(factors))
 
     def spmv_halo(self, h: Array, y: Array) -> None:
         """See `dsolver.kernels.contract.SPMV_HALO`."""

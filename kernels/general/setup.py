@@ -234,12 +234,14 @@ class GeneralSetup(ABC):
         """The rows in memory of their own."""
         return Csr(*(part.copy() for part in rows))
 
-    def _ghost_fields(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> dict[str, Any]:
-        """Fields of every `GhostRows`. Its rows may have any lengths, for a row may read all other chunks."""
+    def _ghost_fields(
+        self, boundary: Array, rows: Csr, slots: int, layout: Layout, choice: Choice = BALANCED
+    ) -> dict[str, Any]:
+        """Fields of every `GhostRows`. As a rule its rows may have any lengths, for a row may read all other chunks."""
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         return {
             "boundary": layout.position[boundary],
-            "product": self.product(rows, slots, BALANCED),
+            "product": self.product(rows, slots, choice),
             "slots": slice(self._guard, self._guard + slots),
             "vectors": self._vectors,
         }

@@ -104,6 +104,14 @@ class TextbookHalo(Format):
         """Number of boundary rows."""
         return len(self.boundary)
 
+    def scaled_rows(self, x: Real) -> TextbookHalo:
+        """Each row times the item at its place of a vector of the rows."""
+        return replace(self, values=self.values * x[self.boundary])
+
+    def scaled_columns(self, h: Real) -> TextbookHalo:
+        """Each column times the item of a halo vector that it multiplies."""
+        return replace(self, values=self.values * h[self.columns])
+
     def spmv_halo(self, h: Real, y: Real) -> None:
         y[self.boundary] += self._times(h)
 

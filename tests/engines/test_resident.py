@@ -129,7 +129,7 @@ def test_a_halo_that_is_exchanged_again_unread_holds_the_last_values() -> None:
 
     def twice(engine: ResidentEngine) -> dict[int, Any]:
         program = Solve(engine, spec)
-        plan = program.operator._halo
+        plan = program.operator.ghost.halo
         assert isinstance(plan, EagerHalo)
         assert isinstance(plan.channel, PackedChannel)
         again = engine.halo(EagerPerChunk(dict(plan.channel.plans)))

@@ -86,21 +86,23 @@ def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
 def test_a_star_of_which_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """With coarse levels that are cut as well: their halos are two layers wide below a chunk and one above.
 
-    And all of it stored, coarsened algebraically, with the interpolation of an earlier matrix.
+    And all of it stored, coarsened algebraically, with the interpolation of an earlier matrix, and in float32.
     """
     monkeypatch.setattr(coarse_grid, "SMALL_GRID", 0)
     problem = problems.diffusion(GRID, 2.0, bc={"y": "periodic"})
     with cluster(2) as client:
         earlier = problems.diffusion(GRID, 2.0, sigma=1.0, bc={"y": "periodic"})
-        runs: list[tuple[Preconditioner, Cut, Problem | None]] = [
-            (Multigrid(), EVEN, None),
-            (Algebraic(coarse_rows=40, gathered_rows=200), (2, 1, 1), earlier),
+        algebraic = Algebraic(coarse_rows=40, gathered_rows=200)
+        runs: list[tuple[Preconditioner, Cut, Problem | None, str]] = [
+            (Multigrid(), EVEN, None, "float64"),
+            (algebraic, (2, 1, 1), earlier, "float64"),
+            (algebraic, (2, 1, 1), None, "float32"),
         ]
-        for m, cut, before in runs:
-            serial = run(connect(engine="reference", device="cpu"), problem, cut=cut, m=m, earlier=before)
+        for m, cut, before, dtype in runs:
+            serial = run(connect(engine="reference", device="cpu"), problem, dtype, cut=cut, m=m, earlier=before)
             for engine in ("resident", "graph"):
                 here = connect(client, engine=engine, device="cpu")
-                samples, blocks = run(here, problem, cut=cut, m=m, earlier=before)
+                samples, blocks = run(here, problem, dtype, cut=cut, m=m, earlier=before)
                 assert samples == serial[0], engine
                 assert all(np.array_equal(a, b) for a, b in zip(blocks, serial[1], strict=True)), engine
 

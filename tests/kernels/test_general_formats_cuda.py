@@ -203,6 +203,9 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
         rows_of.chunks(there, matrix.shape[1], rows.width),
     ]
     same(OnHost(made[-1]), numpy_rows.chunks(rows, matrix.shape[1]), "chunks", "ends", "columns", "start")
+    row, column = (part.get() for part in made[-1].places())
+    assert np.array_equal(row, np.repeat(np.arange(rows.size), np.diff(rows.start)))
+    assert np.array_equal(column, rows.columns)
     for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
         for window in (1, 64, 1024):
             sliced = slices.made(there, matrix.shape[1], block=block, window=window)

@@ -365,7 +365,7 @@ def test_what_is_built_anew_is_given_back_first(
     watched = [ref(item.diagonal) for item in a.local.items.values()]
     watched += [ref(item.local.values) for item in m.inner._levels[0].matrix.local.items.values()]
     if len(spec.partition) > 1:
-        watched += [ref(vector) for vector in a._halo.channel.vectors.values()]
+        watched += [ref(vector) for vector in a.ghost.halo.channel.vectors.values()]
     del a, m
     begin = Solve._begin
 

@@ -39,14 +39,16 @@ class Hierarchy(NamedTuple):
     levels: list[Level]
 
 
-def hierarchy(problem: Any, m: Algebraic, backend: str = "cpu", earlier: Any = None) -> Hierarchy:
-    """The hierarchy of a problem; with the interpolation of an earlier one, if there is one."""
+def hierarchy(
+    problem: Any, m: Algebraic, backend: str = "cpu", earlier: Any = None, dtype: str = "float64"
+) -> Hierarchy:
+    """The hierarchy of a problem; with the interpolation of an earlier one, if there is one. dtype: of its levels."""
     engine = EagerEngine(SolveSpec.plan(problem, problem.chunks, m=m).partition, kernels.load(backend, 2))
     reuse = None
     if earlier is not None:
         reuse = Reuse()
         m.build(builder_of(engine, earlier, m, reuse))
-    builder = builder_of(engine, problem, m, reuse)
+    builder = builder_of(engine, problem, m, reuse, dtype)
     _, setup = m.setup(builder, lambda: builder.rows)
     assert reuse is None or reuse.outcome == "used"
     digests, matrices, more = [], [], True
@@ -70,9 +72,9 @@ def hierarchy_of_matrix(
     return hierarchy(dsolver.matrix(matrix, chunks=chunks, **told).planned(chunks), m, backend, before)
 
 
-def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | None) -> Builder:
+def builder_of(engine: EagerEngine, problem: Any, m: Algebraic, reuse: Reuse | None, dtype: str = "float64") -> Builder:
     """The builder of a problem whose coefficients an engine gets."""
-    spec = SolveSpec.plan(problem, problem.chunks, m=m)
+    spec = SolveSpec.plan(problem, problem.chunks, m=m, precond_dtype=dtype)
     system = System(engine, spec.problem, spec.partition)
     for name, values in problem.coefficients.items():
         if problem.lattice:

@@ -109,7 +109,10 @@ def test_devices_and_engines_agree(device: str) -> None:
     here = solved(matrix, SMALL, device=device, engine="resident")
     assert here.residuals == serial.residuals
     assert serial.converged
-    assert abs(serial.iterations - solved(matrix, SMALL).iterations) <= 1
+    alone = solved(matrix, SMALL, chunks=1)
+    assert abs(serial.iterations - alone.iterations) <= 1
+    rounding = 1e-9 if device == "cpu" else 1e-5  # in float32
+    np.testing.assert_allclose(serial.residuals[:6], alone.residuals[:6], rtol=rounding)  # M is the same for any cut
     lowered = solved(matrix, SMALL, device=device, engine="resident", precond_dtype="float32")
     assert abs(lowered.iterations - serial.iterations) <= 1
 

@@ -25,6 +25,7 @@ from dsolver.multigrid.hierarchy import FinestRows
 from dsolver.multigrid.level import Level
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import BOX_OFFSETS, STAR_OFFSETS, Problem
+from tests.multigrid.hierarchies import on_host
 
 F64 = npt.NDArray[np.float64]
 Flags = tuple[bool, bool, bool]
@@ -95,7 +96,7 @@ class Space:
     def unload(self, x: Field) -> F64:
         out = np.full(self.partition.grid, np.nan)
         for number, block in self.engine.unload(x, self.layout).items():
-            out[self.partition[number].box.slices] = block
+            out[self.partition[number].box.slices] = on_host(block)
         return out.reshape(-1, order="F")
 
     def matrix(self, into: Space, apply: Any) -> F64:

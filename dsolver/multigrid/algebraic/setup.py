@@ -34,13 +34,13 @@ from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
-from dsolver.multigrid.algebraic.storage import stored_rows, stored_transfer, with_smoother
+from dsolver.multigrid.algebraic.storage import stored_rows, stored_transfer, swept_ghosts, with_smoother
 from dsolver.multigrid.coarse_solve import rows_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
 from dsolver.multigrid.replicate import row_replication
 from dsolver.multigrid.reuse import Reuse
-from dsolver.multigrid.smoothers import Chebyshev, Jacobi
+from dsolver.multigrid.smoothers import Chebyshev, Jacobi, Smoother
 
 T = TypeVar("T")
 
@@ -222,8 +222,12 @@ class AlgebraicSetup:
         make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened)
         share = share if self._grid is None else self._grid.rows.boxes.at("share")
         made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
-        make_smoother = partial(Chebyshev if chebyshev else Jacobi, scaled=made.at("scaled"))
-        self.levels.append(self._level(self._chunks, make_smoother=make_smoother))
+        scaled, level = made.at("scaled"), self._level(self._chunks)
+        make_smoother: Callable[..., Smoother] = partial(Chebyshev if chebyshev else Jacobi, scaled=scaled)
+        if self._view.coupled and not chebyshev:
+            ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
+            make_smoother = partial(make_smoother, ghosts=ghosts)
+        self.levels.append(replace(level, make_smoother=make_smoother))
 
     def _add_coarsest(self) -> None:
         make = partial(rows_inverse, depth=self._depth, singular=self._singular)

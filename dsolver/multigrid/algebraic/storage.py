@@ -7,13 +7,16 @@ end.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, final
 
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.loaded_rows import stored_matrix
-from dsolver.distributed.matrix import ChunkMatrix
+from dsolver.distributed.matrix import ChunkMatrix, Matrix
+from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
+from dsolver.kernels.contract import JACOBI
 from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
@@ -22,6 +25,7 @@ from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
 from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
+from dsolver.multigrid.smoothers import SweptGhosts
 
 UNKNOWNS: Final = 3
 """Rows of P that have the same columns, where nodes have so many unknowns, or twice as many."""
@@ -89,7 +93,29 @@ def with_smoother(
         in_place[matrix.layout.position] = factors
         factors = in_place[matrix.local.layout.position]
     scaled = matrix.local.scaled(factors.reshape(-1, 1, 1))
+    if matrix.halo is not None:
+        backend.synchronize()  # kernels of `swept_ghosts` read it, and the plan, before they wait for earlier launches
     return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
+
+
+def swept_ghosts(matrix: Matrix, scaled: PerChunk, engine: Engine, depth: int) -> PerChunk:
+    """The `SweptGhosts` of every chunk of a level, whose ghosts' diagonals are exchanged.
+
+    Args:
+        matrix: of the level, with ghosts.
+        scaled: as of `StoredRows`, of every chunk, ready to be read.
+        engine: of the level.
+        depth: its number.
+    """
+    ghost, ones, weights = matrix.ghost, engine.field(matrix.layout), engine.field(matrix.layout)
+    engine.fill(matrix.layout, 1.0, ones)
+    engine.run(JACOBI, scaled, ones, -1.0, weights)  # -D⁻¹
+    ghost.exchange(weights)
+    return engine.per_chunk(partial(_swept_ghosts, depth=depth), ghost.entries, weights, ghost.halo).at(depth)
+
+
+def _swept_ghosts(_: Backend, __: int, ghost: Any, weights: Any, halo: Any, *, depth: int) -> AtLevel:
+    return at_level(depth, SweptGhosts(first=ghost.scaled_columns(halo), sweep=ghost.scaled_rows(weights)))
 
 
 def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:

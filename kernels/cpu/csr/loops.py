@@ -12,11 +12,9 @@ import numpy as np
 from numba import njit, uint64
 
 from dsolver.kernels.cpu.loops.compiled import compiled
-from dsolver.kernels.formats.compressed import NEAR_REACH, STEP
+from dsolver.kernels.formats.compressed import NEAR_REACH, NO_BASE, STEP
 
 ONE, TWO = uint64(1), uint64(2)
-NO_BASE = 0xFFFFFFFF
-"""Base of a chunk whose columns have 32 bits."""
 WIDE = uint64(NO_BASE)
 SHORT = uint64(8)
 """Mean entries of a chunk's rows below which they do not fill a vector register."""

@@ -13,7 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.csr import loops
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
-from dsolver.kernels.formats.compressed import LONGEST, Chunks, CompressedRows, TransferRows, count_of
+from dsolver.kernels.formats.compressed import LONGEST, NO_BASE, Chunks, CompressedRows, TransferRows, count_of
 from dsolver.kernels.formats.csr import Csr
 
 Real = npt.NDArray[Any]
@@ -170,7 +170,7 @@ def chunks(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuChunks:
     ends, near = np.empty(rows, dtype=np.uint16), np.empty(len(of), dtype=np.uint16)
     vectors.team.run(loops.fill_chunks, 0, count, start, of, table, ends, near, worth=CHUNKS_WORTH_A_THREAD)
     filled = np.diff(table[:, 0]) > 0
-    wide = table[:-1, 3] == loops.NO_BASE
+    wide = table[:-1, 3] == NO_BASE
     return CpuChunks(
         shape=(rows, columns),
         whole=whole,

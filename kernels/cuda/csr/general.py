@@ -3,55 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import cupy
-import numpy as np
 
 from dsolver.kernels.casts import narrowed
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
+from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.streams import launch_early
+from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.vectors import cast
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
+from dsolver.kernels.formats.compressed import LONGEST
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.setup import GeneralSetup
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class CudaGhostRows(GhostRows):
-    """A ghost part whose products are added to y, and to a dot product, by one launch."""
-
-    def add_halo_dot(self, q: Array, part: Array, y: Array, dot: Array) -> None:
-        if self.size:
-            function = kernel("sell/sweeps.cu", "add_halo_dot", type_of(y))
-            blocks = -(-self.size // products.THREADS)
-            arguments = (self.boundary, q, part, y, dot, np.int32(self.size))
-            launch_early(function, (blocks,), (products.THREADS,), arguments)
-
-    def _side_by_side(self, h: Array) -> Array:
-        if h.flags.c_contiguous:
-            return h
-        self._column[...] = h
-        return self._column
-
-    @cached_property
-    def _column(self) -> Array:
-        """Room for the slots of one column among several: (slots,)."""
-        return cupy.empty(self.product.shape[1], dtype=self.product.values.dtype)
 
 
 @final
@@ -114,10 +89,15 @@ class CudaGeneral(GeneralSetup):
         return entries.diagonal(self._guard, layout.size)
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
-        made = CudaGhostRows(
-            **self._ghost_fields(boundary, rows, slots, layout),
-            room=cupy.empty(len(boundary), dtype=self._vectors.dtype),
-        )
+        made: GhostRows
+        if not len(boundary) or rows.width > LONGEST:
+            fields = self._ghost_fields(boundary, rows, slots, layout)
+            made = CudaGhostRows(**fields, room=cupy.empty(len(boundary), dtype=self._vectors.dtype))
+        else:
+            threads = threads_of(len(boundary), len(rows.columns))
+            choice = Choice(name="rows", threads=threads, why="few rows, none of them long")
+            fields = self._ghost_fields(boundary, rows, slots, layout, choice)
+            made = CudaShortGhostRows(**fields, room=cupy.empty(blocks_of(len(boundary), threads)))
         if made.size:
             self.wait()  # kernels read the rows' places before they wait for earlier launches
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, final
 
@@ -163,6 +163,10 @@ class CudaChunks(Finished, Chunks):
     def vectors(self) -> CudaVectors:
         """The vector kernels."""
         return vectors(self._dtype)
+
+    def times(self, factors: Array) -> CudaChunks:
+        """See `Chunks.times`; with room of its own."""
+        return replace(super().times(factors), parts=cupy.empty_like(self.parts))
 
     def spmv(self, x: Array, y: Array) -> None:
         if self.whole:

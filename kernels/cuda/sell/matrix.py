@@ -238,6 +238,11 @@ class CudaHaloMatrix(OneLaunch, HaloMatrix):
     def batched(self, width: int) -> Columns:
         return HaloColumns(self, width)
 
+    def _times(self, factors: Array) -> CudaHaloMatrix:
+        made = replace(super()._times(factors), partials=cupy.zeros_like(self.partials))
+        settle()  # products read a matrix before they wait for earlier launches
+        return made
+
     def spmv_halo(self, h: Array, y: Array) -> None:
         self._multiply("spmv_halo", h, y)
 

@@ -119,6 +119,17 @@ def test_scale_diagonal(pair: tuple[Box, Box]) -> None:
     both(pair, run)
 
 
+def test_scale_the_ghost_part(pair: tuple[Box, Box]) -> None:
+    def run(b: Box) -> Any:
+        rows, columns = b.outer.scaled_rows(b.vector(5)), b.outer.scaled_columns(b.halo(6))
+        x, y = b.zeros(), b.zeros()
+        b.kernel("spmv_halo")(rows, b.halo(7), x)
+        b.kernel("spmv_halo")(columns, b.halo(7), y)
+        return b.block(x), b.block(y)
+
+    both(pair, run)
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_row_without_a_diagonal_is_named(name: str, *, missing: bool) -> None:
     case = Case(shape=(5, 4, 3), points=7, order="parity", per_row=True)

@@ -1,0 +1,119 @@
+// Ghost parts in compressed rows. They are few rows, so what counts is that a product is one launch, and that all that set-up
+// wrote is at hand when the halo has come: the row, and the first entries of each of its threads.
+
+#include "slices.cuh"
+#include "sell/passes.cuh"
+
+constexpr int THREADS = 256, AT_HAND = 4;
+
+#define GHOSTS                                                                                             \
+    const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values, \
+    const int* __restrict__ places, const real* h
+
+// The row of T threads.
+template <int T>
+struct Row {
+    int number, place, lane;    // of the row, where it is in a vector, and of this thread in it
+    bool valid;                 // the last warp may have fewer rows
+    long long next, last;       // this thread's entries that have not been requested, and where the row ends
+    int c[AT_HAND];
+    real a[AT_HAND];
+
+    __device__ __forceinline__ Row(
+        const long long* __restrict__ start, const int* __restrict__ columns, const real* __restrict__ values,
+        const int* __restrict__ places, int rows
+    ) {
+        const long long thread = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x;
+        valid = thread / T < rows;
+        number = valid ? static_cast<int>(thread / T) : rows - 1;
+        lane = threadIdx.x % T;
+        place = __ldg(places + number);
+        next = __ldg(start + number) + lane;
+        last = __ldg(start + number + 1);
+        request(columns, values);
+    }
+
+    __device__ __forceinline__ void request(const int* __restrict__ columns, const real* __restrict__ values) {
+#pragma unroll
+        for (int k = 0; k < AT_HAND; ++k) {
+            const long long i = next + k * T;
+            c[k] = i < last ? __ldcs(columns + i) : -1;
+            a[k] = i < last ? __ldcs(values + i) : real(0);
+        }
+        next += AT_HAND * T;
+    }
+
+    // The product with the halo, in all threads of the row: each adds its entries in order, and a fixed tree adds the threads.
+    __device__ __forceinline__ real times(
+        const int* __restrict__ columns, const real* __restrict__ values, const real* h
+    ) {
+        real sum = 0, x[AT_HAND];
+        for (;;) {
+#pragma unroll
+            for (int k = 0; k < AT_HAND; ++k) x[k] = c[k] < 0 ? real(0) : h[c[k]];
+#pragma unroll
+            for (int k = 0; k < AT_HAND; ++k) sum = fma(a[k], x[k], sum);
+            if (next >= last) break;
+            request(columns, values);
+        }
+#pragma unroll
+        for (int distance = T / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        return sum;
+    }
+};
+
+// y += sign H h at the places of the rows.
+template <int T>
+__device__ __forceinline__ void add(GHOSTS, double sign, real* y, int rows) {
+    next_may_start();
+    Row<T> own(start, columns, values, places, rows);
+    wait_for_last_launch();
+    const bool writes = own.valid && own.lane == 0;
+    const real old = writes ? y[own.place] : real(0), sum = own.times(columns, values, h);
+    if (writes) y[own.place] = old + static_cast<real>(sign) * sum;
+}
+
+// q = H h, dot = x . q: each block leaves its part in `partials`, and the one that comes last adds them, in a fixed order. `ticket`
+// was zero and is zero again afterwards.
+template <int T>
+__device__ __forceinline__ void times_dot(
+    GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows
+) {
+    __shared__ bool last;
+    next_may_start();
+    Row<T> own(start, columns, values, places, rows);
+    wait_for_last_launch();
+    const bool writes = own.valid && own.lane == 0;
+    const real factor = writes ? x[own.place] : real(0), sum = own.times(columns, values, h);
+    if (writes) q[own.number] = sum;
+    const double part = sum_of_block(static_cast<double>(factor) * (writes ? sum : real(0)));
+    if (threadIdx.x == 0) {
+        partials[blockIdx.x] = part;
+        __threadfence();
+        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    double total = 0.0;
+    for (int i = threadIdx.x; i < gridDim.x; i += THREADS) total += __ldcg(partials + i);
+    total = sum_of_block(total);
+    if (threadIdx.x == 0) {
+        *dot = total;
+        *ticket = 0u;
+    }
+}
+
+#define OF(T)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(THREADS) add_##T(GHOSTS, double sign, real* y, int rows) {         \
+        add<T>(start, columns, values, places, h, sign, y, rows);                                                   \
+    }                                                                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS) times_dot_##T(                                            \
+        GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows                   \
+    ) {                                                                                                             \
+        times_dot<T>(start, columns, values, places, h, x, q, partials, ticket, dot, rows);                         \
+    }
+
+OF(1)
+OF(8)
+OF(32)
