@@ -135,12 +135,25 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named)
         held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
         with self._or_end():
-            keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
-            for number, future in held.items():
-                keys[self._owners[number]][number] = future.key
-            each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
-            result: R = self._result(self._each(ranks.load_rank, each, self._name, name, call))
+            result: R = self._result(self._with_blocks(ranks.load_rank, held, name, call))
             return result
+
+    def exchange(
+        self,
+        name: str,
+        blocks: Blocks,
+        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> tuple[R, Blocks | None]:
+        call = _packed_call(command, args, named)
+        held = self._on_cluster(name, blocks)
+        with self._or_end():
+            replies = self._with_blocks(ranks.exchange_rank, held, name, call)
+            result: R = self._result([reply for reply, _ in replies])
+            placed = [blocks for _, blocks in replies if blocks is not None]
+            futures: Blocks | None = self._client.sync(self._adopt, placed) if placed else None
+            return result, futures
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         call = _packed_call(command, args, named)
@@ -196,6 +209,16 @@ class SpmdProgram(RunningProgram[P_co]):
     def _all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(name of the program, *args) on every rank at once."""
         return self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
+
+    def _with_blocks(
+        self, function: Callable[..., Any], held: Mapping[int, Future[Any]], name: str, call: bytes
+    ) -> list[Any]:
+        """function(name of the program, name, call, keys of its chunks' blocks) on every rank at once."""
+        keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
+        for number, future in held.items():
+            keys[self._owners[number]][number] = future.key
+        each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
+        return self._each(function, each, self._name, name, call)
 
     def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any) -> list[Any]:
         """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised."""
