@@ -22,7 +22,7 @@ from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
-from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay
+from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
@@ -88,7 +88,8 @@ class SpmdProgram(RunningProgram[P_co]):
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
-        self._direct: bool | None = None
+        loop: Any = client.loop
+        self._reached = asyncio.run_coroutine_threadsafe(self._answers_directly(owners[0]), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -248,6 +249,8 @@ class SpmdProgram(RunningProgram[P_co]):
 
     async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
         worker = calls[0].worker
+        if self._reached.done() and self._reached.result():
+            return await straight(self._client, what, calls)
         try:
             replies: Replies = (await self._client.run(relay, what, calls, workers=[worker]))[worker]
         except Exception as error:  # of the connection; what fails in the function is returned
@@ -359,19 +362,17 @@ class SpmdProgram(RunningProgram[P_co]):
 
     def _scatter(self, data: dict[str, Any], workers: Sequence[str], direct: bool | None = None) -> Any:
         """Data into the memory of one of the workers, straight from this process where it can reach them."""
-        if direct is None:
-            if self._direct is None:
-                self._direct = self._client.sync(self._answers_directly, workers[0])
-            direct = self._direct
+        direct = self._reached.result() if direct is None else direct
         with _answered():
             return self._client.sync(scatter, self._client, data, workers, direct)
 
     async def _answers_directly(self, worker: str) -> bool:
+        """Whether this process can reach workers without the scheduler; it is asked beside the start of ranks."""
         if self._client.direct_to_workers is not None:
             return bool(self._client.direct_to_workers)
         try:
             await asyncio.wait_for(self._client.rpc(worker).identity(), DIRECT_TIMEOUT)
-        except (OSError, TimeoutError):
+        except Exception:  # whatever is in the way
             return False
         return True
 
