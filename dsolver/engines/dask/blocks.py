@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from concurrent.futures import Future as Promise
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -150,23 +149,6 @@ async def _gathered(client: Client, blocks: dict[int, Any], workers: tuple[str, 
     finally:
         gathering.cancel()
     return found
-
-
-@final
-class PromisedBlocks(Mapping[int, Any]):
-    """Futures by chunk number that the scheduler is being told of; whoever looks at them first waits for its answer."""
-
-    def __init__(self, promise: Promise[Mapping[int, Any]]) -> None:
-        self._promise = promise
-
-    def __getitem__(self, number: int) -> Any:
-        return self._promise.result()[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._promise.result())
-
-    def __len__(self) -> int:
-        return len(self._promise.result())
 
 
 @final

@@ -8,8 +8,7 @@ import math
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future as Promise
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, final
 
@@ -17,7 +16,7 @@ from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import ANSWER, PromisedBlocks, register, scatter, wait_for_blocks
+from dsolver.engines.dask.blocks import ANSWER, register, scatter, wait_for_blocks
 from dsolver.engines.dask.connection import wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
@@ -89,7 +88,8 @@ class SpmdProgram(RunningProgram[P_co]):
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
-        self._reached = self._soon(self._answers_directly(owners[0]))
+        loop: Any = client.loop
+        self._reached = asyncio.run_coroutine_threadsafe(self._answers_directly(owners[0]), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -153,7 +153,8 @@ class SpmdProgram(RunningProgram[P_co]):
             replies = self._with_blocks(ranks.exchange_rank, held, name, call)
             result: R = self._result([reply for reply, _ in replies])
             placed = [blocks for _, blocks in replies if blocks is not None]
-            return result, PromisedBlocks(self._soon(self._adopt(placed))) if placed else None
+            futures: Blocks | None = self._client.sync(self._adopt, placed) if placed else None
+            return result, futures
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         call = _packed_call(command, args, named)
@@ -173,11 +174,6 @@ class SpmdProgram(RunningProgram[P_co]):
         found = [pickle.loads(reply) for reply in replies if reply is not None]
         self._spans += [span for _, spans in found for span in spans]
         return found[0][0]
-
-    def _soon(self, work: Coroutine[Any, Any, R]) -> Promise[R]:
-        """Result of work in the client's event loop, which is not waited for."""
-        loop: Any = self._client.loop
-        return asyncio.run_coroutine_threadsafe(work, loop.asyncio_loop)
 
     # -- ranks, all at once --------------------------------------------------------------------------------------------
 
