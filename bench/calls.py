@@ -121,14 +121,13 @@ def main() -> None:
                             for found, call in zip(took, alike, strict=True):
                                 found.append(ms(call))
                     messages = sum(map(len, counted.seconds.values())) / options.times
+                    each = (
+                        f"{what} {1e3 * statistics.median(found):.2f} ms" for what, found in counted.seconds.items()
+                    )
+                    asked = (f"{count / options.times:g} {what}" for what, count in counted.requests.items())
                     print(
-                        f"  b {name}: {told(took[0])} in one process and {told(took[1])} through Dask, with {messages:g} "
-                        "messages: "
-                        + ", ".join(
-                            f"{what} {1e3 * statistics.median(s):.2f} ms" for what, s in counted.seconds.items()
-                        )
-                        + "; requests: "
-                        + ", ".join(f"{count / options.times:g} {what}" for what, count in counted.requests.items()),
+                        f"  b {name}: {told(took[0])} in one process and {told(took[1])} through Dask, with "
+                        f"{messages:g} messages: {', '.join(each)}; requests: {', '.join(asked)}",
                         flush=True,
                     )
         through, straight = of_nothing(client, site.runtime.workers, 10 * options.times)

@@ -72,11 +72,21 @@ class RunningProgram(ABC, Generic[P_co]):
         self,
         name: str,
         blocks: Blocks,
+        here: bool,
         command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
         *args: Q.args,
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
-        """`load`, where the command also returns blocks as those of `unload`, on every rank or on none."""
+        """`load`, where the command also returns blocks as those of `unload`, on every rank or on none.
+
+        Args:
+            name: as of `load`, as the other arguments are.
+            blocks: likewise.
+            here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
+            command: likewise.
+            args: likewise.
+            named: likewise.
+        """
 
     def spans(self) -> list[Span]:
         """Spans that the calls since the last time have measured, on all ranks."""
@@ -126,6 +136,7 @@ class LocalProgram(RunningProgram[P_co]):
         self,
         name: str,
         blocks: Blocks,
+        here: bool,
         command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
         *args: Q.args,
         **named: Q.kwargs,

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
-from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.engines.running_program import Blocks
+from dsolver.errors import InconsistentWarning, InputError, warn
 from dsolver.program.loop import Slice
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess

@@ -339,7 +339,7 @@ class Session:
         column = width - 1
         name = self._guessed(guess, column, width)
         started, x = self.program.exchange(
-            "b", right.blocks(), Solve.load_and_solve, name, column, width, terms, seconds, host=right.host
+            "b", right.blocks(), right.here, Solve.load_and_solve, name, column, width, terms, seconds, host=right.host
         )
         self._loaded(width)
         return started, x

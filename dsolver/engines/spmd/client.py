@@ -22,7 +22,7 @@ from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
-from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay, straight
+from dsolver.engines.spmd.relay import FAN, Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
@@ -104,7 +104,8 @@ class SpmdProgram(RunningProgram[P_co]):
             timeout=TIMEOUT,
         )
         with self._or_end():
-            self._lease = self._scatter({shared.lease: self._name}, self._workers, direct=False)
+            with _answered():
+                self._lease = client.sync(scatter, client, {shared.lease: self._name}, self._workers, False)
             opened = self._opened(shared)
             self._all(ranks.connect_rank, [rank.address for rank in opened], made)
             self.link = self._all(ranks.start_rank, opened[0].unique)[0]
@@ -143,17 +144,21 @@ class SpmdProgram(RunningProgram[P_co]):
         self,
         name: str,
         blocks: Blocks,
+        here: bool,
         command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
         *args: Q.args,
         **named: Q.kwargs,
     ) -> tuple[R, Blocks | None]:
         call = _packed_call(command, args, named)
         held = self._on_cluster(name, blocks)
+        here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
         with self._or_end():
-            replies = self._with_blocks(ranks.exchange_rank, held, name, call)
+            replies = self._with_blocks(ranks.exchange_rank, held, name, call, here)
             result: R = self._result([reply for reply, _ in replies])
-            placed = [blocks for _, blocks in replies if blocks is not None]
-            futures: Blocks | None = self._client.sync(self._adopt, placed) if placed else None
+            made = [blocks for _, blocks in replies if blocks is not None]
+            if here:
+                return result, {number: block for blocks in made for number, block in blocks.items()} or None
+            futures: Blocks | None = self._client.sync(self._adopt, made) if made else None
             return result, futures
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
@@ -211,15 +216,13 @@ class SpmdProgram(RunningProgram[P_co]):
         """function(name of the program, *args) on every rank at once."""
         return self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
 
-    def _with_blocks(
-        self, function: Callable[..., Any], held: Mapping[int, Future[Any]], name: str, call: bytes
-    ) -> list[Any]:
-        """function(name of the program, name, call, keys of its chunks' blocks) on every rank at once."""
+    def _with_blocks(self, function: Callable[..., Any], held: Mapping[int, Future[Any]], *args: Any) -> list[Any]:
+        """function(name of the program, *args, keys of its chunks' blocks) on every rank at once."""
         keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
         for number, future in held.items():
             keys[self._owners[number]][number] = future.key
         each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
-        return self._each(function, each, self._name, name, call)
+        return self._each(function, each, self._name, *args)
 
     def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any) -> list[Any]:
         """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised."""
@@ -352,19 +355,25 @@ class SpmdProgram(RunningProgram[P_co]):
     def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
         """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
         futures = wait_for_blocks(self._client, name, blocks)
-        by_owner: dict[str, dict[str, int]] = {}
-        for number in blocks.keys() - futures.keys():
-            by_owner.setdefault(self._owners[number], {})[f"dsolver-{name}-{uuid.uuid4().hex}"] = number
-        for worker, numbers in by_owner.items():
-            sent = self._scatter({key: blocks[number] for key, number in numbers.items()}, [worker])
-            futures.update({number: sent[key] for key, number in numbers.items()})
-        return futures
-
-    def _scatter(self, data: dict[str, Any], workers: Sequence[str], direct: bool | None = None) -> Any:
-        """Data into the memory of one of the workers, straight from this process where it can reach them."""
-        direct = self._reached.result() if direct is None else direct
+        keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - futures.keys()}
+        by_owner: dict[str, dict[str, Any]] = {}
+        for number, key in keys.items():
+            by_owner.setdefault(self._owners[number], {})[key] = blocks[number]
+        if not by_owner:
+            return futures
         with _answered():
-            return self._client.sync(scatter, self._client, data, workers, direct)
+            sent = self._client.sync(self._scatter, by_owner, self._reached.result())
+        return futures | {number: sent[key] for number, key in keys.items()}
+
+    async def _scatter(self, by_owner: Mapping[str, dict[str, Any]], direct: bool) -> dict[str, Future[Any]]:
+        """Futures by key of data in the memory of their owners, which all get theirs at the same time.
+
+        Args:
+            by_owner: values by key, for each worker.
+            direct: whether they travel straight from this process.
+        """
+        each = [scatter(self._client, data, [owner], direct) for owner, data in by_owner.items()]
+        return {key: future for sent in await asyncio.gather(*each) for key, future in sent.items()}
 
     async def _answers_directly(self, worker: str) -> bool:
         """Whether this process can reach workers without the scheduler; it is asked beside the start of ranks."""

@@ -109,13 +109,19 @@ async def unload_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
     return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks)
 
 
-async def exchange_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
-    """`load_rank` with a command that also returns blocks or None: its reply, and what `unload_rank` returns or None."""
+async def exchange_rank(
+    program: str, name: str, call: bytes, here: bool, keys: Mapping[int, Any], *, dask_worker: Worker
+) -> Any:
+    """`load_rank` with a command that also returns blocks or None.
+
+    Returns what `load_rank` does, and None or what `unload_rank` returns; the blocks themselves where the client wants
+    them `here`.
+    """
     found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call)
     if isinstance(found, Failure):
         return found
     reply, blocks = found
-    return reply, None if blocks is None else _placed(dask_worker, blocks)
+    return reply, blocks if blocks is None or here else _placed(dask_worker, blocks)
 
 
 async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
