@@ -341,6 +341,12 @@ def test_a_short_solve_is_one_message_to_each_rank(client: Client, b: F64, monke
         assert same(solver.solve(b), expected)
         assert sent == ["exchange_rank"]
         sent.clear()
+        x = solver.solve(client.persist(da.from_array(b, chunks=(8, 8, 24)))).x
+        assert (x.compute() == expected.x).all()
+        monkeypatch.setattr(Client, "persist", None)  # an x has its futures in its graph: nothing is asked
+        solver.solve(x, maxiter=0)
+        assert sent == ["exchange_rank"] * 2
+        sent.clear()
         assert all(same(found, expected) for found in solver.solve([b, b]))
         assert sent == ["load_rank", "exchange_rank"] + ["unload_rank"] * 2, "the first makes room for both"
         sent.clear()

@@ -16,7 +16,7 @@ from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import ANSWER, register, scatter, wait_for_blocks
+from dsolver.engines.dask.blocks import ANSWER, register, scatter, scatter_to_owners, wait_for_blocks
 from dsolver.engines.dask.connection import wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
@@ -362,18 +362,8 @@ class SpmdProgram(RunningProgram[P_co]):
         if not by_owner:
             return futures
         with _answered():
-            sent = self._client.sync(self._scatter, by_owner, self._reached.result())
+            sent = self._client.sync(scatter_to_owners, self._client, by_owner, self._reached.result())
         return futures | {number: sent[key] for number, key in keys.items()}
-
-    async def _scatter(self, by_owner: Mapping[str, dict[str, Any]], direct: bool) -> dict[str, Future[Any]]:
-        """Futures by key of data in the memory of their owners, which all get theirs at the same time.
-
-        Args:
-            by_owner: values by key, for each worker.
-            direct: whether they travel straight from this process.
-        """
-        each = [scatter(self._client, data, [owner], direct) for owner, data in by_owner.items()]
-        return {key: future for sent in await asyncio.gather(*each) for key, future in sent.items()}
 
     async def _answers_directly(self, worker: str) -> bool:
         """Whether this process can reach workers without the scheduler; it is asked beside the start of ranks."""
