@@ -43,7 +43,7 @@ GRACE: Final = 5.0
 LOOK: Final = 2.0
 """Seconds between looks whether every worker is still there."""
 DIRECT_TIMEOUT: Final = 3.0
-"""Seconds in which a worker has to answer this process directly; else blocks travel through the scheduler."""
+"""Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""
 GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
@@ -89,7 +89,7 @@ class SpmdProgram(RunningProgram[P_co]):
         self._open = True
         self._lease: Any = None
         loop: Any = client.loop
-        self._reached = asyncio.run_coroutine_threadsafe(self._answers_directly(owners[0]), loop.asyncio_loop)
+        self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -365,12 +365,14 @@ class SpmdProgram(RunningProgram[P_co]):
             sent = self._client.sync(scatter_to_owners, self._client, by_owner, self._reached.result())
         return futures | {number: sent[key] for number, key in keys.items()}
 
-    async def _answers_directly(self, worker: str) -> bool:
-        """Whether this process can reach workers without the scheduler; it is asked beside the start of ranks."""
+    async def _answer_directly(self) -> bool:
+        """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""
         if self._client.direct_to_workers is not None:
             return bool(self._client.direct_to_workers)
+        called = [part[0] for part in branches(self._workers)]
         try:
-            await asyncio.wait_for(self._client.rpc(worker).identity(), DIRECT_TIMEOUT)
+            asked = asyncio.gather(*(self._client.rpc(worker).identity() for worker in called))
+            await asyncio.wait_for(asked, DIRECT_TIMEOUT)
         except Exception:  # whatever is in the way
             return False
         return True

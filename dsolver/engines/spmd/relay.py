@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from distributed.protocol import pickle
 
@@ -27,6 +27,7 @@ FAN: Final = 16
 GRACE: Final = 2.0
 """Seconds in which the cause of a failure should be known after its first effect."""
 
+T = TypeVar("T")
 Replies = dict[int, Any]
 """Results of a function by rank. Ranks are missing where others have failed before they answered."""
 
@@ -53,8 +54,8 @@ def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> 
     return made
 
 
-def branches(calls: Sequence[Call]) -> list[Sequence[Call]]:
-    """The calls in at most `FAN` parts, each for its first rank's worker to pass on."""
+def branches(calls: Sequence[T]) -> list[Sequence[T]]:
+    """The calls, or their workers, in at most `FAN` parts, each for its first rank's worker to pass on."""
     size = max(1, math.ceil(len(calls) / FAN))
     return [calls[first : first + size] for first in range(0, len(calls), size)]
 
