@@ -67,6 +67,27 @@ class RunningProgram(ABC, Generic[P_co]):
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         """All blocks that command(program, ...) returns: arrays, or Dask futures of arrays on the chunk's owner."""
 
+    @abstractmethod
+    def exchange(
+        self,
+        name: str,
+        blocks: Blocks,
+        here: bool,
+        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> tuple[R, Blocks | None]:
+        """`load`, where the command also returns blocks as those of `unload`, on every rank or on none.
+
+        Args:
+            name: as of `load`, as the other arguments are.
+            blocks: likewise.
+            here: whether these blocks are NumPy arrays, and wanted in this process: futures of them need not be made.
+            command: likewise.
+            args: likewise.
+            named: likewise.
+        """
+
     def spans(self) -> list[Span]:
         """Spans that the calls since the last time have measured, on all ranks."""
         return []
@@ -110,6 +131,17 @@ class LocalProgram(RunningProgram[P_co]):
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         return self.call(command, *args, **named)
+
+    def exchange(
+        self,
+        name: str,
+        blocks: Blocks,
+        here: bool,
+        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> tuple[R, Blocks | None]:
+        return self.call(command, blocks, *args, **named)
 
     def spans(self) -> list[Span]:
         return self._engine.spans()

@@ -7,9 +7,11 @@ rank. So arguments and results are small and picklable, and blocks of data go in
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast, final
+from typing import Final, Literal, cast, final
 
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
@@ -28,27 +30,29 @@ from dsolver.preconditioners.builder import Builder
 from dsolver.program.batch import Batch
 from dsolver.program.loop import Loop, Slice
 from dsolver.program.spec import SolveSpec
+from dsolver.program.terms import Begun, Terms
+from dsolver.status import Status
 
 Guess = Literal["zero", "fmg", "x"]
 """First guess: zero, what full multigrid makes of b, or the x that was loaded."""
+FINAL: Final = (Status.CONVERGED, Status.MAX_ITERATIONS)
+"""Ends after which no other preconditioner is tried."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Begun:
-    """Findings about a right-hand side and a first guess, before the iterations.
+class Started:
+    """Findings about a right-hand side, and the first time slice of its solve and of those beside it.
 
     Attributes:
-        excess: what no x can reach of b.
-        b_norm: the length of the rest.
-        x_norm: of the first guess.
-        chosen: the preconditioner, or what it has chosen to be.
+        begun: what was found before the iterations.
+        slices: of each column; none where numbers were not finite.
+        seconds: that the slice took, by the clock of the first rank.
     """
 
-    excess: Inconsistency
-    b_norm: float
-    x_norm: float
-    chosen: Preconditioner
+    begun: Begun
+    slices: tuple[Slice, ...] = ()
+    seconds: float = 0.0
 
 
 @final
@@ -98,6 +102,7 @@ class Solve:
 
     def _begin(self, spec: SolveSpec) -> None:
         self._spec = spec
+        self._begun: dict[int, Begun] = {}
         self.system = System(self._engine, spec.problem, spec.partition)
         if not spec.problem.loaded:
             self.set_up()
@@ -172,11 +177,45 @@ class Solve:
 
     # -- solving -------------------------------------------------------------------------------------------------------
 
-    def solve(self, controls: Sequence[Control], seconds: float, measured: bool = False) -> list[Slice]:
-        """Begin solves with the b and x that are set, a control for each column. The rest is as of `Loop.run`."""
+    def load_and_solve(
+        self,
+        blocks: Blocks,
+        guess: Guess,
+        column: int,
+        width: int,
+        terms: Terms,
+        seconds: float,
+        *,
+        host: bool,
+    ) -> tuple[Started, Blocks | None]:
+        """`begin` with the last column, and run a first time slice of all of them, in one call.
+
+        Returns what was found, and with a single column that is solved already `solution`, in the same call, too. With
+        numbers that are not finite nothing is run: the right-hand side will be refused.
+
+        Args:
+            blocks: of b, as the other arguments up to `width` as of `begin`.
+            guess: likewise.
+            column: likewise.
+            width: likewise.
+            terms: on which solves end.
+            seconds: of iterations, as of `Loop.run`.
+            host: NumPy arrays are wanted of the solution.
+        """
+        begun = self.begin(blocks, guess, column, width)
+        if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
+            return Started(begun=begun), None
+        began = time.perf_counter()
+        controls = [terms.control(self._spec, self._begun[each]) for each in range(width)]
+        slices = self.solve(controls, seconds)
+        x = self.solution(host=host) if width == 1 and slices[0].status in FINAL else None
+        return Started(begun=begun, slices=tuple(slices), seconds=time.perf_counter() - began), x
+
+    def solve(self, controls: Sequence[Control], seconds: float) -> list[Slice]:
+        """Begin solves with the b and x that are set, a control for each column, and run a time slice of `Loop.run`."""
         self._loop = Loop(self.columns, controls)
         self._loop.begin()
-        return self._loop.run(seconds, measured=measured)
+        return self._loop.run(seconds)
 
     def go_on(self, stop: bool, seconds: float, measured: bool = False) -> list[Slice]:
         """Go on with solves that have paused, or whose time was over."""
@@ -256,7 +295,8 @@ class Solve:
         b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=guess == "zero")
         if b_norm == 0.0:
             self.guess("zero", column)
-        return Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen())
+        self._begun[column] = Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen())
+        return self._begun[column]
 
     def guess(self, guess: Guess, column: int = 0) -> None:
         """Set x of a column: "zero", or "fmg" for what full multigrid makes of b."""

@@ -76,15 +76,15 @@ T = TypeVar("T")
 
 @final
 class Follower:
-    """Follows the solves of a program to their ends, in slices of `RunningProgram.stride` seconds or shorter ones.
+    """Follows the solves of a program to their ends, in time slices.
 
     Args:
-        program: has b and x of every column.
+        program: has begun with every column.
         controls: of each column.
+        seconds: of iterations in a slice; with 0 each is one superstep, for those who save iterates.
         callback: called after each iteration, of a single column whose control is interruptible.
         progress: called after each slice with the state of the slowest column.
         watch: follows, too, and may want iterations of a single column measured.
-        closely: whether each slice is one superstep, for those who save iterates.
 
     Attributes:
         histories: of each column.
@@ -94,21 +94,21 @@ class Follower:
         self,
         program: RunningProgram[Solve],
         controls: Sequence[Control],
+        seconds: float,
         *,
         callback: Callback | None = None,
         progress: Progress | None = None,
         watch: Watch | None = None,
-        closely: bool = False,
     ) -> None:
         self._program, self._controls = program, tuple(controls)
         self._callback, self._progress, self._watch = callback, progress, watch
-        self._seconds = 0.0 if closely or (watch is not None and watch.asked) else program.stride
+        self._seconds = seconds
         self._reported = 0
         self.histories = tuple(History() for _ in self._controls)
 
-    def run(self) -> None:
-        """Solve. Each x is then the iterate that the newest residual tells of."""
-        self._slice(Solve.solve, self._controls)
+    def run(self, first: Sequence[Slice]) -> None:
+        """Follow solves from their first slices on. Each x is then the iterate that the newest residual tells of."""
+        self._add(first)
         self._follow()
 
     def resume(self, columns: Sequence[int]) -> None:
@@ -133,10 +133,13 @@ class Follower:
         watch = self._watch
         measured = watch is not None and watch.measures and len(self.histories) == 1
         slices = self._program.call(command, argument, 0.0 if measured else self._seconds, measured)
-        for history, piece in zip(self.histories, slices, strict=True):
-            history.add(piece)
+        self._add(slices)
         if watch is not None and measured:
             watch.record(self._program.spans(), self.histories[0].iterations)
+
+    def _add(self, slices: Sequence[Slice]) -> None:
+        for history, piece in zip(self.histories, slices, strict=True):
+            history.add(piece)
 
     def _report(self) -> None:
         """Report iterations that have not been reported."""

@@ -1,18 +1,30 @@
-"""Right-hand sides and first guesses, brought to a program and looked at."""
+"""Right-hand sides and first guesses, brought to a program and looked at; with the last of them a solve starts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
+from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
-from dsolver.program.solve import Begun
+from dsolver.program.loop import Slice
+from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
 from dsolver.session.session import Session
 from dsolver.session.user_arrays import Container, container_of
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GivenColumn:
+    """A right-hand side and its first guess, before the program has them."""
+
+    right: Container
+    guess: FirstGuess
 
 
 @final
@@ -25,11 +37,29 @@ class LoadedColumn:
     begun: Begun
 
 
-def load_column(session: Session, b: Any, x0: Any, column: int, width: int) -> LoadedColumn:
-    """Bring a right-hand side and a first guess to a column of the program.
+@final
+@dataclass(frozen=True, kw_only=True)
+class StartedSolve:
+    """A solve that has begun.
+
+    Attributes:
+        loads: its columns.
+        slices: of each, the first time slice.
+        seconds: that the slice took.
+        x: of a single column that is solved already.
+    """
+
+    loads: Sequence[LoadedColumn]
+    slices: Sequence[Slice]
+    seconds: float
+    x: Blocks | None
+
+
+def given_column(session: Session, b: Any, x0: Any) -> GivenColumn:
+    """A right-hand side and a first guess as users give them, in containers.
 
     Raises:
-        InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
+        InputError: one is no array that it can be, or has values in this process that are NaN or infinite.
     """
     partition, client = session.partition, session.runtime.client
     right = container_of("b", b, partition, client, session.given)
@@ -40,7 +70,28 @@ def load_column(session: Session, b: Any, x0: Any, column: int, width: int) -> L
     if isinstance(guess, str) and not session.preconditioner.can.guesses:  # it has taken the place of the first one
         guess = None
     session.preconditioner.expect(host=right.host)
-    begun = session.begin(right, guess, column, width)
+    return GivenColumn(right=right, guess=guess)
+
+
+def start(session: Session, given: Sequence[GivenColumn], terms: Terms, seconds: float) -> StartedSolve:
+    """Bring columns to the program; what brings the last of them also runs the first time slice of all.
+
+    Raises:
+        InputError: values are NaN, infinite, too large, or so small that b's norm is zero.
+    """
+    *before, last = given
+    loads = [
+        _looked_at(session, each, session.begin(each.right, each.guess, column, len(given)))
+        for column, each in enumerate(before)
+    ]
+    started, x = session.start(last.right, last.guess, len(given), terms, seconds)
+    loads.append(_looked_at(session, last, started.begun))
+    return StartedSolve(loads=loads, slices=started.slices, seconds=started.seconds, x=x)
+
+
+def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColumn:
+    """A column with what was found of it, unless that is refused."""
+    right, guess = given.right, given.guess
     for name, norm, values in (("b", begun.b_norm, right), ("x0", begun.x_norm, guess)):
         if not np.isfinite(norm):
             if isinstance(values, Container) and not session.problem.masked:

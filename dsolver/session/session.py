@@ -26,8 +26,9 @@ from dsolver.preconditioners.auto import Alternative, alternative_to
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
-from dsolver.program.solve import Begun, Guess, Solve
+from dsolver.program.solve import Guess, Solve, Started
 from dsolver.program.spec import SolveSpec, method_for
+from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess
 from dsolver.session.options import Setup
 from dsolver.session.recovery import ATTEMPTS, on_workers_left
@@ -133,9 +134,12 @@ class Session:
 
     def alternative_to(self, chosen: Preconditioner) -> Alternative | None:
         """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
-        if not self._auto or self.preconditioner is not self.first:
-            return None
-        return alternative_to(chosen, self.problem, self.spec.method)
+        return alternative_to(chosen, self.problem, self.spec.method) if self.replaceable else None
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether another preconditioner may take the place of the one that "auto" has chosen."""
+        return self._auto and self.preconditioner is self.first
 
     @property
     def chosen(self) -> Preconditioner:
@@ -320,13 +324,36 @@ class Session:
 
     def begin(self, right: Container, guess: FirstGuess, column: int, width: int) -> Begun:
         """Bring b and x of a column to the program, where so many are solved together."""
+        name = self._guessed(guess, column, width)
+        begun = self.program.load("b", right.blocks(), Solve.begin, name, column, width)
+        self._loaded(width)
+        return begun
+
+    def start(
+        self, right: Container, guess: FirstGuess, width: int, terms: Terms, seconds: float
+    ) -> tuple[Started, Blocks | None]:
+        """Bring the last of so many columns to the program, and run the first time slice of all of them.
+
+        Returns its findings, and the blocks of x as `blocks` where a single column is solved already.
+        """
+        column = width - 1
+        name = self._guessed(guess, column, width)
+        started, x = self.program.exchange(
+            "b", right.blocks(), right.here, Solve.load_and_solve, name, column, width, terms, seconds, host=right.host
+        )
+        self._loaded(width)
+        return started, x
+
+    def _guessed(self, guess: FirstGuess, column: int, width: int) -> Guess:
+        """Name of a first guess, whose values are brought to the program."""
         if isinstance(guess, Container):
             self.program.load("x0", guess.blocks(), Solve.set_x, column, width)
-        name: Guess = "x" if isinstance(guess, Container) else guess or "zero"
-        begun = self.program.load("b", right.blocks(), Solve.begin, name, column, width)
+            return "x"
+        return guess or "zero"
+
+    def _loaded(self, width: int) -> None:
         self.columns = self.columns if width == 1 else width
         self.took = 0.0
-        return begun
 
     def blocks(self, column: int = 0, *, host: bool = False) -> Blocks:
         """x of a column as blocks by chunk number, or futures of such."""
@@ -334,9 +361,9 @@ class Session:
 
     def x_like(self, right: Container, column: int = 0) -> Any:
         """x of a column, in the kind of array that its right-hand side came in."""
-        return self._like(right, self.blocks(column, host=right.host))
+        return self.like(right, self.blocks(column, host=right.host))
 
-    def _like(self, right: Container, blocks: Blocks) -> Any:
+    def like(self, right: Container, blocks: Blocks) -> Any:
         """Blocks as an array of the kind that a right-hand side came in."""
         return right.like(gather_blocks(self.runtime.client, blocks, self.runtime.workers) if right.here else blocks)
 
@@ -349,7 +376,7 @@ class Session:
         """
         with self.in_use():
             self.program.load("r", right.blocks(), Solve.precondition_vector)
-            return self._like(right, self.program.unload(Solve.preconditioned, host=right.host))
+            return self.like(right, self.program.unload(Solve.preconditioned, host=right.host))
 
     def iterate(self) -> Any:
         """Newest iterate of the solve that is running, like its b.

@@ -10,14 +10,14 @@ from typing import Final
 
 from dsolver.distributed.nullspace import CONSISTENT
 from dsolver.errors import warn
-from dsolver.krylov.control import STAGNATION, Control
 from dsolver.krylov.methods import serving_any
 from dsolver.monitor.watch import Watch
+from dsolver.program.terms import Terms
 from dsolver.session.arguments import Pairs
 from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
 from dsolver.session.follower import Follower
-from dsolver.session.loading import LoadedColumn, load_column
+from dsolver.session.loading import given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.second_attempts import try_float64, try_other_preconditioner
@@ -54,21 +54,30 @@ def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution
 def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution]:
     """Solve, unless a worker is lost meanwhile."""
     began, setup = time.perf_counter(), session.took
-    loads = [load_column(session, b, keeper.guess(i, x0), i, len(pairs)) for i, (b, x0) in enumerate(pairs)]
-    loaded = time.perf_counter()
+    given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
     watch = Watch(session.runtime.client, options.spans)
     watch.events.start(what="solve", **session.about)
-    follower = Follower(
-        session.program,
-        [_control(session, load, options) for load in loads],
-        callback=options.callback,
-        progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
-        watch=watch,
-        closely=options.checkpoint is not None,
+    terms = Terms(
+        rtol=options.rtol,
+        atol=options.atol,
+        maxiter=options.iterations,
+        interruptible=options.callback is not None,
+        replaceable=session.replaceable,
     )
+    slice_seconds = 0.0 if options.checkpoint is not None or watch.asked else session.program.stride
     with watch:
+        started = start(session, given, terms, slice_seconds)
+        loads, loaded = started.loads, time.perf_counter() - started.seconds
+        follower = Follower(
+            session.program,
+            [terms.control(session.spec, load.begun) for load in loads],
+            slice_seconds,
+            callback=options.callback,
+            progress=keeper.watching(session, loads[0].begun.b_norm, options.progress),
+            watch=watch,
+        )
         with session.solving_for(loads[0].right):
-            follower.run()
+            follower.run(started.slices)
             try_other_preconditioner(session, loads, follower, keeper)
             notes = try_float64(session, loads, follower, options)
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
@@ -80,7 +89,10 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         slowest = follower.histories[follower.slowest]
         failed = next((end for end in ends if not end.converged), Status.CONVERGED)
         watch.end(str(failed), slowest.iterations, slowest.true_residual)
-        x = [session.x_like(load.right, column) for column, load in enumerate(loads)]
+        if started.x is not None:
+            x = [session.like(loads[0].right, started.x)]
+        else:
+            x = [session.x_like(load.right, column) for column, load in enumerate(loads)]
     asymmetric = _asymmetric(session, ends)
     return [
         Solution(
@@ -105,28 +117,6 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         )
         for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
     ]
-
-
-def _control(session: Session, load: LoadedColumn, options: Options) -> Control:
-    """Control of a solve, with what its system and its right-hand side allow.
-
-    A value takes as many iterations as there are points along the axes to cross the grid, and until it has the residual
-    may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
-    """
-    can, other = session.preconditioner.can, session.alternative_to(load.begun.chosen)
-    return Control(
-        limit=options.limit(load.begun.b_norm),
-        b_norm=load.begun.b_norm,
-        maxiter=options.iterations,
-        stagnation=max(STAGNATION, sum(session.problem.grid)),
-        fallback=can.fallback if session.spec.lowered else None,
-        patience=None if other is None else other.further,
-        interruptible=options.callback is not None,
-        singular=load.begun.excess.closed + load.begun.excess.vectors > 0,
-        one_level=not can.multilevel,
-        replaces=session.spec.traits.replaces,
-        breakdown=session.spec.traits.breakdown,
-    )
 
 
 def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:

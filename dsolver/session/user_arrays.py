@@ -8,6 +8,7 @@ with the same dimensions and coordinates out. Outside vectors have the problem's
 from __future__ import annotations
 
 import sys
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, final
@@ -339,19 +340,12 @@ def _misshapen(name: str, shape: tuple[int, ...], grid: tuple[int, ...]) -> str:
 
 
 def dask_array(partition: Partition, blocks: Mapping[int, Any], meta: Any) -> Any:
-    """A float64 Dask array of futures by chunk number."""
+    """A float64 Dask array of futures by chunk number, which its graph has as that of an array that was persisted."""
     import dask.array as da
-    from dask.delayed import delayed
 
-    px, py, pz = partition.counts
-
-    def block(i: int, j: int, k: int) -> Any:
-        number = partition.number((i, j, k))
-        return da.from_delayed(
-            delayed(blocks[number]), partition[number].box.shape, dtype=np.float64, meta=meta.astype(np.float64)
-        )
-
-    return da.block([[[block(i, j, k) for k in range(pz)] for j in range(py)] for i in range(px)])
+    name = f"dsolver-{uuid.uuid4().hex}"
+    graph = {(name, *partition.place(number)): block for number, block in blocks.items()}
+    return da.Array(graph, name, partition.sizes, meta=meta.astype(np.float64))
 
 
 def stacked(solutions: list[Any], like: Any, axis: int = 0) -> Any:

@@ -438,11 +438,12 @@ def test_blocks_that_fail_or_are_gone(two: Client) -> None:
 def test_blocks_travel_through_the_scheduler_where_workers_are_out_of_reach() -> None:
     with cluster(2) as client, Client(client.cluster, direct_to_workers=False, set_as_default=False) as far:
         assert_solves(far)
-        with launch(client) as job, pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gang, "DIRECT_TIMEOUT", 0.0)
-            job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)}, Fickle.load)
-            assert isinstance(job, SpmdProgram)
-            assert not job._direct
+            with launch(client) as job:
+                job.load("b", {n: np.ones((8, 8, 8)) for n in range(8)}, Fickle.load)
+                assert isinstance(job, SpmdProgram)
+                assert not job._reached.result()
 
 
 # -- GPUs run one job at a time ---------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from dsolver.grid.partition import Cut, Triple
 from dsolver.kernels.batched import Columns
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
-from dsolver.program.solve import Begun
 from dsolver.program.spec import SolveSpec
 from dsolver.session import batching
 from dsolver.session.session import Session
@@ -291,13 +290,13 @@ def test_groups_are_of_as_few_widths_as_can_be(
     count: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths: list[int] = []
-    plain = Session.begin
+    plain = Session.start
 
-    def noted(self: Session, right: Any, guess: Any, column: int, width: int) -> Begun:
-        widths.extend([width] * (column == 0))
-        return plain(self, right, guess, column, width)
+    def noted(self: Session, right: Any, guess: Any, width: int, *rest: Any) -> Any:
+        widths.append(width)
+        return plain(self, right, guess, width, *rest)
 
-    monkeypatch.setattr(Session, "begin", noted)
+    monkeypatch.setattr(Session, "start", noted)
     bs = right_hand_sides(count)
     with dsolver.Solver(PROBLEMS["constant"], device="cpu") as solver:
         found = solver.solve(bs)

@@ -136,6 +136,9 @@ class Played(RunningProgram[Any]):
     def load(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
+    def exchange(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
     def unload(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
@@ -160,11 +163,12 @@ class Solving:
         limit, maxiter = options.limit(1.0), options.iterations
         control = Control(limit=limit, b_norm=1.0, maxiter=maxiter, interruptible=callback is not None, **allowed)
         self.program = Played(script, stride)
-        self._follower = Follower(self.program, [control], callback=callback, progress=progress, closely=closely)
+        self._control, self._seconds = control, 0.0 if closely else stride
+        self._follower = Follower(self.program, [control], self._seconds, callback=callback, progress=progress)
         (self._history,) = self._follower.histories
 
     def run(self) -> Status:
-        self._follower.run()
+        self._follower.run(self.program.call(Solve.solve, [self._control], self._seconds))
         return self._history.ended
 
     def resume(self) -> Status:

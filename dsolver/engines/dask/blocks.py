@@ -41,22 +41,43 @@ async def scatter(client: Client, data: Any, workers: Sequence[str], direct: boo
         ClusterError: they are there, and take no data.
         OSError: the scheduler does not answer, or the connection to it broke.
     """
-    await _ready(client, list(workers))
+    await _ready(client, list(workers), 1)
+    return await _scattered(client, data, workers, direct)
+
+
+async def scatter_to_owners(
+    client: Client, by_owner: Mapping[str, dict[str, Any]], direct: bool
+) -> dict[str, Future[Any]]:
+    """Futures by key of data in the memory of their owners, which all get theirs at the same time.
+
+    Args:
+        client: holds the futures.
+        by_owner: values by key, for each worker.
+        direct: as of `scatter`, which raises as this does.
+    """
+    await _ready(client, list(by_owner), len(by_owner))
+    each = [_scattered(client, data, [owner], direct) for owner, data in by_owner.items()]
+    return {key: future for sent in await asyncio.gather(*each) for key, future in sent.items()}
+
+
+async def _scattered(client: Client, data: Any, workers: Sequence[str], direct: bool | None) -> Any:
     sending = client.scatter(data, workers=list(workers), direct=direct, hash=False, timeout=ANSWER, asynchronous=True)
     return await wait_for(client, sending, math.inf)  # gigabytes, over any network
 
 
-async def _ready(client: Client, workers: list[str]) -> None:
-    """Wait until one of the workers takes data."""
+async def _ready(client: Client, workers: list[str], enough: int) -> None:
+    """Wait until so many of the workers take data."""
     scheduler: Any = client.scheduler
     until = time.monotonic() + ANSWER
-    while not await wait_for(client, scheduler.ncores_running(workers=workers), ANSWER):
-        named = f"worker {', '.join(workers)}"
-        if not await wait_for(client, scheduler.ncores(workers=workers), ANSWER):
-            raise WorkerLostError(f"{named} left the cluster before it got its data")
+    while len(ready := await wait_for(client, scheduler.ncores_running(workers=workers), ANSWER)) < enough:
+        there = await wait_for(client, scheduler.ncores(workers=workers), ANSWER)
+        if len(there) < enough:
+            lost = ", ".join(worker for worker in workers if worker not in there)
+            raise WorkerLostError(f"worker {lost} left the cluster before it got its data")
         if time.monotonic() > until:
+            full = ", ".join(worker for worker in workers if worker not in ready)
             raise ClusterError(
-                f"{named} has taken no data for {ANSWER:g} s: its memory is nearly full, or it is closing"
+                f"worker {full} has taken no data for {ANSWER:g} s: its memory is nearly full, or it is closing"
             )
         await asyncio.sleep(POLL)
 

@@ -16,13 +16,13 @@ from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import ANSWER, register, scatter, wait_for_blocks
+from dsolver.engines.dask.blocks import ANSWER, register, scatter, scatter_to_owners, wait_for_blocks
 from dsolver.engines.dask.connection import wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
 from dsolver.engines.spmd.rank import Failure, RankSpec
-from dsolver.engines.spmd.relay import Call, Replies, branches, failures_of, lost, packed, relay
+from dsolver.engines.spmd.relay import FAN, Call, Replies, branches, failures_of, lost, packed, relay, straight
 from dsolver.engines.spmd.worker import Busy
 from dsolver.engines.transport.handshake import TOKEN_BYTES
 from dsolver.errors import ClusterError, DsolverError, InputError, RankError, WorkerLostError
@@ -43,7 +43,7 @@ GRACE: Final = 5.0
 LOOK: Final = 2.0
 """Seconds between looks whether every worker is still there."""
 DIRECT_TIMEOUT: Final = 3.0
-"""Seconds in which a worker has to answer this process directly; else blocks travel through the scheduler."""
+"""Seconds in which workers have to answer this process directly; else calls and blocks travel by the scheduler."""
 GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
@@ -88,7 +88,8 @@ class SpmdProgram(RunningProgram[P_co]):
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
-        self._direct: bool | None = None
+        loop: Any = client.loop
+        self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
         self._spans: list[Span] = []
         self._name = f"dsolver-{uuid.uuid4().hex[:12]}"
         made = _packed("the program", (program, spec))
@@ -103,7 +104,8 @@ class SpmdProgram(RunningProgram[P_co]):
             timeout=TIMEOUT,
         )
         with self._or_end():
-            self._lease = self._scatter({shared.lease: self._name}, self._workers, direct=False)
+            with _answered():
+                self._lease = client.sync(scatter, client, {shared.lease: self._name}, self._workers, False)
             opened = self._opened(shared)
             self._all(ranks.connect_rank, [rank.address for rank in opened], made)
             self.link = self._all(ranks.start_rank, opened[0].unique)[0]
@@ -135,12 +137,29 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named)
         held = self._on_cluster(name, blocks)  # no rank knows of it yet, so what goes wrong here ends none
         with self._or_end():
-            keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
-            for number, future in held.items():
-                keys[self._owners[number]][number] = future.key
-            each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
-            result: R = self._result(self._each(ranks.load_rank, each, self._name, name, call))
+            result: R = self._result(self._with_blocks(ranks.load_rank, held, name, call))
             return result
+
+    def exchange(
+        self,
+        name: str,
+        blocks: Blocks,
+        here: bool,
+        command: Callable[Concatenate[P_co, Blocks, Q], tuple[R, Blocks | None]],
+        *args: Q.args,
+        **named: Q.kwargs,
+    ) -> tuple[R, Blocks | None]:
+        call = _packed_call(command, args, named)
+        held = self._on_cluster(name, blocks)
+        here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
+        with self._or_end():
+            replies = self._with_blocks(ranks.exchange_rank, held, name, call, here)
+            result: R = self._result([reply for reply, _ in replies])
+            made = [blocks for _, blocks in replies if blocks is not None]
+            if here:
+                return result, {number: block for blocks in made for number, block in blocks.items()} or None
+            futures: Blocks | None = self._client.sync(self._adopt, made) if made else None
+            return result, futures
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         call = _packed_call(command, args, named)
@@ -197,6 +216,14 @@ class SpmdProgram(RunningProgram[P_co]):
         """function(name of the program, *args) on every rank at once."""
         return self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
 
+    def _with_blocks(self, function: Callable[..., Any], held: Mapping[int, Future[Any]], *args: Any) -> list[Any]:
+        """function(name of the program, *args, keys of its chunks' blocks) on every rank at once."""
+        keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
+        for number, future in held.items():
+            keys[self._owners[number]][number] = future.key
+        each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
+        return self._each(function, each, self._name, *args)
+
     def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any) -> list[Any]:
         """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised."""
         if not self._open:
@@ -225,6 +252,8 @@ class SpmdProgram(RunningProgram[P_co]):
 
     async def _branch(self, what: bytes, calls: Sequence[Call]) -> Replies:
         worker = calls[0].worker
+        if self._reached.done() and self._reached.result():
+            return await straight(self._client, what, calls)
         try:
             replies: Replies = (await self._client.run(relay, what, calls, workers=[worker]))[worker]
         except Exception as error:  # of the connection; what fails in the function is returned
@@ -326,29 +355,25 @@ class SpmdProgram(RunningProgram[P_co]):
     def _on_cluster(self, name: str, blocks: Mapping[int, Any]) -> dict[int, Future[Any]]:
         """Blocks as futures: arrays are brought to their owner's memory, computations are waited for."""
         futures = wait_for_blocks(self._client, name, blocks)
-        by_owner: dict[str, dict[str, int]] = {}
-        for number in blocks.keys() - futures.keys():
-            by_owner.setdefault(self._owners[number], {})[f"dsolver-{name}-{uuid.uuid4().hex}"] = number
-        for worker, numbers in by_owner.items():
-            sent = self._scatter({key: blocks[number] for key, number in numbers.items()}, [worker])
-            futures.update({number: sent[key] for key, number in numbers.items()})
-        return futures
-
-    def _scatter(self, data: dict[str, Any], workers: Sequence[str], direct: bool | None = None) -> Any:
-        """Data into the memory of one of the workers, straight from this process where it can reach them."""
-        if direct is None:
-            if self._direct is None:
-                self._direct = self._client.sync(self._answers_directly, workers[0])
-            direct = self._direct
+        keys = {number: f"dsolver-{name}-{uuid.uuid4().hex}" for number in blocks.keys() - futures.keys()}
+        by_owner: dict[str, dict[str, Any]] = {}
+        for number, key in keys.items():
+            by_owner.setdefault(self._owners[number], {})[key] = blocks[number]
+        if not by_owner:
+            return futures
         with _answered():
-            return self._client.sync(scatter, self._client, data, workers, direct)
+            sent = self._client.sync(scatter_to_owners, self._client, by_owner, self._reached.result())
+        return futures | {number: sent[key] for number, key in keys.items()}
 
-    async def _answers_directly(self, worker: str) -> bool:
+    async def _answer_directly(self) -> bool:
+        """Whether this process reaches all workers that it calls; they are asked beside the start of ranks."""
         if self._client.direct_to_workers is not None:
             return bool(self._client.direct_to_workers)
+        called = [part[0] for part in branches(self._workers)]
         try:
-            await asyncio.wait_for(self._client.rpc(worker).identity(), DIRECT_TIMEOUT)
-        except (OSError, TimeoutError):
+            asked = asyncio.gather(*(self._client.rpc(worker).identity() for worker in called))
+            await asyncio.wait_for(asked, DIRECT_TIMEOUT)
+        except Exception:  # whatever is in the way
             return False
         return True
 

@@ -183,10 +183,14 @@ class Rank:
 
     def load(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes) -> bytes | None:
         """Run a command with the blocks of the owned chunks."""
-        if missing:
-            raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
-        command, args, named = pickle.loads(call)
-        return self._packed(self._run(command, (blocks, *args), named))
+        return self._packed(self._run_with(name, blocks, missing, call))
+
+    def exchange(
+        self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes
+    ) -> tuple[bytes | None, dict[int, Any] | None]:
+        """Run a command with the blocks of the owned chunks that also returns blocks of them, or None."""
+        result, made = self._run_with(name, blocks, missing, call)
+        return self._packed(result), None if made is None else dict(made)
 
     def unload(self, call: bytes) -> dict[int, Any]:
         """Run a command that returns blocks of the owned chunks."""
@@ -197,6 +201,12 @@ class Rank:
         if self._reason is None:
             self._reason = reason
             (self._transport or self.connections).abort(reason)
+
+    def _run_with(self, name: str, blocks: Mapping[int, Any], missing: Sequence[Any], call: bytes) -> Any:
+        if missing:
+            raise RankError(f"blocks of {name} are gone, with the worker that had them: {missing}")
+        command, args, named = pickle.loads(call)
+        return self._run(command, (blocks, *args), named)
 
     def _run(self, command: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         assert self._engine is not None

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from distributed.protocol import pickle
 
@@ -20,13 +20,14 @@ from dsolver.engines.spmd.rank import Failure
 from dsolver.errors import WorkerLostError
 
 if TYPE_CHECKING:
-    from distributed import Worker
+    from distributed import Client, Worker
 
 FAN: Final = 16
 """Workers that one process calls at a time, at most."""
 GRACE: Final = 2.0
 """Seconds in which the cause of a failure should be known after its first effect."""
 
+T = TypeVar("T")
 Replies = dict[int, Any]
 """Results of a function by rank. Ranks are missing where others have failed before they answered."""
 
@@ -53,8 +54,8 @@ def packed(function: Callable[..., Awaitable[Any]], shared: tuple[Any, ...]) -> 
     return made
 
 
-def branches(calls: Sequence[Call]) -> list[Sequence[Call]]:
-    """The calls in at most `FAN` parts, each for its first rank's worker to pass on."""
+def branches(calls: Sequence[T]) -> list[Sequence[T]]:
+    """The calls, or their workers, in at most `FAN` parts, each for its first rank's worker to pass on."""
     size = max(1, math.ceil(len(calls) / FAN))
     return [calls[first : first + size] for first in range(0, len(calls), size)]
 
@@ -73,7 +74,7 @@ async def relay(what: bytes, calls: Sequence[Call], *, dask_worker: Worker) -> R
     function, shared = pickle.loads(what)
     own, rest = calls[0], calls[1:]
     here = asyncio.ensure_future(function(*shared, *own.own, dask_worker=dask_worker))
-    away = {asyncio.ensure_future(_pass_on(what, part, dask_worker)) for part in branches(rest)}
+    away = {asyncio.ensure_future(straight(dask_worker, what, part)) for part in branches(rest)}
     replies: Replies = {}
     pending: set[asyncio.Future[Any]] = {here, *away}
     until = math.inf
@@ -104,12 +105,11 @@ def lost(call: Call, error: Exception) -> Replies:
     return {call.rank: Failure(error=made)}
 
 
-async def _pass_on(what: bytes, calls: Sequence[Call], worker: Worker) -> Replies:
-    """The replies of some ranks, whose first one's worker is called."""
+async def straight(caller: Client | Worker, what: bytes, calls: Sequence[Call]) -> Replies:
+    """The replies of some ranks, whose first one's worker is called straight from this process."""
     try:
-        message = await worker.rpc(calls[0].worker).run(
-            function=pickle.dumps(relay), args=pickle.dumps((what, calls)), wait=True
-        )
+        rpc: Any = caller.rpc(calls[0].worker)
+        message = await rpc.run(function=pickle.dumps(relay), args=pickle.dumps((what, calls)), wait=True)
     except Exception as error:  # of the connection; what fails in the function is returned
         return lost(calls[0], error)
     if message["status"] != "OK":  # a fault of ours

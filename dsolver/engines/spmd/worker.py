@@ -97,10 +97,7 @@ async def call_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
 
 async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any], *, dask_worker: Worker) -> Any:
     """Run a command with data of the cluster: the keys of the blocks of the rank's chunks."""
-    found = await _values(dask_worker, list(keys.values()))
-    blocks = {number: found[key] for number, key in keys.items() if key in found}
-    gone = [key for key in keys.values() if key not in found]
-    return await _within(program, dask_worker, Rank.load, name, blocks, gone, call)
+    return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
 async def unload_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
@@ -108,14 +105,23 @@ async def unload_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
 
     Returns the key and the bytes of each chunk, for the scheduler to know.
     """
-    from dask.sizeof import sizeof
-
     blocks = await _within(program, dask_worker, Rank.unload, call)
-    if isinstance(blocks, Failure):
-        return blocks
-    data: dict[Any, object] = {f"dsolver-block-{uuid.uuid4().hex}": block for block in blocks.values()}
-    dask_worker.update_data(data=data)
-    return {number: (key, sizeof(data[key])) for number, key in zip(blocks, data, strict=True)}
+    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks)
+
+
+async def exchange_rank(
+    program: str, name: str, call: bytes, here: bool, keys: Mapping[int, Any], *, dask_worker: Worker
+) -> Any:
+    """`load_rank` with a command that also returns blocks or None.
+
+    Returns what `load_rank` does, and None or what `unload_rank` returns; the blocks themselves where the client wants
+    them `here`.
+    """
+    found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call)
+    if isinstance(found, Failure):
+        return found
+    reply, blocks = found
+    return reply, blocks if blocks is None or here else _placed(dask_worker, blocks)
 
 
 async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
@@ -177,6 +183,22 @@ async def _within(program: str, worker: Worker, method: Callable[..., Any], *arg
             secondary=True,
         )
     return await rank.within(method, rank, *args)
+
+
+def _placed(worker: Worker, blocks: Mapping[int, Any]) -> dict[int, tuple[str, int]]:
+    """Key and bytes of each chunk's block, put into the worker's memory."""
+    from dask.sizeof import sizeof
+
+    data: dict[Any, object] = {f"dsolver-block-{uuid.uuid4().hex}": block for block in blocks.values()}
+    worker.update_data(data=data)
+    return {number: (key, sizeof(data[key])) for number, key in zip(blocks, data, strict=True)}
+
+
+async def _blocks(worker: Worker, keys: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
+    """The blocks of these keys by chunk number, and the keys that are gone."""
+    found = await _values(worker, list(keys.values()))
+    blocks = {number: found[key] for number, key in keys.items() if key in found}
+    return blocks, [key for key in keys.values() if key not in found]
 
 
 async def _values(worker: Worker, keys: Sequence[Any]) -> dict[Any, Any]:

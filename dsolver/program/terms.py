@@ -1,0 +1,74 @@
+"""Terms on which a solve ends, and what is found of its right-hand side: together they make its control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dsolver.distributed.nullspace import Inconsistency
+from dsolver.krylov.control import STAGNATION, Control
+from dsolver.preconditioners.auto import alternative_to
+from dsolver.preconditioners.base import Preconditioner
+from dsolver.program.spec import SolveSpec
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """Findings about a right-hand side and a first guess, before the iterations.
+
+    Attributes:
+        excess: what no x can reach of b.
+        b_norm: the length of the rest.
+        x_norm: of the first guess.
+        chosen: the preconditioner, or what it has chosen to be.
+    """
+
+    excess: Inconsistency
+    b_norm: float
+    x_norm: float
+    chosen: Preconditioner
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Terms of a solve.
+
+    The ranks make its control of them, next to b, so that no call has to come back with b's norm before it begins.
+
+    Attributes:
+        rtol: finished when ‖b - A x‖₂ <= max(rtol ‖b‖₂, atol).
+        atol: likewise.
+        maxiter: iterations at most.
+        interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
+        replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
+    """
+
+    rtol: float
+    atol: float
+    maxiter: int
+    interruptible: bool
+    replaceable: bool
+
+    def control(self, spec: SolveSpec, begun: Begun) -> Control:
+        """Control of a solve, with what its system and its right-hand side allow.
+
+        A value takes as many iterations as there are points along the axes to cross the grid, and until it has the
+        residual may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
+        """
+        can, traits = spec.preconditioner.can, spec.traits
+        other = alternative_to(begun.chosen, spec.problem, spec.method) if self.replaceable else None
+        return Control(
+            limit=max(self.rtol * begun.b_norm, self.atol),
+            b_norm=begun.b_norm,
+            maxiter=self.maxiter,
+            stagnation=max(STAGNATION, sum(spec.problem.grid)),
+            fallback=can.fallback if spec.lowered else None,
+            patience=None if other is None else other.further,
+            interruptible=self.interruptible,
+            singular=begun.excess.closed + begun.excess.vectors > 0,
+            one_level=not can.multilevel,
+            replaces=traits.replaces,
+            breakdown=traits.breakdown,
+        )
