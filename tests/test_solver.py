@@ -392,6 +392,16 @@ def test_right_hand_sides_that_cannot_be_computed_end_no_solver(engine: Any, cli
 
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_blocks_that_are_complex_whatever_their_array_says_are_refused(engine: Any, client: Client, b: F64) -> None:
+    right = da.from_array(b, chunks=(8, 24, 24))
+    false = right.map_blocks(lambda block: block + 1j, dtype=float, meta=np.empty((0, 0, 0)))
+    with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, engine=engine, device="cpu") as solver:
+        with pytest.raises(InputError, match="a block of an array has dtype complex128"):
+            solver.solve(false)
+        assert solver.solve(right, maxiter=2).iterations == 2
+
+
+@pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_solver_goes_on_when_workers_are_back(engine: Any, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dsolver.session.recovery.RETURN", 0.1)
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))

@@ -304,7 +304,11 @@ class Engine(ABC):
 
     @abstractmethod
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
-        """out = blocks of values by chunk number, each of the chunk's shape (nx, ny, nz)."""
+        """out = blocks of values by chunk number, each of the chunk's shape (nx, ny, nz).
+
+        Raises:
+            InputError: values are not real.
+        """
 
     @abstractmethod
     def unload(self, x: Field, layout: PerChunk) -> Mapping[int, Any]:
