@@ -90,9 +90,12 @@ def below_lattice(
         depth=depth,
     )
     del weights
-    coarse_rows = COARSE_ROWS[engine.kernels == "cuda"]
+    on_gpu = engine.kernels == "cuda"
     options = Options(
-        method=CoarsePoints(), smoother="jacobi", coarse_rows=coarse_rows, gathered_rows=max(GATHERED_ROWS, coarse_rows)
+        method=CoarsePoints(),
+        smoother="jacobi",
+        coarse_rows=COARSE_ROWS[on_gpu],
+        gathered_rows=GATHERED_ROWS[on_gpu],
     )
     setup = AlgebraicSetup(engine, first, options, dtype)
     while setup.descend():
