@@ -111,7 +111,10 @@ def main() -> None:
             here = alone.array(grid, poisson.random_block)
             problem, how = problems.poisson7(grid), {"device": options.device, "M": options.M}
             with dsolver.Solver(problem, **how) as one, dsolver.Solver(problem, client=client, **how) as far:
-                for name, b in (("on its owners", site.array(grid, poisson.random_block)), ("in this process", here)):
+                for name, b in (
+                    ("on its owners", site.array(grid, poisson.random_block, options.M)),
+                    ("in this process", here),
+                ):
                     alike = [partial(solver.solve, rhs, rtol=options.rtol) for solver, rhs in ((one, here), (far, b))]
                     for call in 3 * alike:
                         call()

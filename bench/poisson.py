@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.cluster.runtime import Runtime, connect
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Chunk, Partition
+from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.session.user_arrays import dask_array
 
 SMALL = (64, 64, 64)
@@ -73,12 +75,12 @@ class Site:
         """Name of the module of its arrays."""
         return "cupy" if self.runtime.device == "cuda" else "numpy"
 
-    def array(self, grid: Any, make: Callable[[Any, Chunk, Any], Any]) -> Any:
-        """An array of the grid from what makes a chunk's block, each made by its owner."""
+    def array(self, grid: Any, make: Callable[[Any, Chunk, Any], Any], m: Any = None) -> Any:
+        """An array of the grid from what makes a chunk's block, each made by its owner in a solve with this M."""
         client = self.runtime.client
         if client is None:
             return block(make, self.module, Partition(grid)[0], grid)
-        partition = Partition(grid, self.runtime.chunks_for(grid))
+        partition = Partition(grid, preconditioner_of(m, grid).cut(grid, len(self.runtime.workers)))
         owners = owners_of(partition, self.runtime.workers)
         blocks = {
             chunk.number: client.submit(block, make, self.module, chunk, grid, workers=[owner], pure=False)
@@ -159,8 +161,8 @@ def problem_of(grid: Any, bc: str, kappa: Any) -> problems.Problem:
 def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
     """Set a system up and solve it, and tell of it."""
     runtime, bc = site.runtime, options.bc or ("points" if options.kappa == "one" else "dirichlet")
-    kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa])
-    b = site.array(grid, random_block)
+    kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa], options.M)
+    b = site.array(grid, random_block, options.M)
     if bc in SINGULAR:
         b = site.there(b - b.mean())
     problem = problem_of(grid, bc, kappa)
@@ -190,9 +192,12 @@ def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
             flush=True,
         )
         del solution
-        again = time.perf_counter()
-        solution = solver.solve(b, rtol=options.rtol)
-        print(f"    again: {time.perf_counter() - again:.4f} s, {solution.iterations} iterations", flush=True)
+        best = math.inf
+        for _ in range(options.again):
+            again = time.perf_counter()
+            solution = solver.solve(b, rtol=options.rtol)
+            best = min(best, time.perf_counter() - again)
+        print(f"    again: {best:.4f} s, {solution.iterations} iterations", flush=True)
         if len(runtime.workers) > 1:
             del solution
             told(solver.solve(b, rtol=options.rtol, spans=lambda _: None))
@@ -215,6 +220,7 @@ def main() -> None:
     parser.add_argument("--precond-dtype", default="float64")
     parser.add_argument("--M", default="auto")
     parser.add_argument("--rtol", type=float, default=1e-8)
+    parser.add_argument("--again", type=int, default=1, help="later solves, of which the best is told")
     parser.add_argument("--workers", type=int, help="through Dask")
     parser.add_argument("--memory", action="store_true", help="look at what is taken of the GPU")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))

@@ -6,9 +6,13 @@ import math
 from bisect import bisect
 from collections.abc import Sequence
 from itertools import product
+from typing import Final
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition, Triple
+
+THIN: Final = 16
+"""Planes of a slab, at least: of thinner ones the layers that neighbors read are more than an eighth."""
 
 
 def chunks_for(grid: Triple, workers: int, divisor: int = 1) -> Triple:
@@ -18,6 +22,11 @@ def chunks_for(grid: Triple, workers: int, divisor: int = 1) -> Triple:
         InputError: the grid has no multiple of the divisor along an axis.
     """
     return balanced_cut(grid, workers) if divisor == 1 else cut_for(grid, workers, divisor)
+
+
+def slabs_for(grid: Triple, workers: int) -> Triple | None:
+    """A cut into one slab of planes for each worker, across z; None where one would have fewer than `THIN` planes."""
+    return (1, 1, workers) if grid[2] >= THIN * workers else None
 
 
 def cut_for(grid: Triple, count: int, divisor: int) -> Triple:

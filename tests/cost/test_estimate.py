@@ -21,6 +21,7 @@ from dsolver.cost import estimate as estimation
 from dsolver.cost import memory
 from dsolver.cost.estimate import PLENTY, ROW_BYTES, SMALL, estimate, of_spec
 from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.grid.partition import Triple
 from dsolver.preconditioners import Chebyshev, Identity, Multigrid, Preconditioner
 from dsolver.preconditioners.registry import preconditioner_of
 from dsolver.program.spec import SolveSpec
@@ -112,6 +113,15 @@ def test_a_plan_cuts_a_grid_as_a_solve_on_so_many_workers_does(workers: int) -> 
     found = estimate(problem, workers=workers, device="cpu", bandwidth=1e10)
     assert found.chunks == runtime.chunks_for(problem.grid)
     assert len(found.workers) == workers
+
+
+@pytest.mark.parametrize(
+    ("grid", "workers", "chunks"),
+    [((96, 64, 48), 3, (1, 1, 3)), ((96, 64, 47), 3, (3, 1, 1)), ((999, 1, 1), 2, (2, 1, 1))],
+)
+def test_algebraic_multigrid_has_slabs_unless_they_are_thin(grid: Triple, workers: int, chunks: Triple) -> None:
+    found = estimate(problems.poisson7(grid), M="amg", workers=workers, device="cpu", bandwidth=1e10)
+    assert found.chunks == chunks
 
 
 def test_a_grid_is_no_problem() -> None:
