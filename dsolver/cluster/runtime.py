@@ -44,13 +44,13 @@ class Runtime:
     client: Client | None
     workers: tuple[str, ...]
 
-    def chunks_for(self, grid: Triple, divisor: int = 1) -> Triple:
-        """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
+    def chunks_for(self, grid: Triple, divisor: int = 1, *, slabs: bool = False) -> Triple:
+        """A cut with one chunk for each worker: see `dsolver.grid.cut.chunks_for`.
 
         Raises:
             InputError: the grid has no multiple of the divisor along an axis.
         """
-        return chunks_for(grid, max(1, len(self.workers)), divisor)
+        return chunks_for(grid, max(1, len(self.workers)), divisor, slabs=slabs)
 
     def workers_used(self, chunks: int) -> str:
         """The number of workers that own a chunk, of how many, for people; empty without a cluster."""

@@ -242,7 +242,7 @@ def estimate(
     if on_gpus and there:
         available = devices.free_memory_of(client, runtime.workers)
     problem = problem.planned(max(1, len(runtime.workers)), cuda=on_gpus)
-    chunks = problem.chunks or m.cut(problem.grid, max(1, len(runtime.workers)))
+    chunks = problem.chunks or runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
     taken = value_type(precond_dtype, m, method_for(problem, method), cuda=on_gpus)
     spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=taken)
     batched = m.can.batched and spec.traits.batched

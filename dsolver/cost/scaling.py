@@ -172,7 +172,8 @@ def _weak(spec: SolveSpec, local: Triple, workers: int, per_host: int) -> Iterat
 
 def _strong(spec: SolveSpec, workers: int, per_host: int) -> Iterator[tuple[int, SolveSpec]]:
     for count in _counts(workers, per_host):
-        cut = spec.preconditioner.cut(spec.partition.grid, count)
+        m = spec.preconditioner
+        cut = chunks_for(spec.partition.grid, count, m.divisor, slabs=m.slabs)
         yield math.prod(cut), _like(spec, spec.partition.grid, cut)
 
 

@@ -15,18 +15,17 @@ THIN: Final = 16
 """Planes of a slab, at least: of thinner ones the layers that neighbors read are more than an eighth."""
 
 
-def chunks_for(grid: Triple, workers: int, divisor: int = 1) -> Triple:
+def chunks_for(grid: Triple, workers: int, divisor: int = 1, *, slabs: bool = False) -> Triple:
     """A cut with one chunk for each worker: of any extents, or of equal ones that a divisor divides.
+
+    slabs: whether it is across z, unless a slab had fewer than `THIN` planes.
 
     Raises:
         InputError: the grid has no multiple of the divisor along an axis.
     """
+    if slabs and grid[2] >= THIN * workers:
+        return (1, 1, workers)
     return balanced_cut(grid, workers) if divisor == 1 else cut_for(grid, workers, divisor)
-
-
-def slabs_for(grid: Triple, workers: int) -> Triple | None:
-    """A cut into one slab of planes for each worker, across z; None where one would have fewer than `THIN` planes."""
-    return (1, 1, workers) if grid[2] >= THIN * workers else None
 
 
 def cut_for(grid: Triple, count: int, divisor: int) -> Triple:

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final, final
 from dsolver.distributed.forecast import MatrixForecast, Part
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, PerChunk
-from dsolver.grid.cut import chunks_for
-from dsolver.grid.partition import Partition, Triple
+from dsolver.grid.partition import Partition
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.method import ApproximateInverse, KrylovMethod
 from dsolver.krylov.mixed_precision import Lowered
@@ -128,16 +127,10 @@ class Preconditioner(ABC):
     can: ClassVar[Capabilities] = Capabilities()
     divisor: int = 1
     """A number that divides the extents of every chunk."""
+    slabs: ClassVar[bool] = False
+    """Whether a grid is cut into slabs across z, where nobody says how and they are not thin."""
     # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.
     precision: str | None = None
-
-    def cut(self, grid: Triple, workers: int) -> Triple:
-        """The cut of a grid with one chunk for each worker, where nobody says which.
-
-        Raises:
-            InputError: the grid has no multiple of the divisor along an axis.
-        """
-        return chunks_for(grid, workers, self.divisor)
 
     @property
     def asked(self) -> str:

@@ -419,7 +419,8 @@ class Session:
         return problem.planned(max(1, len(self.runtime.workers)), cuda=self.runtime.device == "cuda")
 
     def _planned(self, problem: Problem) -> SolveSpec:
-        chunks = problem.chunks or self.first.cut(problem.grid, max(1, len(self.runtime.workers)))
+        m = self.first
+        chunks = problem.chunks or self.runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
         method, cuda = method_for(problem, self._method), self.runtime.device == "cuda"
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, self.first, method, cuda=cuda)}
         return SolveSpec.plan(problem, chunks, self._order, self.first, self._method, self._restart, **more)
