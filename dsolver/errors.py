@@ -112,6 +112,11 @@ def check_real(name: str, dtype: Any, kinds: str = "fiu") -> None:
     raise InputError(f"{name} has dtype {dtype}: real numbers are needed; {hint}")
 
 
+def check_block(dtype: Any) -> None:
+    """Refuse a block that is not real, as one of a Dask array may be whatever the array says; raises InputError."""
+    check_real("a block of an array", dtype, "fiub")
+
+
 def check_tolerance(name: str, value: Any) -> None:
     """Refuse what is no tolerance.
 

@@ -29,6 +29,14 @@ class DotMaker(ApproximateInverse, Protocol):
         """z = M r, and r . z of each chunk if that costs no pass of its own. Returns whether there is one."""
 
 
+def apply_with_dot(m: ApproximateInverse, r: Field, z: Field, parts: PartialSums) -> bool:
+    """z = M r, and r . z of each chunk if M brings it. Returns whether there is one."""
+    if isinstance(m, DotMaker):
+        return m.apply_dot(r, z, parts)
+    m.apply(r, z)
+    return False
+
+
 @runtime_checkable
 class Prepared(ApproximateInverse, Protocol):
     """A preconditioner that knows whether its first application makes anything."""
@@ -118,11 +126,11 @@ class ConjugateGradient(KrylovMethod):
                 self.r, self.rr, self.rz, self._rz_old, self.pap, self._p, self._rz_parts
             )
             return
-        if isinstance(self.preconditioner, DotMaker):
-            made = self.preconditioner.apply_dot(self.r, self._z, self._rz_parts)
-        else:
+        made = False
+        if self.preconditioner is None:
             self.precondition(self.r, self._z)
-            made = False
+        else:
+            made = apply_with_dot(self.preconditioner, self.r, self._z, self._rz_parts)
         if not made:
             self._engine.run(DOT, self.r, self._z, self._rz_parts)
         self._engine.total(self._rz_parts, self.rz)

@@ -6,7 +6,7 @@ from typing import cast, final
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import DOT_NARROWED, NARROW, UNSCALE, UPDATE_P_NARROWED, WIDEN
-from dsolver.krylov.cg import DotMaker
+from dsolver.krylov.cg import apply_with_dot
 from dsolver.krylov.method import ApproximateInverse, Guesser
 
 
@@ -62,11 +62,7 @@ class Lowered:
         """
         view = self._view
         view.run(NARROW, r, rr, self._r)
-        if isinstance(self.inner, DotMaker):
-            made = self.inner.apply_dot(self._r, self._z, parts)
-        else:
-            self.inner.apply(self._r, self._z)
-            made = False
+        made = apply_with_dot(self.inner, self._r, self._z, parts)
         if not made:
             view.run(DOT_NARROWED, r, self._z, parts)
         view.total(parts, rz)

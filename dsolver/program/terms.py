@@ -12,6 +12,11 @@ from dsolver.preconditioners.base import Preconditioner
 from dsolver.program.spec import SolveSpec
 
 
+def limit_of(rtol: float, atol: float, b_norm: float) -> float:
+    """The residual at which a solve is finished."""
+    return max(rtol * b_norm, atol)
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Begun:
@@ -60,7 +65,7 @@ class Terms:
         can, traits = spec.preconditioner.can, spec.traits
         other = alternative_to(begun.chosen, spec.problem, spec.method) if self.replaceable else None
         return Control(
-            limit=max(self.rtol * begun.b_norm, self.atol),
+            limit=limit_of(self.rtol, self.atol, begun.b_norm),
             b_norm=begun.b_norm,
             maxiter=self.maxiter,
             stagnation=max(STAGNATION, sum(spec.problem.grid)),

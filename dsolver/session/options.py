@@ -25,6 +25,7 @@ from dsolver.monitor.watch import Sink, check_sink
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_dtype, chosen_for
 from dsolver.problems import Problem
+from dsolver.program.terms import limit_of
 from dsolver.session.checkpoint import Checkpoint, checkpoint_of
 from dsolver.session.follower import Callback, Progress
 
@@ -198,7 +199,7 @@ class Options:
 
     def limit(self, b_norm: float) -> float:
         """The residual at which a solve is finished."""
-        return max(self.rtol * b_norm, self.atol)
+        return limit_of(self.rtol, self.atol, b_norm)
 
 
 def split_arguments(**arguments: Unpack[Arguments]) -> tuple[Setup, Options]:

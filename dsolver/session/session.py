@@ -422,8 +422,8 @@ class Session:
         m = self.first
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
         method, cuda = method_for(problem, self._method), self.runtime.device == "cuda"
-        more: dict[str, Any] = {"precond_dtype": value_type(self._asked, self.first, method, cuda=cuda)}
-        return SolveSpec.plan(problem, chunks, self._order, self.first, self._method, self._restart, **more)
+        more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
+        return SolveSpec.plan(problem, chunks, self._order, m, self._method, self._restart, **more)
 
     def _launch(self) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left."""

@@ -24,7 +24,7 @@ from dsolver.engines.eager.handles import (
 )
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
 from dsolver.engines.transport.base import Alone, Transport
-from dsolver.errors import check_real
+from dsolver.errors import check_block
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend, load
 from dsolver.kernels.batched import Batched
@@ -353,8 +353,8 @@ class EagerEngine(Engine):
 
     def load(self, blocks: Mapping[int, Any], layout: PerChunk, out: Field) -> None:
         on_device = {number: self.backend.asarray(blocks[number]) for number in self.owned}
-        for block in on_device.values():  # of a Dask array, which may not be what it says
-            check_real("a block of an array", block.dtype, "fiub")
+        for block in on_device.values():
+            check_block(block.dtype)
         self.run(LOAD, layout, EagerPerChunk(on_device), out)
 
     def unload(self, x: Field, layout: PerChunk) -> dict[int, Any]:

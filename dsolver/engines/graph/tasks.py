@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from dsolver.engines.eager.handles import part_of
-from dsolver.errors import check_real
+from dsolver.errors import check_block
 from dsolver.kernels import Backend, load
 from dsolver.kernels.contract import LOAD
 
@@ -104,8 +104,8 @@ def run_kernel(step: Step, chunk: int, *inputs: Any) -> Any:
     with _naming_task(step.label, chunk):
         backend = _backend(step)
         arguments = _arguments(backend, step, inputs)
-        if step.kernel == LOAD.name:  # a block of a Dask array, which may not be what it says
-            check_real("a block of an array", arguments[1].dtype, "fiub")
+        if step.kernel == LOAD.name:
+            check_block(arguments[1].dtype)
         backend.kernel(step.kernel)(*arguments)
         outputs = tuple(
             float(backend.to_host(value)[0]) if argument.is_number else value

@@ -27,7 +27,8 @@ THREADS: Final = 256
 ROUND: Final = 8
 """Mean entry columns of slices above which kernels for wide ones are faster."""
 SHORT: Final = 4
-"""Mean entry columns up to which a warp adds two slices at once, as in spmv.cu."""
+"""Mean entry columns up to which a warp adds `PAIR` slices at once, as in spmv.cu."""
+PAIR: Final = 2
 BUILD, PRODUCT, BATCHED = "block_slices/build.cu", "block_slices/spmv.cu", "block_slices/batched.cu"
 
 
@@ -55,7 +56,7 @@ class CudaBlockSlices(Finished, BlockSlices):
         """y = r + A x; y may be r."""
         if self.block == 1 and self.row is None and len(self.values) <= SHORT * len(self.slices):
             function = kernel(PRODUCT, "sum_1_short", type_of(self.values))
-            grid, arguments = (-(-self._grid[0] // 2),), (*self._head, x, r, NOTHING, y, NOTHING, *self._tail)
+            grid, arguments = (-(-self._grid[0] // PAIR),), (*self._head, x, r, NOTHING, y, NOTHING, *self._tail)
             launch_early(function, grid, (WARPS * SLICE,), arguments)
         else:
             self._finish("sum", (x, r, NOTHING, y, NOTHING))
