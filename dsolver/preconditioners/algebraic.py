@@ -330,7 +330,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
 
     both = Deferred(stored)
     if bounds[-1] < LATE * (len(bounds) - 1):
-        both()
+        builder.engine.defer(both)
         if builder.engine.kernels == "cuda":
             builder.engine.defer(lambda: builder.early(both()[0]))
     senders = builder.problem.senders or [()]

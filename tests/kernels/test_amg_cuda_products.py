@@ -198,7 +198,7 @@ def test_rows_in_another_order_and_their_columns_too(cupy: Any, monkeypatch: pyt
     same(found, Csr(whole.indptr.astype(np.int64), whole.indices.astype(np.int32), whole.data))
 
 
-@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 30000])
+@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 30000, 200000])
 def test_running_sums(cupy: Any, count: int) -> None:
     from dsolver.kernels.cuda.csr.starts import add_up, running_sums, starts_of
 
@@ -212,6 +212,22 @@ def test_running_sums(cupy: Any, count: int) -> None:
     np.testing.assert_array_equal(start.get(), np.append(0, expected[:, 0]))
     found = starts_of(cupy.asarray(lengths[:, 0].copy()))
     np.testing.assert_array_equal(found.get(), np.append(0, expected[:, 0]))
+    start = cupy.asarray(np.append(-1, -lengths[:, 0].astype(np.int64)))
+    add_up(start)
+    np.testing.assert_array_equal(start.get(), np.append(0, -expected[:, 0]))
+
+
+@pytest.mark.parametrize("count", [1, 5000, 200000])
+def test_running_sums_of_rows_with_mirror_images(cupy: Any, count: int) -> None:
+    from dsolver.kernels.cuda.csr.starts import starts_of_halves
+
+    lengths, counts = np.random.default_rng(count).integers(0, 2**20, (2, count), dtype=np.int32)
+    totals = cupy.zeros(3, dtype=np.int64)
+    found = starts_of_halves(cupy.asarray(lengths.astype(np.int64)), cupy.asarray(counts), totals)
+    for part, of in zip(found, (lengths + counts, counts), strict=True):
+        np.testing.assert_array_equal(part.get(), np.append(0, np.cumsum(of, dtype=np.int64)))
+    whole = lengths + counts
+    assert totals.get().tolist() == [whole.sum(dtype=np.int64), counts.sum(dtype=np.int64), whole.max()]
 
 
 def symmetric(matrix: Csr) -> Csr:

@@ -218,13 +218,13 @@ class AlgebraicSetup:
         smoother = self._options.smoother
         chebyshev = smoother == "chebyshev"
         factor = 1.0 if smoother == "l1-jacobi" else smoothing.scale * (smoothing.bound if chebyshev else 1.0)
-        lessened = smoothing.damped and smoother == "jacobi"
-        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened)
+        lessened, swept = smoothing.damped and smoother == "jacobi", self._view.coupled and not chebyshev
+        make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened, wait=swept)
         share = share if self._grid is None else self._grid.rows.boxes.at("share")
         made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
         scaled, level = made.at("scaled"), self._level(self._chunks)
         make_smoother: Callable[..., Smoother] = partial(Chebyshev if chebyshev else Jacobi, scaled=scaled)
-        if self._view.coupled and not chebyshev:
+        if swept:
             ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
             make_smoother = partial(make_smoother, ghosts=ghosts)
         self.levels.append(replace(level, make_smoother=make_smoother))

@@ -69,7 +69,15 @@ def stored_rows(
 
 
 def with_smoother(
-    backend: Backend, _: int, matrix: ChunkMatrix, share: F64, *, depth: int, factor: float, lessened: bool = False
+    backend: Backend,
+    _: int,
+    matrix: ChunkMatrix,
+    share: F64,
+    *,
+    depth: int,
+    factor: float,
+    lessened: bool = False,
+    wait: bool = False,
 ) -> AtLevel:
     """The `StoredRows` of a chunk.
 
@@ -83,6 +91,8 @@ def with_smoother(
         lessened: whether it is that one in place of this: a_ii / `DAMPING`, or more where that might not damp. With
             D > Σ_j |a_ij| / 2, 2 D - A is diagonally dominant, so sweeps converge. Where Σ_j |a_ij| is 2 a_ii, as in
             rows of diffusion, a_ii / 0.85 is enough.
+        wait: until it is there, for `swept_ghosts`, whose kernels read it, and the plan, before they wait for earlier
+            launches.
     """
     if lessened:
         factors = backend.asarray(backend.amg.damped(share, 1.0 / DAMPING, DOMINANT, factor))
@@ -93,8 +103,8 @@ def with_smoother(
         in_place[matrix.layout.position] = factors
         factors = in_place[matrix.local.layout.position]
     scaled = matrix.local.scaled(factors.reshape(-1, 1, 1))
-    if matrix.halo is not None:
-        backend.synchronize()  # kernels of `swept_ghosts` read it, and the plan, before they wait for earlier launches
+    if wait:
+        backend.synchronize()
     return at_level(depth, StoredRows(matrix=matrix, scaled=scaled))
 
 

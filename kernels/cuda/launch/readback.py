@@ -92,15 +92,13 @@ class Sent:
         self._arrived.record(stream)
 
     def __call__(self) -> npt.NDArray[Any]:
-        """The array. It waits, and does deferred work meanwhile."""
-        if _room.deferred:
-            _run_deferred(self._arrived)
+        """The array. It waits."""
         self._arrived.synchronize()
         return self._known
 
 
 def _run_deferred(awaited: Any) -> None:
-    """Do deferred work until a stream or an event is done. What is read back meanwhile comes to memory of its own."""
+    """Do deferred work until a stream is done. What is read back meanwhile comes to memory of its own."""
     pinned, waiting = _room.pinned, _room.deferred
     _room.pinned, _room.deferred = None, None
     try:

@@ -241,21 +241,6 @@ extern "C" __global__ void rank_mirrored(
         if (columns[k] > first + i) ranks[k] = atomicAdd(counts + columns[k], 1);
 }
 
-// Lengths of rows with the mirror images of other rows' entries, and the longest one.
-extern "C" __global__ void whole_lengths(
-    int rows, const long long* __restrict__ lengths, const int* __restrict__ counts, long long* __restrict__ out,
-    int* longest
-) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    int mine = 0;
-    if (i < rows) {
-        mine = static_cast<int>(lengths[i]) + counts[i];
-        out[i] = mine;
-    }
-    mine = __reduce_max_sync(0xffffffffu, mine);
-    if (threadIdx.x % WARP == 0) atomicMax(longest, mine);
-}
-
 // Images of entries above the diagonal, in rooms, row after row of the images. 16 bytes read an entry, and 16 written at once:
 // those of a row come from rows close to each other, so they meet in L2.
 extern "C" __global__ void scatter_images(

@@ -11,7 +11,7 @@ import numpy as np
 
 from dsolver.kernels.cuda.amg.products.long_rows import sort_long
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
-from dsolver.kernels.cuda.csr.starts import add_up, starts_of
+from dsolver.kernels.cuda.csr.starts import add_up, starts_of, starts_of_halves
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.foresight import foreseen_numbers
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -159,10 +159,7 @@ class Halves:
             ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
             _by_rooms("rank_mirrored", first, rooms, rooms[:2], (counts, ranks))
             self._ranks.append(ranks)
-        whole = cupy.empty(size, dtype=np.int64)
-        arguments = (np.int32(size), all_lengths(pieces), counts, whole, known[2:].view(np.int32))
-        kernel(FILE, "whole_lengths", DTYPE)((-(-size // MOST_THREADS),), (MOST_THREADS,), arguments)
-        self._start, self._begin = starts_of(whole, known), starts_of(counts, known[1:])
+        self._start, self._begin = starts_of_halves(all_lengths(pieces), counts, known)
 
     def rows(self, entries: int, below: int) -> Csr:
         """The rows, with columns ascending, none of them longer than `MOST_SORTED`; both numbers as they were known."""
