@@ -1,4 +1,4 @@
-"""Running sums of integers on a GPU, by which rows of known lengths begin: a launch of this package's own.
+"""Running sums of integers on a GPU, by which rows of known lengths begin: one or two launches of this package's own.
 
 CuPy's takes four to six launches, of which two change the type or the place of the numbers.
 """
@@ -11,7 +11,6 @@ import cupy
 import numpy as np
 
 from dsolver.kernels.cuda.csr.finish import NOTHING
-from dsolver.kernels.cuda.launch.counters import ROOM, counters
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.layout import Array
 
@@ -61,9 +60,7 @@ def starts_of_halves(lengths: Array, counts: Array, totals: Array) -> tuple[Arra
             of the number, the length of the longest row.
     """
     start, begin = (cupy.empty(len(lengths) + 1, dtype=np.int64) for _ in range(2))
-    grid, tiles = _tiles(len(lengths), 2)
-    arguments = (lengths, counts, np.int64(len(lengths)), tiles, start, begin, totals)
-    kernel(FILE, "add_up_halves", DTYPE)(grid, (THREADS,), arguments)
+    _launch("halves", 2, (lengths, counts, np.int64(len(lengths))), len(lengths), (start, begin, totals))
     return start, begin
 
 
@@ -87,13 +84,13 @@ def running_sums(numbers: Array) -> tuple[Array, Array]:
 
 def _add_up(numbers: Array, count: int, lists: int, out: Array, totals: Any, shift: int = 0) -> None:
     if count:
-        grid, tiles = _tiles(count, lists)
-        arguments = (numbers, np.int64(count), tiles, out, np.int32(shift), totals)
-        kernel(FILE, f"add_up_{NAMES[numbers.itemsize]}", DTYPE)(grid, (THREADS,), arguments)
+        _launch(NAMES[numbers.itemsize], lists, (numbers, np.int64(count)), count, (out, np.int32(shift), totals))
 
 
-def _tiles(count: int, lists: int) -> tuple[tuple[int, int], Any]:
-    """Blocks for lists of so many numbers, and zeros in which they tell each other sums, where a list has several."""
-    tiles = -(-count // TILE)
-    told = lists * (tiles + 1) if tiles > 1 else 0
-    return (tiles, lists), (counters(told) if told <= ROOM else cupy.zeros(told, dtype=np.int64)) if told else NOTHING
+def _launch(of: str, lists: int, numbers: tuple[Any, ...], count: int, out: tuple[Any, ...]) -> None:
+    """Sums of so many numbers, by tiles first where there are several."""
+    grid, tiles = (-(-count // TILE), lists), NOTHING
+    if grid[0] > 1:
+        tiles = cupy.empty(grid[0] * lists, dtype=np.int64)
+        kernel(FILE, f"sum_tiles_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles))
+    kernel(FILE, f"add_up_{of}", DTYPE)(grid, (THREADS,), (*numbers, tiles, *out))
