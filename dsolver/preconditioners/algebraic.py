@@ -62,9 +62,9 @@ SETUP_ROW: Final = 380
 SETUP_ENTRY: Final = 90
 """Bytes of each row, and of each entry beside the diagonal, that set-up needs for a while: 5, 7 and 27 points, of grids
 and matrices, took 0.8 to 1.1 times as much as is counted so, and 7 points of a grid on a GPU 0.7."""
-SETUP_ON_GPU: Final = (520, 340, 2)
+SETUP_ON_GPU: Final = (480, 340, 2)
 """Bytes of each row of a matrix that is alone on a GPU, of one with fewer rows than `LATE` and of a larger one, and of
-each entry beside the diagonal, by "pmis". With the finest matrix it was 0.8 to 1.0 and 0.7 to 1.0 times as much for 7
+each entry beside the diagonal, by "pmis". With the finest matrix it was 0.6 to 1.0 and 0.7 to 1.0 times as much for 7
 and 27 points, rough coefficients, layers and tetrahedra."""
 ACROSS: Final = (1.25, 2.0)
 """Times as much where there are several chunks, whose rows travel as lists, on CPUs (1.0 to 1.3) and on GPUs (2.0)."""

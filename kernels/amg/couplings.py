@@ -78,7 +78,7 @@ def paths(
         below: ghosts before the own rows.
         bits: of `couplings`.
         coarse: int32, of every point of the window its number among the columns that are coarse, -1 for fine points.
-        seen: of every point of the window the coarse points that it is coupled with, and the bits as values.
+        seen: of every point of the window the coarse points that it is coupled with, with values as of `coded`.
         columns: number of coarse points in sight.
         least: number of paths.
         team: shares the points.
@@ -94,6 +94,15 @@ def paths(
         return _paths(first, last, points, a, below, bits, coarse, seen, columns, least, *room)
 
     return written(team, len(points), most, write)
+
+
+@njit(inline="always")
+def coded(value: Any, bits: Any) -> Any:
+    """A strong coupling (i, j), a negative value, with its directions.
+
+    It is itself if it has both, its size if row i depends on j alone, and zero if j depends on i alone.
+    """
+    return value if bits == DEPENDS | LEADS else -value if bits & DEPENDS else 0.0
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -174,7 +183,9 @@ def _paths(
             if coarse[j] >= 0:
                 n = _count(uint64(coarse[j]), bit, 2, base, place, counts, row, n)
             for m in range(uint64(seen.start[j]), uint64(seen.start[j + ONE])):
-                n = _count(uint64(seen.columns[m]), bit & np.int64(seen.values[m]), 1, base, place, counts, row, n)
+                value = seen.values[m]
+                bits_there = np.int64(value != 0.0) | (np.int64(value <= 0.0) << 1)
+                n = _count(uint64(seen.columns[m]), bit & bits_there, 1, base, place, counts, row, n)
         kept, own = 0, coarse[below + i]
         for m in range(uint64(n)):
             column, found = row[m], counts[m]

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit, uint64
 
-from dsolver.kernels.amg.couplings import DEPENDS, LEADS
+from dsolver.kernels.amg.couplings import DEPENDS, LEADS, coded
 from dsolver.kernels.amg.pmis import COARSE, FINE
 from dsolver.kernels.cpu.csr.rows import written
 from dsolver.kernels.cpu.loops.compiled import compiled
@@ -42,7 +42,8 @@ def coarse_couplings(a: Csr, bits: Any, state: Any, below: int, names: Any, team
         below: ghosts before the own rows.
         names: int32, of every point of the window what it is called among the columns.
         team: shares the rows.
-        every: of all own points, and both those that depend and those that lead; bits are the values then.
+        every: of all own points, both those that depend and those that lead, which values tell: see
+            `couplings.coded`.
     """
 
     def most(first: int, last: int) -> Any:
@@ -65,7 +66,8 @@ def interpolation(
         bits: of `couplings.couplings`.
         state: int8, of every point of the window.
         below: ghosts before the own rows.
-        seen: strong couplings of every fine point of the window to coarse points, by P's columns.
+        seen: strong couplings of every fine point of the window to coarse points, by P's columns; or every one, with
+            values as of `couplings.coded`.
         coarse: int32, P's column of every point of the window; -1 for fine points.
         columns: number of P's columns.
         most: entries of a row; the largest are kept (among equals those with smaller columns), and scaled to the sum of
@@ -77,6 +79,19 @@ def interpolation(
     points = np.arange(a.size) if points is None else points
     pieces = (points, a, bits, state, below, seen, sums, coarse, columns, most, NEGLIGIBLE)
     return _kept(len(points), most, _interpolate, pieces, team)
+
+
+def renamed(seen: Csr, names: Any, team: Team) -> Csr:
+    """Couplings to fewer coarse points, in the places of those to all of them, where others are zeros.
+
+    Args:
+        seen: of `coarse_couplings`.
+        names: int64, of each coarse point its number among the fewer ones, or -1.
+        team: shares the entries.
+    """
+    columns, values = np.empty_like(seen.columns), np.empty_like(seen.values)
+    team.run(_rename, 0, len(columns), seen, names, columns, values)
+    return Csr(seen.start, columns, values)
 
 
 def kept_product(a: Csr, b: Csr, columns: int, most: int, team: Team) -> Csr:
@@ -130,7 +145,7 @@ def _coarse(
             for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
                 j = uint64(a.columns[k])
                 columns[used] = names[j]
-                values[used] = float(bits[k]) if every else a.values[k]
+                values[used] = coded(a.values[k], bits[k]) if every else a.values[k]
                 used += uint64((bits[k] & wanted != 0) & (state[j] == COARSE))
         lengths[i - first] = used - begin
     return used
@@ -141,8 +156,15 @@ def _add_up(first: Any, last: Any, a: Any, sums: Any) -> None:
     for i in range(first, last):
         total = 0.0
         for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            total += a.values[k]
+            total -= abs(a.values[k])
         sums[i] = total
+
+
+@compiled()
+def _rename(first: Any, last: Any, seen: Any, names: Any, columns: Any, values: Any) -> None:
+    for k in range(uint64(first), uint64(last)):
+        name = names[uint64(seen.columns[k])]
+        columns[k], values[k] = max(name, 0), seen.values[k] if name >= 0 else 0.0
 
 
 @compiled()
@@ -190,7 +212,9 @@ def _interpolate(
             part = value / (value + sums[j])
             center += value * part
             for m in range(begin, end):
-                n = _add(uint64(seen.columns[m]), part * seen.values[m], base, place, found, weights, n)
+                term = -part * abs(seen.values[m])
+                if term != 0.0:
+                    n = _add(uint64(seen.columns[m]), term, base, place, found, weights, n)
         base += n
         kept = 0
         if center > negligible * size:

@@ -161,6 +161,10 @@ class AlgebraicSetup:
             a, points, bits, state, below, seen, coarse, columns, most, self.team
         )
 
+    def renamed(self, seen: Csr, names: Any) -> Csr:
+        """See `extended_interpolation.renamed`."""
+        return extended_interpolation.renamed(seen, names, self.team)
+
     def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
         """See `extended_interpolation.kept_product`."""
         return extended_interpolation.kept_product(a, b, columns, most, self.team)

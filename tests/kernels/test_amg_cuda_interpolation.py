@@ -142,6 +142,23 @@ def test_interpolation_has_the_bits_of_the_host(made: Level, most: int) -> None:
 
 
 @pytest.mark.gpu
+def test_couplings_in_both_directions_interpolate_as_those_of_one(made: Level) -> None:
+    from dsolver.kernels.cuda.amg.extended_interpolation import interpolation, renamed
+
+    points, rest = np.arange(made.a.size), (made.coarse, made.count, MOST)
+    before = (made.a, points, made.bits, made.state, made.below)
+    expected = extended_interpolation.interpolation(*before, made.seen, *rest, TEAM)
+    found = extended_interpolation.interpolation(*before, made.marked, *rest, TEAM)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert np.array_equal(mine, theirs)
+    a, points, bits, state, marked, coarse = on_gpu(made.a, points, made.bits, made.state, made.marked, made.coarse)
+    same(interpolation(a, points, bits, state, made.below, marked, coarse, *rest[1:]), expected)
+    names = np.where(np.arange(made.count) % 3, -1, np.arange(made.count) // 3)
+    (its_names,) = on_gpu(names)
+    same(renamed(marked, its_names), extended_interpolation.renamed(made.marked, names, TEAM))
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("least", [1, 2, 3])
 def test_paths_are_those_of_the_host(made: Level, least: int) -> None:
     from dsolver.kernels.cuda.amg.paths import paths

@@ -15,6 +15,7 @@ from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
 from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
 from dsolver.multigrid.algebraic.aggregation.tentative import tentative
 from dsolver.multigrid.algebraic.classical.aggressive import aggressive
+from dsolver.multigrid.algebraic.classical.coarse_couplings import couplings_to
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
 from dsolver.multigrid.algebraic.classical.strength import strong_graph
@@ -110,12 +111,13 @@ class CoarsePoints(Method):
         numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, level.depth), exchange)
         if not _worth(bounds, level.bounds):
             return None
-        bits, fewer = graph.at("bits"), None
+        bits, fewer, twice = graph.at("bits"), None, level.depth < self.aggressive_levels
         del graph  # and the numbers of rows that depend on each
-        if level.depth < self.aggressive_levels:
-            fewer = aggressive(level, bits, numbers, bounds, most)
+        couplings = couplings_to(level, bits, numbers, every=twice)
+        if twice:
+            fewer = aggressive(level, bits, numbers, bounds, most, couplings)
         if fewer is None:
-            p = interpolated(level, bits, numbers, bounds, most)
+            p = interpolated(level, bits, numbers, bounds, most, couplings)
         else:
             numbers, bounds, p = fewer
         kept = engine.per_chunk(partial(_kept, bounds=bounds), rows, numbers)

@@ -146,7 +146,7 @@ __device__ __forceinline__ void count_coarse(COARSE_ROWS, long long* __restrict_
     if (row.i < rows && row.group.lane == 0) lengths[row.i] = n;
 }
 
-// These entries, in their order.
+// These entries, in their order. Of `every` one, the value tells the directions, as in kernels/amg/couplings.py.
 template <int G>
 __device__ __forceinline__ void fill_coarse(
     COARSE_ROWS, const double* __restrict__ values, const int* __restrict__ names, const long long* __restrict__ out_start,
@@ -166,7 +166,9 @@ __device__ __forceinline__ void fill_coarse(
             if (found >> q & 1) {
                 const long long at = to + __popc(all & ((1u << row.group.lane) - 1u));
                 out_columns[at] = names[j[q]];
-                out_values[at] = every ? static_cast<double>(bit[q]) : values[base + q * G];
+                const double value = values[base + q * G];
+                const bool both = bit[q] == (DEPENDS | LEADS);
+                out_values[at] = !every || both ? value : bit[q] & DEPENDS ? -value : 0.0;
             }
             to += __popc(all);
         }

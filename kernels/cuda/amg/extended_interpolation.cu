@@ -161,7 +161,7 @@ struct Interpolation : Wide {
     const unsigned char* bits;
     const signed char* state;
     int below;
-    const long long* start;    // of the couplings of fine points to coarse ones
+    const long long* start;    // of the couplings of fine points to coarse ones; zeros are none
     const int* seen;
     const double *weights, *weight_sums;
     const int* coarse;
@@ -213,9 +213,9 @@ struct Interpolation : Wide {
         return found;
     }
 
-    __device__ __forceinline__ int column(long long m, double) const { return __ldg(seen + m); }
+    __device__ __forceinline__ int column(long long m, double value) const { return value == 0.0 ? NONE : __ldg(seen + m); }
     __device__ __forceinline__ double product(double factor, long long m) const {
-        return __dmul_rn(factor, __ldg(weights + m));
+        return __dmul_rn(factor, -fabs(__ldg(weights + m)));
     }
 
     template <typename Lanes>
@@ -294,7 +294,7 @@ ROWS(
     WIDE, A, B
 )
 
-// The sum of each row, in its order.
+// The sum of each row of couplings, in its order; one that depends alone has another sign.
 extern "C" __global__ void add_up(
     const long long* __restrict__ start, const double* __restrict__ values, long long rows, double* __restrict__ sums
 ) {
@@ -302,8 +302,20 @@ extern "C" __global__ void add_up(
     if (i >= rows) return;
     double total = 0.0;
     const long long last = start[i + 1];
-    for (long long k = start[i]; k < last; ++k) total = __dadd_rn(total, values[k]);
+    for (long long k = start[i]; k < last; ++k) total = __dadd_rn(total, -fabs(values[k]));
     sums[i] = total;
+}
+
+// Couplings to fewer coarse points, in the places of those to all of them: others are zeros. 24 bytes an entry.
+extern "C" __global__ void rename(
+    const long long* __restrict__ start, const int* __restrict__ columns, const double* __restrict__ values, long long rows,
+    const long long* __restrict__ names, int* __restrict__ out_columns, double* __restrict__ out_values
+) {
+    const long long k = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (k >= start[rows]) return;   // arrays may be longer
+    const long long name = names[columns[k]];
+    out_columns[k] = max(static_cast<int>(name), 0);
+    out_values[k] = name < 0 ? 0.0 : values[k];
 }
 
 // Rows of equal room, one after the other. A thread an entry, kept or not: 24 bytes each.

@@ -31,6 +31,15 @@ def interpolation(
     return _kept("interpolate", size, columns, most, mean_of(a), terms_of_coarse(a), arguments)
 
 
+def renamed(seen: Csr, names: Any) -> Csr:
+    """See `dsolver.kernels.amg.extended_interpolation.renamed`."""
+    count = len(seen.columns)
+    out = Csr(seen.start, cupy.empty(count, dtype=np.int32), cupy.empty(count))
+    if count:
+        _each(count, "rename", (*seen, np.int64(seen.size), names, *out[1:]))
+    return out
+
+
 def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
     """The host's `kept_product` of arrays on this device: its arguments but the team, and its bits.
 

@@ -7,6 +7,9 @@ constexpr double LEADING = 67108864.0;   // 2^26: a sum counts paths of the one 
 
 __device__ __forceinline__ double one_path(int bits) { return (bits & 1) + LEADING * (bits >> 1); }
 
+// The bits of a coupling that its value tells, as in kernels/amg/couplings.py.
+__device__ __forceinline__ int bits_of(double value) { return (value != 0.0) + 2 * (value <= 0.0); }
+
 // Rows are counted where there are no columns to write to. Those of a thread are kept until then: columns times four, plus bits.
 struct Paths {
     static constexpr bool CENTERED = false;
@@ -22,7 +25,7 @@ struct Paths {
     const int* coarse;
     const long long* start;   // of the couplings of all points to coarse ones
     const int* seen;
-    const double* seen_bits;
+    const double* seen_values;
     int least;
 
     __device__ __forceinline__ long long first(long long p) const { return __ldg(a_start + __ldg(points + p)); }
@@ -51,7 +54,7 @@ struct Paths {
     }
 
     __device__ __forceinline__ double product(double factor, long long m) const {
-        return one_path(static_cast<int>(factor) & static_cast<int>(__ldg(seen_bits + m)));
+        return one_path(static_cast<int>(factor) & bits_of(__ldg(seen_values + m)));
     }
     __device__ __forceinline__ int column(long long m, double value) const {
         return value == 0.0 ? NONE : __ldg(seen + m);
@@ -119,12 +122,12 @@ struct Paths {
 ROWS(
     paths,
     (Paths{
-        lengths, short_rows, out_start, out_columns, out_values, points, a_start, a_columns, bits, below, coarse, start, seen, seen_bits,
-        least,
+        lengths, short_rows, out_start, out_columns, out_values, points, a_start, a_columns, bits, below, coarse, start, seen,
+        seen_values, least,
     }),
     long long *lengths, unsigned *short_rows, const long long *out_start, int *out_columns, double *out_values, const long long *points,
     const long long *a_start, const int *a_columns, const unsigned char *bits, int below, const int *coarse,
-    const long long *start, const int *seen, const double *seen_bits, int least
+    const long long *start, const int *seen, const double *seen_values, int least
 )
 
 // The rows of threads, at their places. Of other rows there is nothing of use, and they are written later.

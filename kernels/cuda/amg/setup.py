@@ -122,6 +122,9 @@ class CudaAlgebra(AlgebraicSetup):
     ) -> Csr:
         return extended_interpolation.interpolation(a, points, bits, state, below, seen, coarse, columns, most)
 
+    def renamed(self, seen: Csr, names: Any) -> Csr:
+        return extended_interpolation.renamed(seen, names)
+
     def kept_product(self, a: Csr, b: Csr, columns: int, most: int) -> Csr:
         return extended_interpolation.kept_product(a, b, columns, most)
 

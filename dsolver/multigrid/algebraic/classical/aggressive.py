@@ -25,9 +25,11 @@ from dsolver.kernels.amg.setup import AlgebraicSetup
 from dsolver.kernels.formats.csr import Csr
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
+    Couplings,
     coarse_couplings,
     coarse_places,
     seen_by,
+    shared,
 )
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
@@ -96,7 +98,7 @@ class SecondGraph:
 
 
 def aggressive(
-    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int, couplings: Couplings
 ) -> tuple[PerChunk, Bounds, PerChunk] | None:
     """A second pass, and interpolation in two stages; None where the second pass leaves too many points.
 
@@ -106,16 +108,18 @@ def aggressive(
         numbers: int64, of the first pass's coarse points in every window, -1 for others.
         bounds: of the coarse points of the first pass.
         most: entries of a row of P₁, P₂ and P.
+        couplings: of all points to these coarse points, in both directions.
 
     Returns:
         numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
     """
-    engine, left = level.engine, _second_pass(level, bits, numbers, bounds)
-    if left is None:
+    engine, found = level.engine, _second_pass(level, bits, numbers, bounds, couplings)
+    if found is None:
         return None
-    fewer, bounds_left, points = left
-    p2 = interpolated(level, bits, fewer, bounds_left, most, points)
-    p1 = interpolated(level, bits, numbers, bounds, most)
+    fewer, bounds_left, points, left = found
+    among = shared(level, engine.per_chunk(_to_fewer, level.rows, bits, fewer, couplings.own, left))
+    p2 = interpolated(level, bits, fewer, bounds_left, most, among, points)
+    p1 = interpolated(level, bits, numbers, bounds, most, couplings)
     seen = engine.per_chunk(partial(_columns, bounds=bounds), p1)
     read, wanted = _asked(engine, seen)
     around = exchange_lists(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
@@ -124,19 +128,19 @@ def aggressive(
 
 
 def _second_pass(
-    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds
-) -> tuple[PerChunk, Bounds, PerChunk] | None:
+    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, couplings: Couplings
+) -> tuple[PerChunk, Bounds, PerChunk, PerChunk] | None:
     """The coarse points that a second pass leaves; None where these are too many.
 
-    Couplings of the first pass's points, 60 bytes a row of a lattice, end with it.
+    The graph of the first pass's points ends with it.
 
     Returns:
-        numbers and bounds of the points that are left, and the rows of the level that the first pass's points are.
+        numbers and bounds of the points that are left, the rows of the level that the first pass's points are, and of
+        these, in their own windows, the numbers of those that are left.
     """
     engine, rows = level.engine, level.rows
-    marked = engine.per_chunk(_marked, rows, bits, numbers)
-    around = exchange_lists(engine, level.senders, marked.at("lists"))
-    second = engine.per_chunk(partial(_second_graph, bounds=bounds), rows, bits, numbers, marked, around)
+    make = partial(_second_graph, bounds=bounds)
+    second = engine.per_chunk(make, rows, bits, numbers, couplings.own, couplings.around)
     read, wanted = _asked(engine, second.at("seen"))
     points = engine.per_chunk(partial(_points, bounds=bounds), second, wanted)
     among = GhostExchange(engine, points.at("plan"), points, read)
@@ -145,7 +149,8 @@ def _second_pass(
     if bounds_left[-1] > WORTH * bounds[-1]:
         return None
     own = engine.per_chunk(_on_rows, rows, numbers, points, left)
-    return engine.per_chunk(numbers_in_window, rows, own, level.exchange(own)), bounds_left, second.at("points")
+    numbers_left = engine.per_chunk(numbers_in_window, rows, own, level.exchange(own))
+    return numbers_left, bounds_left, second.at("points"), left
 
 
 def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
@@ -157,9 +162,17 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 # -- what is made on the owners ----------------------------------------------------------------------------------------
 
 
-def _marked(backend: Backend, __: int, rows: LevelRows, bits: Any, numbers: I64) -> CoarseCouplings:
-    """Strong couplings of own points to coarse ones, by these points' numbers, with bits for values."""
-    return coarse_couplings(backend, rows, bits, numbers, every=True)
+def _to_fewer(
+    backend: Backend, number: int, rows: LevelRows, bits: Any, fewer: I64, couplings: CoarseCouplings, left: I64
+) -> CoarseCouplings:
+    """Strong couplings of own points to those that are left, of which a chunk that is alone knows all."""
+    if not rows.window.whole:
+        return coarse_couplings(backend, number, rows, bits, fewer)
+    states, names = backend.amg.states_of(fewer)
+    own = couplings.rows
+    found = backend.amg.renamed(Csr(own.start, own.columns, own.values), left)
+    made = Rows(start=found.start, columns=found.columns, values=found.values)
+    return CoarseCouplings(rows=made, lists={}, states=states, names=names)
 
 
 def _second_graph(
@@ -168,15 +181,15 @@ def _second_graph(
     rows: LevelRows,
     bits: Any,
     numbers: I64,
-    marked: CoarseCouplings,
+    couplings: CoarseCouplings,
     around: Mapping[int, F64],
     *,
     bounds: Bounds,
 ) -> SecondGraph:
     window, amg = rows.window, backend.amg
-    whole = stacked(rows, marked.rows, around)
+    whole = stacked(rows, couplings.rows, around)
     coarse_window = seen_by(amg, bounds, number, numbers, whole)
-    coarse = marked.names if window.whole else coarse_places(amg, coarse_window, numbers)
+    coarse = couplings.names if window.whole else coarse_places(amg, coarse_window, numbers)
     (first, last), own = own_bounds(bounds, number), own_of(window, numbers)
     chosen = amg.of_coarse(own, first, last - first, np.arange(rows.rows, like=rows.origin))
     found = amg.paths(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
+from dsolver.distributed.setup_exchange import exchange_lists
+from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.kernels.amg.setup import AlgebraicSetup
+from dsolver.multigrid.algebraic.fine_level import FineLevel
 from dsolver.multigrid.algebraic.rows.ghost_rows import sent
 from dsolver.multigrid.algebraic.rows.global_rows import Rows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -35,18 +39,46 @@ class CoarseCouplings:
     names: npt.NDArray[np.int32]
 
 
-def coarse_couplings(
-    backend: Backend, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False
-) -> CoarseCouplings:
-    """The `CoarseCouplings` of a chunk.
+@final
+@dataclass(frozen=True, kw_only=True)
+class Couplings:
+    """Strong couplings of all points of a level to coarse ones.
+
+    Attributes:
+        own: the `CoarseCouplings` of every chunk.
+        around: rows of its ghosts, from their owners.
+    """
+
+    own: PerChunk
+    around: PerChunk
+
+
+def couplings_to(level: FineLevel, bits: PerChunk, numbers: PerChunk, *, every: bool = False) -> Couplings:
+    """The `Couplings` of a level.
 
     Args:
-        backend: of the chunk.
-        rows: of the level.
+        level: with fine and coarse points.
         bits: of the `Graph`.
-        numbers: int64, of the coarse points of the window, -1 for fine ones.
-        every: whether couplings of all own points are wanted, in both directions, with bits for values.
+        numbers: int64, of the coarse points of every window, -1 for fine ones.
+        every: whether couplings are wanted in both directions, which values tell: see
+            `dsolver.kernels.amg.couplings.coded`.
     """
+    own = level.engine.per_chunk(partial(coarse_couplings, every=every), level.rows, bits, numbers)
+    return shared(level, own)
+
+
+def shared(level: FineLevel, own: PerChunk) -> Couplings:
+    """The `Couplings` of a level, of the `CoarseCouplings` of every chunk."""
+    return Couplings(own=own, around=exchange_lists(level.engine, level.senders, own.at("lists")))
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def coarse_couplings(
+    backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64, *, every: bool = False
+) -> CoarseCouplings:
+    """The `CoarseCouplings` of a chunk; arguments as of `couplings_to`."""
     window, amg = rows.window, backend.amg
     states, names = amg.states_of(numbers)
     if not window.whole:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dsolver.distributed.setup_exchange import exchange_lists
 from dsolver.engines.base import PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.classical.coarse_couplings import (
     CoarseCouplings,
-    coarse_couplings,
+    Couplings,
     coarse_places,
     seen_by,
 )
@@ -27,7 +26,13 @@ from dsolver.multigrid.algebraic.rows.window import F64, I64, Bounds
 
 
 def interpolated(
-    level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int, points: PerChunk | None = None
+    level: FineLevel,
+    bits: PerChunk,
+    numbers: PerChunk,
+    bounds: Bounds,
+    most: int,
+    couplings: Couplings,
+    points: PerChunk | None = None,
 ) -> PerChunk:
     """The rows of P of every chunk: `SentRows` with a message for each chunk that has ghosts among them.
 
@@ -37,22 +42,16 @@ def interpolated(
         numbers: int64, of the coarse points of every window, -1 for fine ones.
         bounds: of the coarser level.
         most: entries of a row.
+        couplings: to these coarse points.
         points: int64, the own points whose rows are wanted, ascending, if not all; then there are no messages.
     """
     engine, rows = level.engine, level.rows
-    couplings = engine.per_chunk(_coarse_couplings, rows, bits, numbers)
-    around = exchange_lists(engine, level.senders, couplings.at("lists"))
     make = partial(_interpolated, bounds=bounds, most=most)
     wanted = () if points is None else (points,)
-    return engine.per_chunk(make, rows, bits, numbers, couplings, around, *wanted)
+    return engine.per_chunk(make, rows, bits, numbers, couplings.own, couplings.around, *wanted)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
-
-
-def _coarse_couplings(backend: Backend, _: int, rows: LevelRows, bits: Any, numbers: I64) -> CoarseCouplings:
-    """Strong couplings of own fine points to coarse ones."""
-    return coarse_couplings(backend, rows, bits, numbers)
 
 
 def _interpolated(
