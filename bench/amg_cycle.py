@@ -239,7 +239,8 @@ def formats(matrix: Any, transfers: list[Any], dtype: str, copied: float) -> Non
     first = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
     for name, host, columns in (("A0", first, matrix.shape[1]), *transfers):
         a = Csr(*(cupy.asarray(part) for part in host))
-        a = a._replace(columns=a.columns.astype(np.int32), values=a.values.astype(dtype))
+        wide = a._replace(columns=a.columns.astype(np.int32))
+        a = wide._replace(values=wide.values.astype(dtype))
         lengths = cupy.asnumpy(np.diff(host.start))
         if not len(lengths) or not len(host.columns):
             continue
@@ -249,8 +250,8 @@ def formats(matrix: Any, transfers: list[Any], dtype: str, copied: float) -> Non
             f"rows {t}": rows.CudaRows(shape=(a.size, columns), entries=a, threads=t) for t in rows.LANES
         }
         made["chunks"] = rows.chunks(a, columns, int(lengths.max()))
-        made["slices"] = slices.made(a, columns)
-        made["sorted"] = slices.made(a, columns, window=256)
+        made["slices"] = slices.made(wide, columns, dtype)
+        made["sorted"] = slices.made(wide, columns, dtype, window=256)
         cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these
         if lengths.max() <= 8:
             made["padded"] = rows.padded(a, columns, int(lengths.max()))

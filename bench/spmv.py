@@ -61,7 +61,8 @@ class Case:
         self.host, self.entries = host, host.nnz
         self.start32 = cupy.asarray(host.indptr)
         columns, values = cupy.asarray(host.indices), cupy.asarray(host.data)
-        self.csr = Csr(self.start32.astype(np.int64), columns, values)
+        self.csr, self.dtype = Csr(self.start32.astype(np.int64), columns, values), dtype
+        self.wide = self.csr._replace(values=values.astype(np.float64, copy=False))  # of which slices are made
         x = np.random.default_rng(7).standard_normal(host.shape[1]).astype(dtype)
         self.want = host.astype(np.float64) @ x.astype(np.float64)
         self.size = np.abs(host).astype(np.float64) @ np.abs(x).astype(np.float64) + 1e-300
@@ -118,16 +119,16 @@ def in_chunks(case: Case) -> dict[str, dict[str, Any]]:
 
 
 def in_slices(case: Case) -> dict[str, dict[str, Any]]:
-    out, matrix, shape = {}, case.csr, case.host.shape
-    known = statistics(matrix, shape[1])
+    out, matrix, shape, dtype = {}, case.wide, case.host.shape, case.dtype
+    known = statistics(matrix, shape[1], dtype=dtype)
     for block, window in product((1, 2, 3, 4, 6), WINDOWS):
         if any(n % block for n in shape) or (block > 1 and (window == 1024 or known.stored[block].fill < 0.6)):
             continue
         if padding(matrix, block, window) > MOST_PADDING:
             continue
         name = f"slices {window}" if block == 1 else f"blocks {block}" + ("" if window == 1 else " s")
-        one = slices.made(matrix, shape[1], block=block, window=window)
-        convert = seconds(lambda b=block, w=window: slices.made(matrix, shape[1], block=b, window=w))
+        one = slices.made(matrix, shape[1], dtype, block=block, window=window)
+        convert = seconds(lambda b=block, w=window: slices.made(matrix, shape[1], dtype, block=b, window=w))
         cupy.cuda.get_current_stream().synchronize()
         stored = int(one.values.nbytes) + int(one.indices.nbytes)
         real = case.entries / max(1, one.values.size)
@@ -170,13 +171,13 @@ def theirs(case: Case) -> dict[str, dict[str, float]]:
 
 def chosen_format(case: Case) -> dict[str, Any]:
     """Format that is chosen without measuring, and seconds of its statistics."""
-    known = statistics(case.csr, case.host.shape[1])
+    known = statistics(case.csr, case.host.shape[1], dtype=case.dtype)
     choice = gpu_choice(known)
     names = {"rows": f"csr {choice.threads}", "chunks": "chunks", "slices": f"slices {choice.window}"}
     return {
         "name": f"blocks {choice.block}" if choice.block > 1 else names[choice.name],
         "why": choice.why,
-        "seconds": seconds(lambda: statistics(case.csr, case.host.shape[1])),
+        "seconds": seconds(lambda: statistics(case.csr, case.host.shape[1], dtype=case.dtype)),
         "lengths": {"mean": known.mean, "deviation": known.variance**0.5, "longest": known.longest},
     }
 
@@ -273,7 +274,7 @@ def check(stream: Any, dtype: str) -> None:
             assert bool((products[0].diagonal() == cupy.asarray(host.astype(dtype).diagonal())).all())
             others = [rows.chunks(case.csr, wide, case.longest), rows.padded(case.csr, wide, case.longest)]
             blocks = [b for b in (1, 2, 3, 4, 6) if host.shape[0] % b == 0]
-            others += [slices.made(case.csr, wide, block=b, window=w) for b in blocks for w in (1, 64)]
+            others += [slices.made(case.wide, wide, dtype, block=b, window=w) for b in blocks for w in (1, 64)]
             cupy.cuda.get_current_stream().synchronize()  # products read slices before they wait for these
             exact = float(case.x.get().astype(np.float64) @ case.want)
             for one in (*products, *others):

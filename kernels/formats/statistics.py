@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.kernels.formats.block_slices import NEAR, RUN
+from dsolver.kernels.formats.block_slices import WIDE
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.octets import LANES, WINDOW
 
@@ -124,11 +124,12 @@ def in_slices(
     octets: float = math.nan,
 ) -> Stored:
     """As `stored`, of so many blocks of all sampled rows; octets: as of `Stored`, NaN where nobody wants to know."""
-    columns, filled = int(width.sum()), kind[width > 0]
+    wide, near, runs = map(int, np.bincount(kind, width, 3))
+    columns, filled = wide + near + runs, kind[width > 0]
     return Stored(
         fill=entries / max(1, blocks * block * block),
         padding=columns * SLICE * block * block / max(1, entries),
-        runs=int(width[kind == RUN].sum()) / max(1, columns),
-        near=float(((filled == NEAR) | (filled == RUN)).mean()) if len(filled) else 1.0,
+        runs=runs / max(1, columns),
+        near=int(np.count_nonzero(filled != WIDE)) / len(filled) if len(filled) else 1.0,
         octets=octets,
     )

@@ -164,7 +164,7 @@ class GeneralSetup(ABC):
         """
         rows = self._writable(rows)
         diagonal = self.stored_diagonal(rows, layout)
-        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
+        rows = self._rounded(rows)
         if choice is not None:
             product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)
         elif formats == MEASURE:
@@ -217,7 +217,7 @@ class GeneralSetup(ABC):
             rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)), read.rows)
         made = self.between(
             (rows.size, read.rows),
-            rows._replace(values=narrowed(rows.values, self._vectors.dtype)),
+            self._rounded(rows),
             slice(guard, guard + written.rows),
             slice(guard, guard + read.rows),
             blocks,
@@ -230,6 +230,10 @@ class GeneralSetup(ABC):
         """The rows in arrays that can be written, for which loops are compiled."""
         return rows
 
+    def _rounded(self, rows: Csr) -> Csr:
+        """The rows as formats are chosen for them and made of them: with values of the backend's type, if not later."""
+        return rows._replace(values=narrowed(rows.values, self._vectors.dtype))
+
     def _own(self, rows: Csr) -> Csr:
         """The rows in memory of their own."""
         return Csr(*(part.copy() for part in rows))
@@ -238,10 +242,9 @@ class GeneralSetup(ABC):
         self, boundary: Array, rows: Csr, slots: int, layout: Layout, choice: Choice = BALANCED
     ) -> dict[str, Any]:
         """Fields of every `GhostRows`. As a rule its rows may have any lengths, for a row may read all other chunks."""
-        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         return {
             "boundary": layout.position[boundary],
-            "product": self.product(rows, slots, choice),
+            "product": self.product(self._rounded(rows), slots, choice),
             "slots": slice(self._guard, self._guard + slots),
             "vectors": self._vectors,
         }

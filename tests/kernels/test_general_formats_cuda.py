@@ -77,6 +77,14 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Host]:
     return made
 
 
+LARGEST, HALF_WAY = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+EDGES = (
+    *(1e300, -1e300, LARGEST, HALF_WAY, np.nextafter(HALF_WAY, 0.0), -HALF_WAY, np.inf),
+    *(2.0**-126, np.nextafter(2.0**-126, 0.0), 1e-40, -1e-40, 2.0**-150, np.nextafter(2.0**-150, 1.0), 1e-300, -0.0),
+    *(1.0 + 2.0**-24, 1.0 + 3 * 2.0**-24, np.nextafter(1.0 + 2.0**-24, 2.0)),
+)
+"""Values at which rounding to float32 is decided: overflow, denormals, and ties to even."""
+
 SMALL = ("random", "lattice", "long tail", "columns far apart")
 
 
@@ -197,6 +205,7 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
 
     rows, matrix = compressed(name, dtype)
     there = Csr(*(cupy.asarray(part) for part in rows))
+    wide = there._replace(values=cupy.asarray(rows.values.astype(np.float64)))
     made: list[Any] = [rows_of.CudaRows(shape=matrix.shape, entries=there, threads=t) for t in rows_of.LANES]
     made += [
         rows_of.padded(there, matrix.shape[1], max(1, rows.width)),
@@ -208,13 +217,40 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
     assert np.array_equal(column, rows.columns)
     for block in (b for b in (1, 2, 3, 4, 6) if not any(n % b for n in matrix.shape)):
         for window in (1, 64, 1024):
-            sliced = slices.made(there, matrix.shape[1], block=block, window=window)
+            sliced = slices.made(wide, matrix.shape[1], dtype, block=block, window=window)
             cupy.cuda.get_current_stream().synchronize()
             text = numpy_slices.made(rows, matrix.shape[1], block=block, window=window)
             same(OnHost(sliced), text, "slices", "indices", "values", "row")
             made.append(sliced)
     for one in made:
         check(OnHost(one), matrix)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("window", [1, 64, 1024])
+@pytest.mark.parametrize("block", [1, 2, 3, 4, 6])
+def test_slices_round_as_values_that_are_rounded_before(block: int, window: int) -> None:
+    """Of short rows, each of which a lane reads, and of long ones; what a device makes of denormals is its own."""
+    import cupy
+
+    from dsolver.kernels.cuda.block_slices import products as slices
+    from dsolver.kernels.cuda.vectors import narrowed
+
+    rng, size = np.random.default_rng(block), 12 * 20
+    short = sparse.random_array((size, size), density=3.0 / size, rng=rng)
+    for matrix in (short, short + sparse.random_array((size, size), density=0.1, rng=rng)):
+        one = sparse.csr_array(matrix)
+        one.sort_indices()
+        one.data = rng.standard_normal(one.nnz) * 10.0 ** rng.integers(-50, 50, one.nnz)
+        one.data[: len(EDGES)] = EDGES
+        there = Csr(*map(cupy.asarray, (one.indptr.astype(np.int64), one.indices.astype(np.int32), one.data)))
+        before = there.values.astype(np.float32)
+        assert narrowed(there.values, np.dtype(np.float32)).get().tobytes() == before.get().tobytes()
+        made = OnHost(slices.made(there, size, "float32", block=block, window=window))
+        rows = Csr(*(part.get() for part in (there.start, there.columns, before)))
+        text = numpy_slices.made(rows, size, block=block, window=window)
+        same(made, text, "slices", "indices", "values", "row")
+        assert made.values.tobytes() == text.values.tobytes()  # signs of zeros, too
 
 
 class OnHost:
@@ -318,7 +354,8 @@ def _all_products(one: Any, x: Any, r: Any, w: Any) -> list[Any]:
 
 
 @pytest.mark.gpu
-def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_statistics_on_a_gpu_are_those_of_a_cpu(dtype: str) -> None:
     import cupy
 
     from dsolver.kernels.cpu.csr.statistics import statistics as on_cpu
@@ -329,8 +366,9 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
     for matrix in (long_tail(3000), sparse.csr_matrix(sparse.kron(sparse.eye(9000), np.ones((6, 6)))), few):
         rows = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
         on_device = Csr(*(cupy.asarray(p) for p in rows))
-        here, there = on_cpu(rows, matrix.shape[1]), on_gpu(on_device, matrix.shape[1])
-        assert kernels.load("cuda").general.choice(on_device, None) == gpu_choice(there)
+        here = on_cpu(rows._replace(values=rows.values.astype(dtype)), matrix.shape[1])
+        there = on_gpu(on_device, matrix.shape[1], dtype=dtype)
+        assert kernels.load("cuda", dtype=dtype).general.choice(on_device, None) == gpu_choice(there)
         assert (there.shape, there.entries, there.longest, there.stored) == (
             here.shape,
             here.entries,
@@ -338,7 +376,7 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu() -> None:
             here.stored,
         )
         assert there.variance == pytest.approx(here.variance)
-        quick = of_rows(on_device, matrix.shape[1])
+        quick = of_rows(on_device, matrix.shape[1], dtype)
         octets = {1: replace(quick.stored[1], octets=here.stored[1].octets)}
         assert replace(quick, stored=octets) == replace(there, stored={1: there.stored[1]})
 

@@ -221,7 +221,7 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
 
 // The entries and columns of a slice of single entries, of long rows.
 __device__ __forceinline__ void fill_single(
-    const long long* start, const int* __restrict__ columns, const real* __restrict__ entries, int row, int width, int kind,
+    const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, int row, int width, int kind,
     int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
@@ -235,7 +235,7 @@ __device__ __forceinline__ void fill_single(
     for (int done = 0; done < width; done += TILE) {
         read_tile(first + at, length - at, [&](int of, int n, long long from) {
             column[of][n] = columns[from];
-            value[of][n] = entries[from];
+            value[of][n] = static_cast<real>(entries[from]);
         });
         int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k, to += SLICE) {
@@ -257,10 +257,10 @@ __device__ __forceinline__ void fill_single(
     }
 }
 
-// The entries and columns of slice s. Holes have value 0 and the column before them.
+// The entries, rounded where `real` is float, and columns of slice s. Holes have value 0 and the column before them.
 template <int B>
 __device__ __forceinline__ void fill(
-    const long long* start, const int* columns, const real* entries, const int* order, const BlockSlice* slices,
+    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
     unsigned short* indices, real* values, int count, int rows
 ) {
     const int s = warp_number(), lane = lane_number();
@@ -278,7 +278,7 @@ __device__ __forceinline__ void fill(
         }
     }
     Merge<B> merge(start, columns, row);
-    const real* const mine = entries + (merge.columns - columns);
+    const double* const mine = entries + (merge.columns - columns);
     int held = base;
     for (int k = 0; k < width; ++k, to += B * B * SLICE) {
         int c = merge.next();
@@ -293,9 +293,9 @@ __device__ __forceinline__ void fill(
         }
         real block[B * B] = {};
         if (c != NONE) {
-            if constexpr (B == 1) { block[0] = mine[merge.at[0]]; ++merge.at[0]; }
+            if constexpr (B == 1) { block[0] = static_cast<real>(mine[merge.at[0]]); ++merge.at[0]; }
             else merge.pass(c, [&](int i, int j, int where) {
-                const real value = mine[where];
+                const real value = static_cast<real>(mine[where]);
 #pragma unroll
                 for (int e = 0; e < B * B; ++e) if (e == i * B + j) block[e] = value;
             });
@@ -318,7 +318,7 @@ __device__ __forceinline__ void fill(
         measure<B>(start, columns, order, sizes, found, blocks, count, rows, wide, stretch, stride);                  \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
-        const long long* start, const int* columns, const real* entries, const int* order, const BlockSlice* slices,  \
+        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
         unsigned short* indices, real* values, int count, int rows                                                    \
     ) {                                                                                                               \
         fill<B>(start, columns, entries, order, slices, indices, values, count, rows);                                \

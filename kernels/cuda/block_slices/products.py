@@ -105,7 +105,7 @@ class CudaBlockSlices(Finished, BlockSlices):
         )
 
 
-def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaBlockSlices:
+def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> CudaBlockSlices:
     """A matrix in slices, made on the device. It waits for how much memory they take.
 
     Products read a matrix before they wait for earlier launches: who multiplies waits before.
@@ -113,6 +113,7 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     Args:
         matrix: on the device; its columns ascend in each row.
         columns: of the matrix.
+        dtype: the value type of the slices; values are rounded to it as they are stored.
         block: B.
         window: σ in rows of blocks; 1 keeps their order.
 
@@ -120,10 +121,10 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
         ValueError: see `require`.
     """
     require((matrix.size, columns), block, window)
-    dtype = type_of(matrix.values)
     start, of, values = matrix
+    assert values.itemsize == 8  # kernels read doubles, whatever they store
     rows = matrix.size // block
-    order = None if window == 1 else _sorted(matrix, block, window)
+    order = None if window == 1 else _sorted(matrix, dtype, block, window)
     count = -(-rows // SLICE) if order is None else len(order) // SLICE
     sizes, found = cupy.empty((count, 2), dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
     places = NOTHING if order is None else order
@@ -148,23 +149,28 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     )
 
 
-def lengths(matrix: Csr, block: int, samples: Samples | None = None, out: Array | None = None) -> Array:
-    """Blocks of each row of blocks, or of sampled ones: int32 on the device, in memory of its own by default."""
+def lengths(
+    matrix: Csr, block: int, samples: Samples | None = None, out: Array | None = None, dtype: str = "float64"
+) -> Array:
+    """Blocks of each row of blocks, or of sampled ones: int32 on the device, in memory of its own by default.
+
+    The kernel is that of a value type which is loaded anyway.
+    """
     taken = samples or Samples(count=1, stretch=matrix.size // block, stride=0)
     rows = taken.count * taken.stretch
     out = cupy.empty(rows, dtype=np.int32) if out is None else out
     sizes = (np.int32(rows), np.int32(taken.stretch), np.int32(taken.stride))
-    launch = kernel(BUILD, f"count_blocks_{block}", type_of(matrix.values))
+    launch = kernel(BUILD, f"count_blocks_{block}", dtype)
     launch((max(1, -(-rows // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, *sizes))
     return out
 
 
-def _sorted(matrix: Csr, block: int, window: int) -> Any:
+def _sorted(matrix: Csr, dtype: str, block: int, window: int) -> Any:
     """Rows of blocks in the order of their lengths within windows: int32, -1 for none."""
-    size = lengths(matrix, block)
+    size = lengths(matrix, block, dtype=dtype)
     windows = -(-len(size) // window)
     order = cupy.empty(windows * window, dtype=np.int32)
     threads = min(THREADS, max(SLICE, window // 2))
     arguments = (size, order, np.int32(len(size)), np.int32(window))
-    kernel(BUILD, "sort_windows", "float64")((max(1, windows),), (threads,), arguments)
+    kernel(BUILD, "sort_windows", dtype)((max(1, windows),), (threads,), arguments)
     return order

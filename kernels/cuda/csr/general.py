@@ -8,7 +8,6 @@ from typing import Any, ClassVar, final
 
 import cupy
 
-from dsolver.kernels.casts import narrowed
 from dsolver.kernels.cuda.amg.products import mirrors
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
@@ -17,7 +16,7 @@ from dsolver.kernels.cuda.csr.look import look
 from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import type_of
-from dsolver.kernels.cuda.vectors import cast
+from dsolver.kernels.cuda.vectors import cast, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
 from dsolver.kernels.formats.compressed import LONGEST
@@ -36,7 +35,7 @@ class CudaGeneral(GeneralSetup):
     colored: ClassVar[bool] = True
 
     def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
-        return statistics(rows, columns, blocks)
+        return statistics(rows, columns, blocks, self._vectors.type_name)
 
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed)
@@ -45,15 +44,16 @@ class CudaGeneral(GeneralSetup):
         """The format of that name, or by statistics, which few rows do not need."""
         few = None if formats else few_rows(rows.size, len(rows.columns))
         if few is None and not formats and tuple(blocks) == (1,) and rows.size:
-            few = gpu_choice(of_rows(rows, rows.size))
+            few = gpu_choice(of_rows(rows, rows.size, self._vectors.type_name))
         return few or super().choice(rows, formats, blocks)
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+        if choice.name == "slices":
+            return slices.made(rows, columns, self._vectors.type_name, block=choice.block, window=choice.window)
+        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         if choice.name == "chunks":
             longest = int((rows.start[1:] - rows.start[:-1]).max()) if rows.size else 0
             return products.chunks(rows, columns, longest)
-        if choice.name == "slices":
-            return slices.made(rows, columns, block=choice.block, window=choice.window)
         size = choice.block
         blocks = products.blocks_of_rows(rows, columns, (size, size)) if size > 1 else None
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
@@ -119,7 +119,6 @@ class CudaGeneral(GeneralSetup):
         rows = rows._replace(columns=read.position[rows.columns])
         if not read.in_order:
             rows = self.ascending(rows, read.size)
-        rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         of = slice(of.start, of.start + rows.size)
         made = self.between((rows.size, read.size), rows, of, slice(0, read.size))
         if wait:
@@ -132,6 +131,10 @@ class CudaGeneral(GeneralSetup):
 
     def ascending(self, rows: Csr, columns: int) -> Csr:
         return mirrors.ascending(rows, columns)
+
+    def _rounded(self, rows: Csr) -> Csr:
+        """See `GeneralSetup._rounded`: slices round values as they are stored, other formats before."""
+        return rows
 
     def wait(self) -> None:
         cupy.cuda.get_current_stream().synchronize()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS, lengths
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.products import ROWS, THREADS
-from dsolver.kernels.cuda.launch.loader import kernel, type_of
+from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
@@ -23,13 +23,14 @@ PARTS: Final = 264
 """Blocks that look at the rows' lengths: two for each multiprocessor of a large device."""
 
 
-def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Statistics:
+def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str = "float64") -> Statistics:
     """Statistics by which formats are chosen.
 
     Args:
         matrix: on the device; its columns ascend in each row.
         columns: of the matrix.
         sizes: of blocks that are of interest.
+        dtype: the value type of formats: what slices take depends on it.
     """
     rows, entries = matrix.size, len(matrix.columns)
     samples = {b: samples_of(rows // b) for b in sizes if rows and not (rows % b or columns % b)}
@@ -37,9 +38,9 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
     bounds = np.cumsum([4 * PARTS, *(_words(of) for of in samples.values()), ends]).tolist()
     room = cupy.empty(bounds[-1], dtype=np.int32)
     of_rows = room[: 4 * PARTS].view(np.int64)
-    kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
+    kernel(ROWS, "lengths", dtype)((PARTS,), (THREADS,), (matrix.start, np.int32(rows), of_rows))
     for (b, of), first in zip(samples.items(), bounds, strict=False):
-        _sample(matrix, columns, b, of, room[first:])
+        _sample(matrix, columns, b, of, room[first:], dtype)
     _send_ends(matrix, samples, room[bounds[-2] :].view(np.int64))
     told = np.split(read_back(room), bounds[:-1])
     taken = _taken(samples, told.pop().view(np.int64))
@@ -53,7 +54,7 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS) -> Stat
     )
 
 
-def of_rows(matrix: Csr, columns: int) -> Statistics:
+def of_rows(matrix: Csr, columns: int, dtype: str = "float64") -> Statistics:
     """Statistics without blocks and octets, by which a GPU's formats are chosen: two launches, and a copy of 14 kB."""
     rows, entries = matrix.size, len(matrix.columns)
     samples = samples_of(rows)
@@ -61,8 +62,8 @@ def of_rows(matrix: Csr, columns: int) -> Statistics:
     room = cupy.empty(4 * PARTS + 5 * count, dtype=np.int32)
     sizes, found, blocks = room[4 * PARTS :], room[4 * PARTS + 2 * count :], room[4 * PARTS + 4 * count :]
     squares = room[: 4 * PARTS].view(np.int64)
-    kernel(ROWS, "lengths", type_of(matrix.values))((PARTS,), (THREADS,), (matrix.start, np.int32(rows), squares))
-    _measure(matrix, columns, 1, samples, sizes, found, blocks)
+    kernel(ROWS, "lengths", dtype)((PARTS,), (THREADS,), (matrix.start, np.int32(rows), squares))
+    _measure(matrix, columns, 1, samples, sizes, found, blocks, dtype)
     known = read_back(room)
     parts, (sizes, found), blocks = (
         known[: 4 * PARTS].view(np.int64).reshape(PARTS, 2),
@@ -94,19 +95,21 @@ def _parts(samples: Samples, words: Any) -> tuple[Any, Any, Any]:
     return words[:pairs].reshape(-1, 2), words[pairs : 2 * pairs].reshape(-1, 2), words[2 * pairs :][:rows]
 
 
-def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array) -> None:
+def _sample(matrix: Csr, columns: int, block: int, samples: Samples, room: Array, dtype: str) -> None:
     """Look at sampled rows of blocks."""
     sizes, found, length = _parts(samples, room)
-    lengths(matrix, block, samples, length)
-    _measure(matrix, columns, block, samples, sizes, found, NOTHING)
+    lengths(matrix, block, samples, length, dtype)
+    _measure(matrix, columns, block, samples, sizes, found, NOTHING, dtype)
 
 
-def _measure(matrix: Csr, columns: int, block: int, samples: Samples, sizes: Array, found: Array, blocks: Any) -> None:
+def _measure(
+    matrix: Csr, columns: int, block: int, samples: Samples, sizes: Array, found: Array, blocks: Any, dtype: str
+) -> None:
     """Sizes and shapes of sampled slices, int32 (2,) each, and perhaps the number of their blocks, int32."""
     count = samples.count * samples.slices
     tail = (np.int32(count), np.int32(matrix.size // block), np.int32(columns // block))
     where = (np.int32(samples.slices), np.int32(samples.stride // SLICE))
-    launch = kernel(BUILD, f"measure_{block}", type_of(matrix.values))
+    launch = kernel(BUILD, f"measure_{block}", dtype)
     arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, blocks, *tail, *where)
     launch((max(1, -(-count // WARPS)),), (WARPS * SLICE,), arguments)
 

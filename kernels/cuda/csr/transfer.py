@@ -9,6 +9,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.block_slices.products import CudaBlockSlices
 from dsolver.kernels.cuda.csr.products import LANES, OF_BLOCKS, CudaRows, blocks_of_rows
+from dsolver.kernels.cuda.vectors import narrowed
 from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr
@@ -87,7 +88,7 @@ def transfer(
         rows: on the device; columns ascend in each row.
         written: see `CudaTransfer`.
         read: see `CudaTransfer`.
-        vectors: the vector kernels.
+        vectors: the vector kernels; values are rounded to their type.
         blocks: rows and columns of the blocks in which entries come as a rule.
     """
     product: CudaRows | CudaBlockSlices
@@ -96,9 +97,10 @@ def transfer(
         threads = threads_of(shape[0], mean)
         fitting = threads in OF_BLOCKS and blocks in BETWEEN
         found = blocks_of_rows(rows, shape[1], blocks) if fitting else None
+        rows = rows._replace(values=narrowed(rows.values, vectors.dtype))
         product = CudaRows(shape=shape, entries=rows, threads=threads, blocks=found)
     else:
-        product = slices.made(rows, shape[1])
+        product = slices.made(rows, shape[1], vectors.type_name)
     return CudaTransfer(product=product, written=written, read=read, vectors=vectors)
 
 
