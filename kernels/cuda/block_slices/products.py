@@ -19,7 +19,6 @@ from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.statistics import Samples
 
 WARPS: Final = 4
 """Warps of a block, one slice each, as spmv.cu and build.cu say too."""
@@ -148,14 +147,11 @@ def made(matrix: Csr, columns: int, *, block: int = 1, window: int = 1) -> CudaB
     )
 
 
-def lengths(matrix: Csr, block: int, samples: Samples | None = None, out: Array | None = None) -> Array:
-    """Blocks of each row of blocks, or of sampled ones: int32 on the device, in memory of its own by default."""
-    taken = samples or Samples(count=1, stretch=matrix.size // block, stride=0)
-    rows = taken.count * taken.stretch
-    out = cupy.empty(rows, dtype=np.int32) if out is None else out
-    sizes = (np.int32(rows), np.int32(taken.stretch), np.int32(taken.stride))
+def lengths(matrix: Csr, block: int) -> Array:
+    """Blocks of each row of blocks: int32 on the device."""
+    out = cupy.empty(matrix.size // block, dtype=np.int32)
     launch = kernel(BUILD, f"count_blocks_{block}", type_of(matrix.values))
-    launch((max(1, -(-rows // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, *sizes))
+    launch((max(1, -(-len(out) // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, np.int32(len(out))))
     return out
 
 
