@@ -88,7 +88,7 @@ class CudaBlockSlices(Finished, BlockSlices):
 
     @cached_property
     def _partials(self) -> Array:
-        return cupy.zeros(max(1, len(self.slices)))
+        return cupy.empty(len(self.slices)) if len(self.slices) else cupy.zeros(1)
 
     @cached_property
     def _together(self) -> Launch:

@@ -88,7 +88,7 @@ class CudaGeneral(GeneralSetup):
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         made: GhostRows
-        if not len(boundary) or rows.width > LONGEST:
+        if len(boundary) and rows.width > LONGEST:
             fields = self._ghost_fields(boundary, rows, slots, layout)
             made = CudaGhostRows(**fields, room=cupy.empty(len(boundary), dtype=self._vectors.dtype))
         else:
