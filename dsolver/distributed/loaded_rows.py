@@ -121,16 +121,15 @@ def stored_matrix(
         borrowed: whether the rows are somebody's who may change them.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
-    general, own, parts = backend.general, rows, None
-    if plan.slots:
-        own, *parts = general.split(rows)
+    general = backend.general
+    parts = general.split(rows) if plan.slots else None
+    own = rows if parts is None else parts.local
     borrowed = borrowed and own.values is rows.values
     local = general.matrix(
         own, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
     )
-    return ChunkMatrix(
-        layout=layout,
-        local=local,
-        ghost=general.no_ghost(stored) if parts is None else general.ghost(*parts, plan.slots, stored),
-        halo=plan_layout(backend, layout, plan),
-    )
+    if parts is None:
+        ghost = general.no_ghost(stored)
+    else:
+        ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored)
+    return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -101,6 +102,11 @@ class MatrixProblem(Problem):
         return self.grid[:1]
 
     @property
+    def entries(self) -> int:
+        """Entries of the matrix, once it is cut."""
+        return sum(count.local.entries + count.ghost_entries for count in self.counts)
+
+    @property
     def guided(self) -> bool:
         """Whether a near-null space was given that has more than A's null vectors, or constants."""
         return self.near_vectors > max(1, self.null_vectors)
@@ -160,7 +166,7 @@ class MatrixProblem(Problem):
             rows = self.by_entries(min(chunks, self.grid[0] // self.block))
         else:
             along = Partition(self.grid, self.chunks).sizes[0]
-            rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
+            rows = RowPartition(bounds=tuple(accumulate(along, initial=0)))
         near = self.near if self.near is None or (rows.chunks == 1 and self.numbers is None) else to_host(self.near)
         near = near if near is None or self.numbers is None else near[self.numbers]
         blocks: tuple[int, ...] = CHOSEN if cuda else (1,)
@@ -172,7 +178,7 @@ class MatrixProblem(Problem):
         _check_formats(self.formats, cut.counts)
         return replace(
             self,
-            chunks=rows.as_grid.sizes,
+            chunks=rows.sizes,
             coefficients={ROWS: cut, **self._null_coefficients()},
             senders=cut.senders,
             counts=cut.counts,
