@@ -118,7 +118,7 @@ def matrix_from_blocks(
     return MatrixProblem(
         name=name,
         grid=(partition.rows, 1, 1),
-        chunks=partition.as_grid.sizes,
+        chunks=partition.sizes,
         offsets=((0, 0, 0),),
         singular=not asymmetry and all(found.closed for found in findings),
         asymmetry=asymmetry,

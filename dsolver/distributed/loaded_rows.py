@@ -18,7 +18,6 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.rows import whole
 from dsolver.matrices.row_block import RowBlock
 
 
@@ -90,9 +89,7 @@ def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkM
     if local is None:
         return chunk_matrix(backend, number, block, (exact.layout, exact.local.layout), wait=False)
     backend.general.prepare_dots(local)
-    none = whole(backend.xp, Csr(*(backend.asarray(part) for part in block.csr)))
-    ghost = backend.general.ghost(none.boundary, none.ghost, 0, local.layout)
-    return (replace(exact, local=local, ghost=ghost),)
+    return (replace(exact, local=local, ghost=backend.general.no_ghost(local.layout)),)
 
 
 def stored_matrix(
@@ -124,14 +121,15 @@ def stored_matrix(
         borrowed: whether the rows are somebody's who may change them.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
-    parts = backend.general.split(rows) if plan.slots else whole(backend.xp, rows)
-    borrowed = borrowed and parts.local.values is rows.values
-    local = backend.general.matrix(
-        parts.local, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
+    general = backend.general
+    parts = general.split(rows) if plan.slots else None
+    own = rows if parts is None else parts.local
+    borrowed = borrowed and own.values is rows.values
+    local = general.matrix(
+        own, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
     )
-    return ChunkMatrix(
-        layout=layout,
-        local=local,
-        ghost=backend.general.ghost(parts.boundary, parts.ghost, plan.slots, stored),
-        halo=plan_layout(backend, layout, plan),
-    )
+    if parts is None:
+        ghost = general.no_ghost(stored)
+    else:
+        ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored)
+    return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))

@@ -343,14 +343,12 @@ def cut_of(chunks: Any) -> Cut:
     Raises:
         InputError: they are neither.
     """
+    chunks = tuple(chunks) if isinstance(chunks, Iterator) else chunks
     try:
+        x, y, z = (tuple(map(index, extents)) for extents in chunks)
+    except (TypeError, ValueError):
         return three("chunks", chunks)
-    except InputError as error:
-        try:
-            x, y, z = (tuple(index(extent) for extent in extents) for extents in chunks)
-        except (TypeError, ValueError):
-            raise error from None
-        return x, y, z
+    return x, y, z
 
 
 @lru_cache(maxsize=256)
@@ -386,7 +384,7 @@ def three(name: str, values: Any) -> Triple:
         InputError: they are not three, or not integers.
     """
     try:
-        x, y, z = (index(value) for value in values)
+        x, y, z = map(index, values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be three integers, along x, y and z, not {values!r}") from error
     return x, y, z

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError
-from dsolver.grid.partition import HaloPlan, Partition
+from dsolver.grid.partition import HaloPlan, Sizes
 
 Indices = npt.NDArray[np.int64]
 UNITS = (12, 6, 4, 3, 2, 1)
@@ -76,9 +76,9 @@ class RowPartition:
         return len(self.bounds) - 1
 
     @property
-    def as_grid(self) -> Partition:
-        """The partition of a grid (rows, 1, 1) into these ranges, as engines and arrays know it."""
-        return Partition((self.rows, 1, 1), (tuple(b - a for a, b in pairwise(self.bounds)), (1,), (1,)))
+    def sizes(self) -> Sizes:
+        """Rows of each chunk, as a `Partition` of a grid (rows, 1, 1) has them."""
+        return tuple(b - a for a, b in pairwise(self.bounds)), (1,), (1,)
 
     def owners(self, rows: Indices) -> Indices:
         """The chunk that owns each row, int64 like `rows`."""

@@ -43,13 +43,13 @@ class CutMatrix(ChunkRows):
 
     @cached_property
     def _ghosts(self) -> list[npt.NDArray[np.int64]]:
-        if self._partition.chunks == 1:
-            return [np.zeros(0, dtype=np.int64)]
         return [ghost_columns(np, self._columns(a, b), a, b) for a, b in pairwise(self._partition.bounds)]
 
     @cached_property
     def plans(self) -> tuple[HaloPlan, ...]:
         """Halo exchange of each chunk."""
+        if self._partition.chunks == 1:
+            return (HaloPlan(sends=(), receives=()),)
         return self._partition.halo_plans(self._ghosts)
 
     @property
@@ -59,7 +59,7 @@ class CutMatrix(ChunkRows):
 
     def blocks(self, partition: Partition, *, host: bool) -> dict[int, RowBlock]:
         """The rows of every chunk of this partition, by number."""
-        assert partition.sizes == self._partition.as_grid.sizes
+        assert partition.sizes == self._partition.sizes
         found = {number: replace(self._block(number), known=count.local) for number, count in enumerate(self.counts)}
         return {number: block.here for number, block in found.items()} if host else found
 

@@ -86,7 +86,7 @@ def matrix(
         _check_symmetric("grid=", asymmetry(rows, look) or zeros(look))
         return on_lattice(on_host(rows), grid, chunks=_cut(chunks), name=name)
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
-    whole = replace(problem_of(rows, look, name), order=order, formats=formats, block=block)
+    whole = problem_of(rows, look, name, order=order, formats=formats, block=block)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 
@@ -149,7 +149,7 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
         by_entries = problem.by_entries(int(chunks))
         if partition == "graph":
             return problem.in_parts(int(chunks))
-        chunks = by_entries.as_grid.sizes[0]
+        chunks = by_entries.sizes[0]
     sizes = None if chunks is None else (_extents(chunks, problem.grid[0]), (1,), (1,))
     return replace(problem, chunks=sizes, partition="graph" if partition == "graph" else "rows")
 

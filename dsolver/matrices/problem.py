@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from dsolver.grid.graph_partition import graph_parts, grouped_rows
 from dsolver.grid.partition import Partition
 from dsolver.grid.row_partition import RowPartition
 from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import blocks_of
+from dsolver.kernels.formats.choice import CHOSEN, blocks_of
 from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
@@ -29,7 +30,7 @@ PartitionName = Literal["rows", "graph"]
 Formats = Literal["slices", "blocks", "octets", "chunks", "rows", "measure"]
 """Formats by name, and "measure" for the fastest one."""
 BLOCKED: Final = ("blocks", MEASURE)
-"""Formats for which blocks are looked for on CPUs, too."""
+"""Formats for which blocks of any size are looked for, on CPUs, too."""
 
 
 @final
@@ -101,6 +102,11 @@ class MatrixProblem(Problem):
         return self.grid[:1]
 
     @property
+    def entries(self) -> int:
+        """Entries of the matrix, once it is cut."""
+        return sum(count.local.entries + count.ghost_entries for count in self.counts)
+
+    @property
     def guided(self) -> bool:
         """Whether a near-null space was given that has more than A's null vectors, or constants."""
         return self.near_vectors > max(1, self.null_vectors)
@@ -145,12 +151,12 @@ class MatrixProblem(Problem):
         rows.sort_indices()
         return replace(self, matrix=rows, numbers=numbers, chunks=(sizes, (1,), (1,)))
 
-    def planned(self, chunks: int, *, cuda: bool = True) -> MatrixProblem:
+    def planned(self, chunks: int, *, cuda: bool | None = None) -> MatrixProblem:
         """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
 
         Args:
             chunks: how many.
-            cuda: whether chunks may lie on GPUs, whose formats follow from more statistics.
+            cuda: whether chunks lie on GPUs, whose formats follow from more statistics; None for all statistics.
         """
         if self.matrix is None or ROWS in self.coefficients:  # it was cut before it came
             return self
@@ -160,17 +166,19 @@ class MatrixProblem(Problem):
             rows = self.by_entries(min(chunks, self.grid[0] // self.block))
         else:
             along = Partition(self.grid, self.chunks).sizes[0]
-            rows = RowPartition(bounds=(0, *np.cumsum(along).tolist()))
+            rows = RowPartition(bounds=tuple(accumulate(along, initial=0)))
         near = self.near if self.near is None or (rows.chunks == 1 and self.numbers is None) else to_host(self.near)
         near = near if near is None or self.numbers is None else near[self.numbers]
-        blocks: tuple[int, ...] = BLOCKS if cuda or self.formats in BLOCKED else (1,)
+        blocks: tuple[int, ...] = CHOSEN if cuda else (1,)
+        if cuda is None or self.formats in BLOCKED:
+            blocks = BLOCKS
         if self.block > 1 and self.formats is None:
             blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
         cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
         _check_formats(self.formats, cut.counts)
         return replace(
             self,
-            chunks=rows.as_grid.sizes,
+            chunks=rows.sizes,
             coefficients={ROWS: cut, **self._null_coefficients()},
             senders=cut.senders,
             counts=cut.counts,

@@ -16,8 +16,8 @@ DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
 
 
-def problem_of(rows: Any, look: Look, name: str) -> MatrixProblem:
-    """The problem of a matrix in canonical form that is not cut yet."""
+def problem_of(rows: Any, look: Look, name: str, **options: Any) -> MatrixProblem:
+    """The problem of a matrix in canonical form that is not cut yet; options: further attributes."""
     return MatrixProblem(
         name=name,
         grid=(rows.shape[0], 1, 1),
@@ -30,6 +30,7 @@ def problem_of(rows: Any, look: Look, name: str) -> MatrixProblem:
         elliptic=_is_elliptic(rows.shape[0], look),
         mirrored=look.mirrored,
         negative=look.negative,
+        **options,
     )
 
 

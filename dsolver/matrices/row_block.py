@@ -15,7 +15,7 @@ from dsolver.grid.row_partition import local_numbers
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.kernels.general.rows import split, whole
+from dsolver.kernels.general.rows import split
 from dsolver.matrices.checked import backend_of
 from dsolver.matrices.null_vectors import to_host
 
@@ -125,12 +125,14 @@ def row_block(
 
 def counts_of(block: RowBlock, blocks: Sequence[int] = BLOCKS) -> ChunkCounts:
     """Counts of one chunk's rows, with statistics for some sizes of blocks."""
-    backend = backend_of(block.values)
-    parts = (split if block.plan.slots else whole)(backend.xp, block.csr)
+    backend, rows, boundary, ghost_entries = backend_of(block.values), block.csr, 0, 0
+    if block.plan.slots:
+        parts = split(backend.xp, rows)
+        rows, boundary, ghost_entries = parts.local, len(parts.boundary), len(parts.ghost.columns)
     return ChunkCounts(
-        rows=parts.local.size,
-        boundary=len(parts.boundary),
+        rows=rows.size,
+        boundary=boundary,
         ghosts=block.plan.slots,
-        ghost_entries=len(parts.ghost.columns),
-        local=block.known or backend.general.statistics(parts.local, parts.local.size, blocks),
+        ghost_entries=ghost_entries,
+        local=block.known or backend.general.statistics(rows, rows.size, blocks),
     )

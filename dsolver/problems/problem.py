@@ -114,7 +114,7 @@ class Problem:
         """A vector of the grid's shape as users know it: the inverse of `to_grid`."""
         return values.reshape(self.shape)
 
-    def planned(self, chunks: int, *, cuda: bool = True) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
+    def planned(self, chunks: int, *, cuda: bool | None = None) -> Problem:  # noqa: ARG002  # a grid is cut by `Partition`
         """The problem once it is known how many chunks there are: a matrix is cut into them, a grid stays as it is."""
         return self
 

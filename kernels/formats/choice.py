@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.statistics import STRETCH, Statistics
 
 Name = Literal["slices", "octets", "chunks", "rows"]
@@ -21,6 +22,8 @@ DENSE: Final = 0.8
 LARGEST_BLOCK: Final = 3
 """Rows of the blocks that are chosen: blocks of 6 took 1.6 times as long as the same in blocks of 3, those of 4 1.04
 times as long as in blocks of 2."""
+CHOSEN: Final = tuple(b for b in BLOCKS if b <= LARGEST_BLOCK)
+"""Sizes of blocks of which one may be chosen; others have to be asked for."""
 CLOSE: Final = 0.25
 """Part of the slices with 16-bit columns from which rows of similar lengths are sorted: with 0.35 (linear elements in
 banded order) sorted slices took 0.95, chunks 1.06; without any (random orders) 1.06 and 1.08, chunks 1.07 and 1.02."""

@@ -107,6 +107,12 @@ class GeneralSetup(ABC):
             layout: of the chunk's vectors.
         """
 
+    def no_ghost(self, layout: Layout) -> GhostRows:
+        """The ghost part of a chunk whose rows read no slots."""
+        xp = self._xp
+        rows = Csr(xp.zeros(1, dtype=np.int64), xp.empty(0, dtype=np.int32), xp.empty(0))
+        return self.ghost(xp.empty(0, dtype=np.int64), rows, 0, layout)
+
     @abstractmethod
     def between(
         self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
@@ -243,7 +249,7 @@ class GeneralSetup(ABC):
     ) -> dict[str, Any]:
         """Fields of every `GhostRows`. As a rule its rows may have any lengths, for a row may read all other chunks."""
         return {
-            "boundary": layout.position[boundary],
+            "boundary": layout.position[boundary] if len(boundary) else layout.position[:0],
             "product": self.product(self._rounded(rows), slots, choice),
             "slots": slice(self._guard, self._guard + slots),
             "vectors": self._vectors,

@@ -62,7 +62,7 @@ def test_every_chunk_has_a_row_though_one_row_has_all_entries() -> None:
 def test_rows_know_their_owners() -> None:
     partition = RowPartition(bounds=(0, 3, 4, 10))
     assert partition.owners(np.arange(10)).tolist() == [0, 0, 0, 1, 2, 2, 2, 2, 2, 2]
-    assert partition.as_grid.sizes == ((3, 1, 6), (1,), (1,))
+    assert partition.sizes == ((3, 1, 6), (1,), (1,))
 
 
 @pytest.mark.parametrize("bounds", [(0,), (0, 3, 3), (1, 4), (0, 5, 4)])

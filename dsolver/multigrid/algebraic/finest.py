@@ -79,10 +79,12 @@ def rows_of_blocks(engine: Engine, blocks: PerChunk, bounds: Bounds, senders: Se
         bounds: the first row of each chunk, and behind them the number of rows.
         senders: the chunks whose rows each chunk reads.
     """
+    make = partial(_finest_rows, bounds=bounds)
+    if not engine.coupled:
+        return engine.per_chunk(make, blocks)
     plans = blocks.at("plan")
     own = engine.per_chunk(partial(_own_numbers, bounds=bounds), plans)
-    numbers = GhostExchange(engine, plans, own, senders)(own.at("numbers"))
-    return engine.per_chunk(partial(_finest_rows, bounds=bounds), blocks, numbers)
+    return engine.per_chunk(make, blocks, GhostExchange(engine, plans, own, senders)(own.at("numbers")))
 
 
 def with_constants(engine: Engine, rows: PerChunk, size: int) -> PerChunk:
@@ -111,8 +113,8 @@ def _own_numbers(backend: Backend, number: int, _: HaloPlan, *, bounds: Bounds) 
     return _OwnNumbers(rows=last - first, numbers=backend.xp.arange(first, last + 1, dtype=np.float64))
 
 
-def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any, *, bounds: Bounds) -> LevelRows:
-    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts."""
+def _finest_rows(backend: Backend, number: int, block: RowBlock, ghosts: Any = None, *, bounds: Bounds) -> LevelRows:
+    """The rows of A in A's order, however the block has them; halo slots are in the order of the ghosts, if any."""
     first, last = own_bounds(bounds, number)
     amg, asarray = backend.amg, backend.amg.asarray
     start, columns, values = (asarray(part) for part in (block.start, block.columns, block.values))

@@ -7,6 +7,7 @@ constexpr int WARPS = 4;      // of a block that makes slices
 constexpr int WINDOW = 1024;  // rows that are sorted by length together, at most
 constexpr int NONE = 0x7fffffff;
 constexpr int NEAR_REACH = 65535;
+constexpr int OCTET = 8, OF_WINDOW = 2;   // rows of an octet, and slices of a window of octets: see formats/octets.py
 
 // Merges the B rows of a row of blocks: the blocks in ascending order of their columns.
 template <int B>
@@ -56,21 +57,18 @@ __device__ __forceinline__ int sampled(int number, int stretch, int stride) {
     return number / stretch * stride + number % stretch;
 }
 
-// Blocks of `count` rows of blocks.
+// Blocks of each of `count` rows of blocks.
 template <int B>
-__device__ __forceinline__ void count_blocks(
-    const long long* start, const int* columns, int* length, int count, int stretch, int stride
-) {
-    const int number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= count) return;
-    const int row = sampled(number, stretch, stride);
+__device__ __forceinline__ void count_blocks(const long long* start, const int* columns, int* length, int count) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= count) return;
     if constexpr (B == 1) {
-        length[number] = static_cast<int>(start[row + 1] - start[row]);
+        length[row] = static_cast<int>(start[row + 1] - start[row]);
     } else {
         Merge<B> merge(start, columns, row);
         int count = 0;
         for (int c = merge.next(); c != NONE; c = merge.next(), ++count) merge.pass(c);
-        length[number] = count;
+        length[row] = count;
     }
 }
 
@@ -163,17 +161,14 @@ __device__ __forceinline__ int distances_by_tiles(
     return count;
 }
 
-// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found; and where it is wanted, the number of
-// blocks.
+// What the slice takes whose rows of blocks the lanes have.
+struct Measured {
+    int length;              // blocks of the lane's row of blocks
+    int width, kind, base;   // of the slice
+};
+
 template <int B>
-__device__ __forceinline__ void measure(
-    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks, int count, int rows,
-    int wide, int stretch, int stride
-) {
-    const int number = warp_number(), lane = lane_number();
-    if (number >= count) return;
-    const int s = sampled(number, stretch, stride);
-    const int row = own_row(order, s * SLICE + lane, rows);
+__device__ __forceinline__ Measured measured(const long long* start, const int* columns, const int* order, int row, int wide) {
     int length = 0, first = NONE, last = -1;
     if constexpr (B == 1) {
         if (row >= 0) {
@@ -190,7 +185,6 @@ __device__ __forceinline__ void measure(
         }
     }
     int width = __reduce_max_sync(ALL_LANES, length);
-    const int all = __reduce_add_sync(ALL_LANES, length);
     const int low = __reduce_min_sync(ALL_LANES, first), high = __reduce_max_sync(ALL_LANES, last);
     int kind = width > 0 && high - low <= NEAR_REACH ? NEAR : WIDE, base = width > 0 ? low : 0;
     if (order == nullptr && width > 0) {
@@ -202,11 +196,54 @@ __device__ __forceinline__ void measure(
             : distances<B>(start, columns, row, most, &lowest, &highest);
         if (runs <= most && lowest >= 0 && highest + SLICE <= wide) { width = runs; kind = RUN; }
     }
+    return {length, width, kind, base};
+}
+
+// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found; and where it is wanted, the number of
+// blocks.
+template <int B>
+__device__ __forceinline__ void measure(
+    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks, int count, int rows,
+    int wide, int stretch, int stride
+) {
+    const int number = warp_number(), lane = lane_number();
+    if (number >= count) return;
+    const int s = sampled(number, stretch, stride);
+    const Measured slice = measured<B>(start, columns, order, own_row(order, s * SLICE + lane, rows), wide);
+    const int all = __reduce_add_sync(ALL_LANES, slice.length);
     if (lane == 0) {
-        sizes[number] = make_int2(width, static_cast<int>(units_of(width, kind)));
-        found[number] = make_int2(width << 2 | kind, base);
+        sizes[number] = make_int2(slice.width, static_cast<int>(units_of(slice.width, slice.kind)));
+        found[number] = make_int2(slice.width << 2 | slice.kind, slice.base);
         if (blocks) blocks[number] = all;
     }
+}
+
+// What statistics tell of sampled slices in the rows' own order: {shape, entries, blocks, entry columns of octets}. Octets are
+// those of windows of `OF_WINDOW` slices, whose rows are sorted: each is as wide as its longest row, which is the one that has
+// so many others of its octet before it.
+template <int B>
+__device__ __forceinline__ void sample(
+    const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride
+) {
+    __shared__ int length_of[WARPS][SLICE];
+    const int number = warp_number(), lane = lane_number(), warp = threadIdx.x / SLICE;
+    const int place = number < count ? sampled(number, stretch, stride) * SLICE + lane : rows;
+    const int row = own_row(nullptr, place, rows);
+    const Measured slice = measured<B>(start, columns, nullptr, row, wide);
+    length_of[warp][lane] = slice.length;
+    __syncthreads();
+    int shorter = 0;
+    for (int other = warp / OF_WINDOW * OF_WINDOW, n = 0; n < OF_WINDOW; ++other, ++n)
+        for (int i = 0; i < SLICE; ++i) {
+            const int length = length_of[other][i];
+            shorter += length < slice.length || (length == slice.length && other * SLICE + i < threadIdx.x);
+        }
+    const int of_octets = __reduce_add_sync(ALL_LANES, shorter % OCTET == OCTET - 1 ? slice.length : 0);
+    const int blocks = __reduce_add_sync(ALL_LANES, slice.length);
+    int entries = 0;
+    if (row >= 0) entries = static_cast<int>(start[(row + 1ll) * B] - start[row * static_cast<long long>(B)]);
+    entries = __reduce_add_sync(ALL_LANES, entries);
+    if (lane == 0 && number < count) told[number] = make_int4(slice.width << 2 | slice.kind, entries, blocks, of_octets);
 }
 
 // Where each slice's entries and columns begin: `ends` are running sums of `sizes`.
@@ -306,10 +343,13 @@ __device__ __forceinline__ void fill(
 }
 
 #define MAKE(B)                                                                                                       \
-    extern "C" __global__ void count_blocks_##B(                                                                      \
-        const long long* start, const int* columns, int* length, int count, int stretch, int stride                   \
+    extern "C" __global__ void count_blocks_##B(const long long* start, const int* columns, int* length, int count) { \
+        count_blocks<B>(start, columns, length, count);                                                               \
+    }                                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) sample_##B(                                           \
+        const long long* start, const int* columns, int4* told, int count, int rows, int wide, int stretch, int stride\
     ) {                                                                                                               \
-        count_blocks<B>(start, columns, length, count, stretch, stride);                                              \
+        sample<B>(start, columns, told, count, rows, wide, stretch, stride);                                          \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) measure_##B(                                          \
         const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks,          \

@@ -19,7 +19,6 @@ from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
-from dsolver.kernels.formats.statistics import Samples
 
 WARPS: Final = 4
 """Warps of a block, one slice each, as spmv.cu and build.cu say too."""
@@ -89,7 +88,7 @@ class CudaBlockSlices(Finished, BlockSlices):
 
     @cached_property
     def _partials(self) -> Array:
-        return cupy.zeros(max(1, len(self.slices)))
+        return cupy.empty(len(self.slices)) if len(self.slices) else cupy.zeros(1)
 
     @cached_property
     def _together(self) -> Launch:
@@ -149,19 +148,11 @@ def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, w
     )
 
 
-def lengths(
-    matrix: Csr, block: int, samples: Samples | None = None, out: Array | None = None, dtype: str = "float64"
-) -> Array:
-    """Blocks of each row of blocks, or of sampled ones: int32 on the device, in memory of its own by default.
-
-    The kernel is that of a value type which is loaded anyway.
-    """
-    taken = samples or Samples(count=1, stretch=matrix.size // block, stride=0)
-    rows = taken.count * taken.stretch
-    out = cupy.empty(rows, dtype=np.int32) if out is None else out
-    sizes = (np.int32(rows), np.int32(taken.stretch), np.int32(taken.stride))
+def lengths(matrix: Csr, block: int, dtype: str = "float64") -> Array:
+    """Blocks of each row of blocks: int32 on the device. The kernel is that of a value type which is loaded anyway."""
+    out = cupy.empty(matrix.size // block, dtype=np.int32)
     launch = kernel(BUILD, f"count_blocks_{block}", dtype)
-    launch((max(1, -(-rows // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, *sizes))
+    launch((max(1, -(-len(out) // THREADS)),), (THREADS,), (matrix.start, matrix.columns, out, np.int32(len(out))))
     return out
 
 

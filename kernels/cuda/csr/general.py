@@ -13,12 +13,12 @@ from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
-from dsolver.kernels.cuda.csr.statistics import of_rows, statistics
+from dsolver.kernels.cuda.csr.statistics import statistics
 from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
 from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.vectors import cast, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
-from dsolver.kernels.formats.choice import Choice, few_rows, gpu_choice
+from dsolver.kernels.formats.choice import Choice, few_rows
 from dsolver.kernels.formats.compressed import LONGEST
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array, Layout
@@ -43,8 +43,6 @@ class CudaGeneral(GeneralSetup):
     def choice(self, rows: Csr, formats: str | None, blocks: Sequence[int] = BLOCKS) -> Choice:
         """The format of that name, or by statistics, which few rows do not need."""
         few = None if formats else few_rows(rows.size, len(rows.columns))
-        if few is None and not formats and tuple(blocks) == (1,) and rows.size:
-            few = gpu_choice(of_rows(rows, rows.size, self._vectors.type_name))
         return few or super().choice(rows, formats, blocks)
 
     def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
@@ -90,7 +88,7 @@ class CudaGeneral(GeneralSetup):
 
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         made: GhostRows
-        if not len(boundary) or rows.width > LONGEST:
+        if len(boundary) and rows.width > LONGEST:
             fields = self._ghost_fields(boundary, rows, slots, layout)
             made = CudaGhostRows(**fields, room=cupy.empty(len(boundary), dtype=self._vectors.dtype))
         else:

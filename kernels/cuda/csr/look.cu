@@ -17,8 +17,6 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
 constexpr double LARGEST = 1.7976931348623157e308;
 
-using Count = long long;
-
 struct Sum {
     double high, low;   // what rounding took is in `low`
 
@@ -91,14 +89,13 @@ struct RowSums {
     }
 };
 
-// Where something was found first: an entry, a row.
+// Where something was found first: an entry, a row; all ones where nothing was.
 struct Firsts {
-    Count outside, infinite, empty, hollow;
+    unsigned long long outside, infinite, empty, hollow;
 };
 
-__device__ __forceinline__ void note(Count& first, long long here) {
-    if (here < static_cast<volatile Count&>(first))
-        atomicMin(reinterpret_cast<unsigned long long*>(&first), static_cast<unsigned long long>(here));
+__device__ __forceinline__ void note(unsigned long long& first, unsigned long long here) {
+    if (here < static_cast<volatile unsigned long long&>(first)) atomicMin(&first, here);
 }
 
 // Sums of mixed entries above the diagonal, less those below, modulo 2^64.

@@ -1,4 +1,4 @@
-"""A look at all entries of a matrix on a GPU: one launch, two if it is not symmetric, and 100 KB for the host."""
+"""A look at all entries of a matrix on a GPU: one launch, two if it is not symmetric, and 60 kB for the host."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import cupy
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.kernels.cpu.csr.look import columns_cancel
 from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Faults, Look
 
@@ -36,7 +36,6 @@ COUNTS: Final = (
     *("hollow", "negative", "opened", "unmatched", "upper", "lower"),
 )
 """Counts behind these, in words of 4 bytes."""
-NONE: Final = np.iinfo(np.int64).max
 
 
 def look(rows: Csr, allowed: float) -> Look:
@@ -85,23 +84,24 @@ def _found(rows: Csr, name: str) -> dict[str, Any]:
     """
     lanes = next(t for t in LANES if t == LANES[-1] or len(rows.columns) <= (4 if t <= FEW else 7) * t * rows.size)
     blocks, words = _blocks(rows, lanes), len(REALS) + MIXED + len(COUNTS) // 2
-    out = cupy.full(len(FIRSTS) + blocks * words, NONE, dtype=np.int64)
+    out = cupy.empty(len(FIRSTS) + blocks * words, dtype=np.int64)
+    cupy.cuda.runtime.memsetAsync(out.data.ptr, 0xFF, 8 * len(FIRSTS), cupy.cuda.get_current_stream().ptr)
     _launch(f"{name}_{lanes}", blocks, rows, np.float64(CANCELED), out)
-    told: npt.NDArray[np.int64] = cupy.asnumpy(out)
-    parts = told[len(FIRSTS) :].reshape(blocks, words)
-    largest, difference, *sums = np.ascontiguousarray(parts[:, : len(REALS)]).view(np.float64).T
-    behind = len(REALS) + MIXED
-    mixed = np.ascontiguousarray(parts[:, len(REALS) : behind]).view(np.uint64).sum(axis=0, dtype=np.uint64)
-    counts = np.ascontiguousarray(parts[:, behind:]).view(np.int32).sum(axis=0, dtype=np.int64)
+    told = read_back(out)
+    parts, behind = told[len(FIRSTS) :].reshape(blocks, words), len(REALS) + MIXED
+    # Those of all blocks side by side, which NumPy adds up three times as fast.
+    numbers = np.ascontiguousarray(parts[:, :behind].T)
+    counts = np.ascontiguousarray(parts[:, behind:].view(np.int32).T).sum(axis=1, dtype=np.int64)
+    largest, difference, *sums = numbers[: len(REALS)].view(np.float64)
     by_name = dict(zip(COUNTS, counts.tolist(), strict=True))
     return {
-        **{name: -1 if first == NONE else first for name, first in zip(FIRSTS, told.tolist(), strict=False)},
+        **dict(zip(FIRSTS, told[: len(FIRSTS)].tolist(), strict=True)),
         **by_name,
-        "same": not mixed.any() and by_name["upper"] == by_name["lower"],
+        "same": by_name["upper"] == by_name["lower"] and not numbers[len(REALS) :].sum(axis=1).any(),
         "largest": float(largest.max()),
         "difference": float(difference.max()),
-        "positive": fsum([*sums[0], *sums[1]]),
-        "dominance": fsum([*sums[2], *sums[3]]),
+        "positive": fsum(sums[0].tolist() + sums[1].tolist()),
+        "dominance": fsum(sums[2].tolist() + sums[3].tolist()),
     }
 
 
