@@ -375,7 +375,7 @@ def test_statistics_on_a_gpu_are_those_of_a_cpu(dtype: str) -> None:
             here.stored,
         )
         assert there.variance == pytest.approx(here.variance)
-        alone = on_gpu(on_device, matrix.shape[1], (1,))
+        alone = on_gpu(on_device, matrix.shape[1], (1,), dtype)
         assert alone == replace(there, stored={1: there.stored[1]})
 
 
