@@ -55,8 +55,21 @@ def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, La
     return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
 
 
+def measured_chunk(backend: Backend, _: int, block: RowBlock) -> Any:
+    """What `chunk_matrix` would wait for, on its way, of a chunk that reads no other."""
+    if block.plan.slots:
+        return None
+    return backend.general.measured(_on_device(backend, block), block.formats, block.known)
+
+
 def chunk_matrix(
-    backend: Backend, number: int, block: RowBlock, layouts: tuple[Layout, Layout] | None = None, *, wait: bool = True
+    backend: Backend,
+    number: int,
+    block: RowBlock,
+    layouts: tuple[Layout, Layout] | None = None,
+    measured: Any = None,
+    *,
+    wait: bool = True,
 ) -> tuple[ChunkMatrix]:
     """A chunk's matrix for the finest level: its local part in the format of its rows, which keep their order.
 
@@ -67,14 +80,14 @@ def chunk_matrix(
         number: of the chunk.
         block: its rows.
         layouts: their `chunk_layouts`, where somebody has them.
+        measured: of `measured_chunk`, likewise.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
-    rows = Csr(*(backend.asarray(part) for part in block.csr))
+    rows = _on_device(backend, block)
     borrowed = rows.values is block.values  # its user may change them
-    made = stored_matrix(
-        backend, rows, layout, stored, block.plan, block.formats, block.known, borrowed=borrowed, wait=wait
-    )
+    more: dict[str, Any] = {"borrowed": borrowed, "measured": measured, "wait": wait}
+    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, **more)
     backend.general.prepare_dots(made.local)
     return (made,)
 
@@ -104,6 +117,7 @@ def stored_matrix(
     choice: Choice | None = None,
     blocks: Sequence[int] = BLOCKS,
     borrowed: bool = False,
+    measured: Any = None,
     wait: bool = True,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
@@ -119,17 +133,21 @@ def stored_matrix(
         choice: of the format, where one was made before.
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are somebody's who may change them.
+        measured: as of `GeneralSetup.matrix`.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     general = backend.general
     parts = general.split(rows) if plan.slots else None
     own = rows if parts is None else parts.local
     borrowed = borrowed and own.values is rows.values
-    local = general.matrix(
-        own, stored, formats, choice=choice, known=known, blocks=blocks, borrowed=borrowed, wait=wait
-    )
+    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "measured": measured, "wait": wait}
+    local = general.matrix(own, stored, formats, choice=choice, known=known, **more)
     if parts is None:
         ghost = general.no_ghost(stored)
     else:
         ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored)
     return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))
+
+
+def _on_device(backend: Backend, block: RowBlock) -> Csr:
+    return Csr(*(backend.asarray(part) for part in block.csr))

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, narrowed_chunk
+from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, measured_chunk, narrowed_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -321,15 +322,17 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
-    bounds = (0, *np.cumsum(builder.partition.sizes[0]).tolist())
+    bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
+    early = bounds[-1] < LATE * (len(bounds) - 1)
+    measured = (builder.engine.per_chunk(measured_chunk, blocks),) if early else ()
 
     def stored() -> tuple[PerChunk, PerChunk]:
         # Nobody multiplies before the hierarchy is there, which is waited for.
-        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0)
+        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *measured).at(0)
         return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
 
     both = Deferred(stored)
-    if bounds[-1] < LATE * (len(bounds) - 1):
+    if early:
         builder.engine.defer(both)
         if builder.engine.kernels == "cuda":
             builder.engine.defer(lambda: builder.early(both()[0]))
@@ -343,6 +346,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         senders=senders,
         singular=builder.system.singular,
         symmetric=not builder.problem.asymmetry,
+        positive=True,
     )
 
 

@@ -82,8 +82,15 @@ class GeneralSetup(ABC):
         return split(self._xp, rows, own_columns)
 
     @abstractmethod
-    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
-        """Rows on the device in a format, with its products. It may share their memory."""
+    def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
+        """Rows on the device in a format, with its products. It may share their memory.
+
+        measured: of them, as of `measured`.
+        """
+
+    def measured(self, rows: Csr, formats: str | None, known: Statistics | None) -> Any:
+        """What `matrix` would wait for, on its way: arguments as there. None where that is nothing."""
+        return None
 
     @abstractmethod
     def diagonal(self, rows: Csr) -> Array:
@@ -153,6 +160,7 @@ class GeneralSetup(ABC):
         known: Statistics | None = None,
         blocks: Sequence[int] = BLOCKS,
         borrowed: bool = False,
+        measured: Any = None,
         wait: bool = True,
     ) -> GeneralMatrix:
         """The local part of a chunk.
@@ -165,6 +173,7 @@ class GeneralSetup(ABC):
             known: statistics of the rows, where somebody has them.
             blocks: sizes of blocks that are of interest, where nobody has statistics.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
+            measured: of these rows, as of `measured`, where somebody has asked for that before.
             wait: until it is there: products read a matrix before they wait for earlier launches. Else whoever uses it
                 waits before.
         """
@@ -180,7 +189,7 @@ class GeneralSetup(ABC):
         else:
             choice = self.choice(rows, formats, blocks) if known is None else chosen(formats, known, gpu=self._gpu)
             rows = self._own(rows) if borrowed and choice.name != "slices" else rows
-            product = self.product(rows, rows.size, choice)
+            product = self.product(rows, rows.size, choice, measured)
         if wait:
             self.wait()
         kind = OnePassMatrix if getattr(product, "finishes", False) else GeneralMatrix

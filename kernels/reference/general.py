@@ -30,7 +30,7 @@ class TextbookGeneral(GeneralSetup):
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed, Team())
 
-    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+    def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
         if choice.name == "chunks":
             return chunks(rows, columns)
         if choice.name == "octets":

@@ -39,6 +39,7 @@ class FinestLevel:
             None where chunks are ranges.
         size: unknowns of a node, for a near-null space of constants where none was given; 0 where none is needed.
         symmetric: whether A is.
+        positive: whether it is known that the diagonal is.
         depth: its number: not 0 where it is the last level of a lattice.
     """
 
@@ -51,6 +52,7 @@ class FinestLevel:
     grid: FinestGrid | None = None
     size: int = 0
     symmetric: bool = True
+    positive: bool = False
     depth: int = 0
 
 

@@ -73,7 +73,7 @@ class AlgebraicSetup:
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._bounds, self._senders, self._grid = first.bounds, first.senders, first.grid
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
-        self._reads, self._symmetric = first.senders, first.symmetric
+        self._reads, self._symmetric, self._positive = first.senders, first.symmetric, first.positive
         self._above = first.depth  # number of levels above the first one, of a lattice
         if not first.symmetric:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
@@ -126,7 +126,7 @@ class AlgebraicSetup:
             return False
         exchange = GhostExchange(engine, self.rows.at("plan"), self.rows, self._senders)
         measures = measured(engine, self.rows)
-        if not depth:
+        if not (depth or self._positive):
             check_diagonal(wrong_diagonals(engine, measures))
         level = FineLevel(
             engine=engine,

@@ -51,7 +51,7 @@ class CpuGeneral(GeneralSetup):
         """See `GeneralSetup.split`; the bits of `rows.split`, in a sixth of its time."""
         return split(rows, rows.size if own_columns is None else own_columns, self._vectors.team)
 
-    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+    def product(self, rows: Csr, columns: int, choice: Choice, measured: Any = None) -> Any:
         if choice.name == "chunks":
             return products.chunks(rows, columns, self._vectors)
         if choice.name == "octets":

@@ -213,7 +213,10 @@ struct Interpolation : Wide {
         return found;
     }
 
-    __device__ __forceinline__ int column(long long m, double value) const { return value == 0.0 ? NONE : __ldg(seen + m); }
+    __device__ __forceinline__ int column(long long m, double value) const {
+        const int found = __ldg(seen + m);   // requested together with the value
+        return value == 0.0 ? NONE : found;
+    }
     __device__ __forceinline__ double product(double factor, long long m) const {
         return __dmul_rn(factor, -fabs(__ldg(weights + m)));
     }

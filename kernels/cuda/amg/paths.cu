@@ -57,7 +57,8 @@ struct Paths {
         return one_path(static_cast<int>(factor) & bits_of(__ldg(seen_values + m)));
     }
     __device__ __forceinline__ int column(long long m, double value) const {
-        return value == 0.0 ? NONE : __ldg(seen + m);
+        const int found = __ldg(seen + m);   // requested together with the value
+        return value == 0.0 ? NONE : found;
     }
 
     // The directions with paths enough.

@@ -21,8 +21,10 @@ FILE, DTYPE = "amg/pmis.cu", "float64"
 THREADS: Final = 256
 BLOCKS: Final = 8
 """Blocks of a round for each multiprocessor: as many as run at once, so that few of them add to a counter."""
-ROUNDS: Final = 5
-"""Rounds between two looks at how many points are left: most levels need no more."""
+ROUNDS: Final = (5, 10)
+"""Rounds between two looks at how many points are left, of `FEW` points and of more: most levels need no more. A look
+counts coarse points, and a round for which no point is left takes 2 us."""
+FEW: Final = 50_000
 SLOTS: Final = 4
 """Rounds whose counts are kept, as in pmis.cu."""
 
@@ -57,9 +59,9 @@ def settled(a: Csr, below: int, bits: Array, key: Array, origin: Array, state: A
         room[1:].view(np.int32),
         np.int32(a.size),
     )
-    number = 0
+    number, rounds = 0, ROUNDS[a.size > FEW]
     while True:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             round_of(grid, (THREADS,), (*rows, np.int32(number)))
             number += 1
         before = coarse_before(state[below : below + a.size], room)  # as if all were decided, which is so as a rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import cupy
 import numpy as np
@@ -13,7 +13,7 @@ from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.csr.finish import NOTHING, Finished, Launch, TogetherColumns
 from dsolver.kernels.cuda.csr.starts import running_sums
 from dsolver.kernels.cuda.launch.loader import kernel, type_of
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.vectors import vectors
 from dsolver.kernels.formats.block_slices import BlockSlices, require
@@ -73,7 +73,7 @@ class CudaBlockSlices(Finished, BlockSlices):
 
     @cached_property
     def _grid(self) -> tuple[int]:
-        return (max(1, -(-len(self.slices) // WARPS)),)
+        return _grid(len(self.slices))
 
     @cached_property
     def _head(self) -> tuple[Any, ...]:
@@ -104,15 +104,31 @@ class CudaBlockSlices(Finished, BlockSlices):
         )
 
 
-def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> CudaBlockSlices:
-    """A matrix in slices, made on the device. It waits for how much memory they take.
+class Measured(NamedTuple):
+    """Slices of a matrix, without their entries.
 
-    Products read a matrix before they wait for earlier launches: who multiplies waits before.
+    Attributes:
+        block: B.
+        dtype: the value type of the slices.
+        row: as of `BlockSlices`, of the slices.
+        slices: likewise.
+        totals: int64 (2,), entry columns and units of columns of all slices, on their way.
+    """
+
+    block: int
+    dtype: str
+    row: Any
+    slices: Array
+    totals: Sent
+
+
+def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> Measured:
+    """The slices of a matrix, and how much memory they take, which nobody waits for.
 
     Args:
         matrix: on the device; its columns ascend in each row.
         columns: of the matrix.
-        dtype: the value type of the slices; values are rounded to it as they are stored.
+        dtype: the value type of the slices.
         block: B.
         window: σ in rows of blocks; 1 keeps their order.
 
@@ -120,32 +136,51 @@ def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, w
         ValueError: see `require`.
     """
     require((matrix.size, columns), block, window)
-    start, of, values = matrix
-    assert values.itemsize == 8  # kernels read doubles, whatever they store
     rows = matrix.size // block
     order = None if window == 1 else _sorted(matrix, dtype, block, window)
     count = -(-rows // SLICE) if order is None else len(order) // SLICE
     sizes, found = cupy.empty((count, 2), dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
-    places = NOTHING if order is None else order
-    grid, threads = (max(1, -(-count // WARPS)),), (WARPS * SLICE,)
-    tail = (np.int32(count), np.int32(rows))
-    kernel(BUILD, f"measure_{block}", dtype)(
-        grid,
-        threads,
-        (start, of, places, sizes, found, NOTHING, *tail, np.int32(columns // block), tail[0], np.int32(0)),
-    )
-    ends, totals = running_sums(sizes)
     slices = cupy.empty((count, 4), dtype=np.uint32)
+    arguments = (matrix.start, matrix.columns, NOTHING if order is None else order, sizes, found, NOTHING)
+    numbers = map(np.int32, (count, rows, columns // block, count, 0))
+    kernel(BUILD, f"measure_{block}", dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *numbers))
+    ends, totals = running_sums(sizes)
     flat = (max(1, -(-count // THREADS)),)
-    kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, tail[0]))
-    width, units = map(int, read_back(totals))
+    kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, np.int32(count)))
+    return Measured(block=block, dtype=dtype, row=order, slices=slices, totals=Sent(totals))
+
+
+def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> CudaBlockSlices:
+    """A matrix in slices: see `filled`, and for the arguments `measured`."""
+    return filled(matrix, columns, measured(matrix, columns, dtype, block=block, window=window))
+
+
+def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
+    """A matrix in slices, made on the device. It waits for how much memory they take.
+
+    Products read a matrix before they wait for earlier launches: who multiplies waits before.
+
+    Args:
+        matrix: as of `measured`.
+        columns: of the matrix.
+        of: its slices. Values are rounded to their type as they are stored.
+    """
+    assert matrix.values.itemsize == 8  # kernels read doubles, whatever they store
+    width, units = map(int, of.totals())
+    block, count = of.block, len(of.slices)
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
-    entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
-    arguments = (start, of, values, places, slices, indices, entries, *tail)
-    kernel(BUILD, f"fill_{block}", dtype)(grid, threads, arguments)
+    entries = cupy.empty((width, block * block, SLICE), dtype=of.dtype)
+    arguments = (*matrix, NOTHING if of.row is None else of.row, of.slices, indices, entries)
+    sizes = (np.int32(count), np.int32(matrix.size // block))
+    kernel(BUILD, f"fill_{block}", of.dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *sizes))
     return CudaBlockSlices(
-        shape=(matrix.size, columns), block=block, slices=slices, indices=indices, values=entries, row=order
+        shape=(matrix.size, columns), block=block, slices=of.slices, indices=indices, values=entries, row=of.row
     )
+
+
+def _grid(slices: int) -> tuple[int]:
+    """Blocks of kernels that have a warp for each of so many slices."""
+    return (max(1, -(-slices // WARPS)),)
 
 
 def lengths(matrix: Csr, block: int, dtype: str = "float64") -> Array:

@@ -25,6 +25,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
+from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.kernels.general.setup import GeneralSetup
 
 
@@ -45,9 +46,16 @@ class CudaGeneral(GeneralSetup):
         few = None if formats else few_rows(rows.size, len(rows.columns))
         return few or super().choice(rows, formats, blocks)
 
-    def product(self, rows: Csr, columns: int, choice: Choice) -> Any:
+    def measured(self, rows: Csr, formats: str | None, known: Statistics | None) -> slices.Measured | None:
+        choice = None if known is None or formats == MEASURE else chosen(formats, known, gpu=True)
+        return None if choice is None or choice.name != "slices" else self._measured(rows, rows.size, choice)
+
+    def _measured(self, rows: Csr, columns: int, choice: Choice) -> slices.Measured:
+        return slices.measured(rows, columns, self._vectors.type_name, block=choice.block, window=choice.window)
+
+    def product(self, rows: Csr, columns: int, choice: Choice, measured: slices.Measured | None = None) -> Any:
         if choice.name == "slices":
-            return slices.made(rows, columns, self._vectors.type_name, block=choice.block, window=choice.window)
+            return slices.filled(rows, columns, measured or self._measured(rows, columns, choice))
         rows = rows._replace(values=narrowed(rows.values, self._vectors.dtype))
         if choice.name == "chunks":
             longest = int((rows.start[1:] - rows.start[:-1]).max()) if rows.size else 0
