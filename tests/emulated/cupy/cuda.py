@@ -132,7 +132,9 @@ def get_current_stream() -> Stream:
 
 
 def alloc_pinned_memory(size: int) -> Any:
-    return (ctypes.c_char * max(1, size))()
+    made: Any = (ctypes.c_char * max(1, size))()
+    made.ptr = ctypes.addressof(made)
+    return made
 
 
 class Pool:
