@@ -127,13 +127,14 @@ def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, w
     order = None if window == 1 else _sorted(matrix, dtype, block, window)
     count = -(-rows // SLICE) if order is None else len(order) // SLICE
     sizes, found = cupy.empty((count, 2), dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
+    full = NOTHING if block == 1 else cupy.empty(count, dtype=np.uint8)  # slices of full rows of blocks
     places = NOTHING if order is None else order
     grid, threads = (max(1, -(-count // WARPS)),), (WARPS * SLICE,)
     tail = (np.int32(count), np.int32(rows))
     kernel(BUILD, f"measure_{block}", dtype)(
         grid,
         threads,
-        (start, of, places, sizes, found, NOTHING, *tail, np.int32(columns // block), tail[0], np.int32(0)),
+        (start, of, places, sizes, found, NOTHING, *tail, np.int32(columns // block), tail[0], np.int32(0), full),
     )
     ends, totals = running_sums(sizes)
     slices = cupy.empty((count, 4), dtype=np.uint32)
@@ -142,8 +143,9 @@ def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, w
     width, units = map(int, read_back(totals))
     indices = cupy.zeros(units * SLICE, dtype=np.uint16)
     entries = cupy.empty((width, block * block, SLICE), dtype=dtype)
-    arguments = (start, of, values, places, slices, indices, entries, *tail)
-    kernel(BUILD, f"fill_{block}", dtype)(grid, threads, arguments)
+    arguments = (start, of, values, places, slices, indices, entries, *tail, full)
+    for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
+        kernel(BUILD, f"{fill}_{block}", dtype)(grid, threads, arguments)
     return CudaBlockSlices(
         shape=(matrix.size, columns), block=block, slices=slices, indices=indices, values=entries, row=order
     )

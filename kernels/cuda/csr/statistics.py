@@ -110,7 +110,7 @@ def _measure(
     tail = (np.int32(count), np.int32(matrix.size // block), np.int32(columns // block))
     where = (np.int32(samples.slices), np.int32(samples.stride // SLICE))
     launch = kernel(BUILD, f"measure_{block}", dtype)
-    arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, blocks, *tail, *where)
+    arguments = (matrix.start, matrix.columns, NOTHING, sizes, found, blocks, *tail, *where, NOTHING)
     launch((max(1, -(-count // WARPS)),), (WARPS * SLICE,), arguments)
 
 
