@@ -425,7 +425,7 @@ __device__ __forceinline__ void fill_full(
             }
         }
         __syncwarp();
-        constexpr int BESIDE = SLICE / ABREAST, AHEAD = 2;   // entries of a row that lanes read, and times before they store
+        constexpr int BESIDE = SLICE / ABREAST, AHEAD = B < 6 ? 2 : 1;   // entries of a row for lanes, and times they read
         for (int pass = 0; pass < SLICE; pass += ABREAST) {
             const int of = pass + lane / BESIDE, count = __shfl_sync(ALL_LANES, taken, of) * B;
             const double* const from = entries + __shfl_sync(ALL_LANES, own.first + at * B, of);
