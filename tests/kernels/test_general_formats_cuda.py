@@ -16,12 +16,13 @@ from scipy import sparse
 import dsolver
 from dsolver import kernels
 from dsolver.kernels.cuda.launch import loader
+from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
-from tests.kernels.test_general_formats import LIMIT, NAMES, check, compressed, long_tail, matrices, same
+from tests.kernels.test_general_formats import LIMIT, NAMES, check, compressed, lattice, long_tail, matrices, same
 from tests.on_host import FIBERS, compiled, without_assembly
 
 CALLS = """
@@ -48,7 +49,7 @@ KERNELS = {
     "csr/ell.cu": ("spmv",),
     "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
     "block_slices/spmv.cu": ("spmv_1", "spmv_3", "sum_1", "sum_1_short"),
-    "block_slices/build.cu": tuple(f"{kernel}_{b}" for kernel in ("measure", "fill") for b in (1, 3)),
+    "block_slices/build.cu": ("measure_1", "fill_1", "measure_3", "fill_3", "fill_full_3"),
 }
 
 
@@ -157,14 +158,17 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
         build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
         blocks_of = np.zeros(count, dtype=np.int32)
-        head = (rows.start, rows.columns, text.row, sizes, found, blocks_of, count, size, wide, count, 0)
+        full = np.full(count, 2, dtype=np.uint8)
+        head = (rows.start, rows.columns, text.row, sizes, found, blocks_of, count, size, wide, count, 0, full)
         build(f"measure_{block}", blocks, 128, *head)
         assert (found == text.slices[:, 2:].astype(np.int32)).all()
         assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
         assert block > 1 or blocks_of.sum() == len(rows.values)
         indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
         arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
-        build(f"fill_{block}", blocks, 128, *arrays, count, size)
+        for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
+            build(f"{fill}_{block}", blocks, 128, *arrays, count, size, full)
+        assert block == 1 or (full[text.slices[:, 2] > 3] == (name == "lattice of blocks")).all()
         assert (indices == text.indices).all()
         assert (values == text.values).all()
         first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
@@ -251,6 +255,80 @@ def test_slices_round_as_values_that_are_rounded_before(block: int, window: int)
         text = numpy_slices.made(rows, size, block=block, window=window)
         same(made, text, "slices", "indices", "values", "row")
         assert made.values.tobytes() == text.values.tobytes()  # signs of zeros, too
+
+
+def full_blocks(pattern: Any, block: int) -> Any:
+    """A matrix with a block wherever another has an entry."""
+    made = sparse.csr_matrix(sparse.kron(sparse.csr_matrix(pattern), np.ones((block, block))))
+    made.sort_indices()
+    made.data = np.random.default_rng(block).standard_normal(made.nnz)
+    return made
+
+
+def without_one(matrix: Any, row: int) -> Any:
+    """A matrix without the second entry of a row."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    kept = np.arange(matrix.nnz) != matrix.indptr[row] + 1
+    return sparse.csr_matrix((matrix.data[kept], (rows[kept], matrix.indices[kept])), matrix.shape)
+
+
+def all_but_full(pattern: Any, block: int) -> Any:
+    """Full blocks with entries moved in some slices, and rows as long as before: blocks of other or more columns."""
+    made = full_blocks(pattern, block)
+    columns, wide = made.indices, made.shape[1]
+    starts = made.indptr[:-1][:: 32 * block]  # first rows of slices
+    every = slice(starts[1], made.indptr[33 * block])
+    columns[every] = (columns[every] + 1) % wide  # blocks that begin at no multiple of their size
+    columns[made.indptr[65 * block + 1] + block - 1] += block  # of one row that is not its block's first
+    for row in range(96 * block, 97 * block):  # the same in all rows of a row of blocks
+        columns[made.indptr[row] + block - 1] += block
+    made.has_sorted_indices = False
+    made.sort_indices()
+    return made
+
+
+def patterns() -> dict[str, Any]:
+    """Entries where blocks will be: of lattices, of random meshes with empty and long rows, near and far."""
+    rng = np.random.default_rng(11)
+    near = sparse.lil_array(sparse.random_array((131, 140), density=0.08, rng=rng))
+    near[[0, 40, 41, 130]] = 0.0
+    near[70, :50] = 1.0
+    far = sparse.random_array((75, 90_000), density=12 / 90_000, rng=rng)
+    each = np.add.outer(7 * np.arange(131), [1, 4, 9, 17])  # blocks apart from each other
+    apart = sparse.csr_array((np.ones(4 * 131), each.ravel(), np.arange(132) * 4), (131, 7 * 131 + 11))
+    runs = sparse.lil_array(sparse.diags_array(np.ones((40, 131)), offsets=list(range(0, 120, 3)), shape=(131, 290)))
+    for row in range(1, 131, 2):
+        runs[row, row : row + 120 : row % 7 + 3] = 0.0
+    return {"lattice": lattice(5), "long runs": runs, "near": near, "far": far, "apart": apart}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("block", [2, 3, 4, 6])
+def test_slices_of_full_blocks_are_those_of_any(block: int, dtype: str) -> None:
+    """Also where a row of blocks, or all of a slice, is not full."""
+    import cupy
+
+    from dsolver.kernels.cuda.block_slices import products as slices
+
+    found, kinds = patterns(), {"lattice": RUN, "long runs": RUN, "near": NEAR, "far": WIDE}
+    made_of = {name: full_blocks(pattern, block) for name, pattern in found.items()}
+    for name in ("lattice", "far"):
+        made_of[f"{name} without one"] = without_one(made_of[name], 40 * block + block - 1)
+    made_of["others"] = all_but_full(found["apart"], block)
+    for name, matrix in made_of.items():
+        columns = matrix.shape[1]
+        arrays = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        there = Csr(*map(cupy.asarray, arrays))
+        rows = Csr(*arrays[:2], matrix.data.astype(dtype))
+        for window in (1, 64):
+            made = OnHost(slices.made(there, columns, dtype, block=block, window=window))
+            text = numpy_slices.made(rows, columns, block=block, window=window)
+            same(made, text, "slices", "indices", "values", "row")
+            assert made.values.tobytes() == text.values.tobytes()
+            assert name not in kinds or window > 1 or (text.slices[:, 2] & 3 == kinds[name]).any()
+        wanted = np.diff(numpy_slices.blocks(rows, columns, block)[0].searchsorted(range(rows.size // block + 1)))
+        assert (slices.lengths(there, block, dtype=dtype).get() == wanted).all()
 
 
 class OnHost:

@@ -52,6 +52,59 @@ __device__ __forceinline__ int own_row(const int* order, int place, int rows) {
     return order ? order[place] : place < rows ? place : -1;
 }
 
+// The first row of a row of blocks: all that is read of the columns where it is full.
+struct FirstRow {
+    long long first;   // of its entries
+    int length;
+};
+
+template <int B>
+__device__ __forceinline__ FirstRow first_row(const long long* start, int block_row) {
+    if (block_row < 0) return {0, 0};
+    const long long* const own = start + static_cast<long long>(block_row) * B;
+    return {own[0], static_cast<int>(own[1] - own[0])};
+}
+
+// Whether the rows of blocks of all lanes are full: rows as long as each other, with the same columns, and these in whole
+// blocks. The warp reads one row after the other: 4 bytes an entry, in order, where lanes that merge meet in no line.
+template <int B>
+__device__ __forceinline__ bool all_full(const long long* start, const int* columns, int block_row, FirstRow own) {
+    bool full = own.length % B == 0;
+    if (block_row >= 0) {
+#pragma unroll
+        for (int i = 1; i < B; ++i) {
+            const long long* const row = start + static_cast<long long>(block_row) * B + i;
+            full &= row[1] - row[0] == own.length;
+        }
+    }
+    if (!__all_sync(ALL_LANES, full)) return false;
+    constexpr int AT_ONCE = B <= 3 ? 4 : B == 4 ? 2 : 1;   // rows of blocks that are on their way together: 12 columns or so
+    const int lane = lane_number(), longest = __reduce_max_sync(ALL_LANES, own.length);
+    for (int of = 0; of < SLICE; of += AT_ONCE) {
+        for (int k = 0; k < longest; k += SLICE) {
+            const int j = (k + lane) % B;   // in its block
+            int block[AT_ONCE], column[AT_ONCE][B];
+#pragma unroll
+            for (int q = 0; q < AT_ONCE; ++q) {
+                const int length = __shfl_sync(ALL_LANES, own.length, of + q);
+                const int* const entry = columns + __shfl_sync(ALL_LANES, own.first, of + q) + k + lane;
+                const bool there = k + lane < length;
+                block[q] = there ? entry[-j] : 0;
+#pragma unroll
+                for (int i = 0; i < B; ++i) column[q][i] = there ? entry[i * length] : j;
+            }
+#pragma unroll
+            for (int q = 0; q < AT_ONCE; ++q) {
+                full &= block[q] % B == 0;
+#pragma unroll
+                for (int i = 0; i < B; ++i) full &= column[q][i] == block[q] + j;
+            }
+        }
+        if (!__all_sync(ALL_LANES, full)) return false;
+    }
+    return true;
+}
+
 // Item `number` of samples that are `stretch` items each and begin `stride` items apart.
 __device__ __forceinline__ int sampled(int number, int stretch, int stride) {
     return number / stretch * stride + number % stretch;
@@ -60,15 +113,19 @@ __device__ __forceinline__ int sampled(int number, int stretch, int stride) {
 // Blocks of each of `count` rows of blocks.
 template <int B>
 __device__ __forceinline__ void count_blocks(const long long* start, const int* columns, int* length, int count) {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= count) return;
+    const int number = blockIdx.x * blockDim.x + threadIdx.x;
     if constexpr (B == 1) {
-        length[row] = static_cast<int>(start[row + 1] - start[row]);
+        if (number < count) length[number] = static_cast<int>(start[number + 1] - start[number]);
     } else {
-        Merge<B> merge(start, columns, row);
-        int count = 0;
-        for (int c = merge.next(); c != NONE; c = merge.next(), ++count) merge.pass(c);
-        length[row] = count;
+        const int row = number < count ? number : -1;
+        const FirstRow own = first_row<B>(start, row);
+        int found = own.length / B;
+        if (!all_full<B>(start, columns, row, own)) {
+            Merge<B> merge(start, columns, row);
+            found = 0;
+            for (int c = merge.next(); c != NONE; c = merge.next(), ++found) merge.pass(c);
+        }
+        if (row >= 0) length[number] = found;
     }
 }
 
@@ -100,17 +157,18 @@ extern "C" __global__ void sort_windows(const int* length, int* order, int rows,
     }
 }
 
-constexpr int TILE = 16;   // entries of a row that are read together
+constexpr int TILE = 16;   // entries of a row, or blocks of a full one, that are read together
 constexpr int SHORT = 8;   // entries of the longest row of a slice up to which lanes read their rows by themselves
 
-// Calls read(lane, n, from) for the next entries of each lane's row, up to TILE of them: number n is at `from`. Lanes that
-// read a row each would meet in no line of memory: 16 of them read 16 entries of a row, for the lane that needs them.
-template <typename Read>
+// Calls read(lane, n, from) for the next entries of each lane's row, or the first ones of blocks, up to TILE of them: number n
+// is at `from`. Lanes that read a row each would meet in no line of memory: 16 of them read 16 entries of a row, for the lane
+// that needs them.
+template <int B, typename Read>
 __device__ __forceinline__ void read_tile(long long first, int left, Read read) {
     const int half = lane_number() / TILE, own = lane_number() % TILE;
-#pragma unroll
+#pragma unroll (B == 1 ? SLICE / 2 : 4)
     for (int pair = 0; pair < SLICE; pair += 2) {
-        const long long from = __shfl_sync(ALL_LANES, first, pair + half) + own;
+        const long long from = __shfl_sync(ALL_LANES, first, pair + half) + own * B;
         if (own < __shfl_sync(ALL_LANES, left, pair + half)) read(pair + half, own, from);
     }
     __syncwarp();
@@ -134,22 +192,25 @@ __device__ __forceinline__ int distances(const long long* start, const int* colu
     return count;
 }
 
-// The same of single entries of long rows.
+// The same of single entries of long rows, and of full rows of blocks.
+template <int B>
 __device__ __forceinline__ int distances_by_tiles(
     const long long* start, const int* columns, int row, int most, int* low, int* high
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     const int lane = lane_number();
     auto& column = column_of[threadIdx.x / SLICE];
-    const long long first = row < 0 ? 0 : start[row];
-    const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
+    const FirstRow own = first_row<B>(start, row);
+    const int length = own.length / B;
     int count = 0, at = 0, taken = 0;   // entries before the tile, and of it
     for (; count <= most; ++count) {
         if (count == 0 || __reduce_max_sync(ALL_LANES, taken) == TILE) {
             at += taken;
             taken = 0;
             __syncwarp();   // all have read what is overwritten now
-            read_tile(first + at, length - at, [&](int of, int n, long long from) { column[of][n] = columns[from]; });
+            read_tile<B>(own.first + at * B, length - at, [&](int of, int n, long long from) {
+                column[of][n] = columns[from] / B;
+            });
         }
         const int c = at + taken < length ? column[lane][taken] : NONE;
         const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
@@ -165,11 +226,13 @@ __device__ __forceinline__ int distances_by_tiles(
 struct Measured {
     int length;              // blocks of the lane's row of blocks
     int width, kind, base;   // of the slice
+    bool full;               // whether all of its rows are of full blocks; not told of single entries
 };
 
 template <int B>
 __device__ __forceinline__ Measured measured(const long long* start, const int* columns, const int* order, int row, int wide) {
     int length = 0, first = NONE, last = -1;
+    bool by_tiles = false;
     if constexpr (B == 1) {
         if (row >= 0) {
             const long long from = start[row], to = start[row + 1];
@@ -177,44 +240,49 @@ __device__ __forceinline__ Measured measured(const long long* start, const int* 
             if (length > 0) { first = columns[from]; last = columns[to - 1]; }
         }
     } else {
-        Merge<B> merge(start, columns, row);
-        for (int c = merge.next(); c != NONE; c = merge.next(), ++length) {
-            first = min(first, c);
-            last = c;
-            merge.pass(c);
+        const FirstRow own = first_row<B>(start, row);
+        by_tiles = all_full<B>(start, columns, row, own);
+        if (by_tiles) {
+            length = own.length / B;
+            if (length > 0) { first = columns[own.first] / B; last = columns[own.first + own.length - 1] / B; }
+        } else {
+            Merge<B> merge(start, columns, row);
+            for (int c = merge.next(); c != NONE; c = merge.next(), ++length) {
+                first = min(first, c);
+                last = c;
+                merge.pass(c);
+            }
         }
     }
     int width = __reduce_max_sync(ALL_LANES, length);
+    if constexpr (B == 1) by_tiles = width > SHORT;
     const int low = __reduce_min_sync(ALL_LANES, first), high = __reduce_max_sync(ALL_LANES, last);
     int kind = width > 0 && high - low <= NEAR_REACH ? NEAR : WIDE, base = width > 0 ? low : 0;
     if (order == nullptr && width > 0) {
         constexpr int OF_VALUES = SLICE * B * B * sizeof(real);
         const int most = static_cast<int>(static_cast<long long>(width) * (OF_VALUES + (kind == NEAR ? 64 : 128)) / OF_VALUES);
         int lowest = 0, highest = 0;
-        const int runs = B == 1 && width > SHORT
-            ? distances_by_tiles(start, columns, row, most, &lowest, &highest)
+        const int runs = by_tiles
+            ? distances_by_tiles<B>(start, columns, row, most, &lowest, &highest)
             : distances<B>(start, columns, row, most, &lowest, &highest);
         if (runs <= most && lowest >= 0 && highest + SLICE <= wide) { width = runs; kind = RUN; }
     }
-    return {length, width, kind, base};
+    return {length, width, kind, base, by_tiles};
 }
 
-// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found; and where it is wanted, the number of
-// blocks.
+// What slices take: {entry columns, units of columns} in sizes, {shape, base} in found, and of blocks whether all are full.
 template <int B>
 __device__ __forceinline__ void measure(
-    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks, int count, int rows,
-    int wide, int stretch, int stride
+    const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full, int count,
+    int rows, int wide
 ) {
-    const int number = warp_number(), lane = lane_number();
-    if (number >= count) return;
-    const int s = sampled(number, stretch, stride);
+    const int s = warp_number(), lane = lane_number();
+    if (s >= count) return;
     const Measured slice = measured<B>(start, columns, order, own_row(order, s * SLICE + lane, rows), wide);
-    const int all = __reduce_add_sync(ALL_LANES, slice.length);
     if (lane == 0) {
-        sizes[number] = make_int2(slice.width, static_cast<int>(units_of(slice.width, slice.kind)));
-        found[number] = make_int2(slice.width << 2 | slice.kind, slice.base);
-        if (blocks) blocks[number] = all;
+        sizes[s] = make_int2(slice.width, static_cast<int>(units_of(slice.width, slice.kind)));
+        found[s] = make_int2(slice.width << 2 | slice.kind, slice.base);
+        if constexpr (B > 1) full[s] = slice.full;
     }
 }
 
@@ -270,7 +338,7 @@ __device__ __forceinline__ void fill_single(
     const int length = row < 0 ? 0 : static_cast<int>(start[row + 1] - first);
     int at = 0, held = base;
     for (int done = 0; done < width; done += TILE) {
-        read_tile(first + at, length - at, [&](int of, int n, long long from) {
+        read_tile<1>(first + at, length - at, [&](int of, int n, long long from) {
             column[of][n] = columns[from];
             value[of][n] = static_cast<real>(entries[from]);
         });
@@ -294,14 +362,15 @@ __device__ __forceinline__ void fill_single(
     }
 }
 
-// The entries, rounded where `real` is float, and columns of slice s. Holes have value 0 and the column before them.
+// The entries, rounded where `real` is float, and columns of slice s, unless `fill_full` makes it. Holes have value 0 and the
+// column before them.
 template <int B>
 __device__ __forceinline__ void fill(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
-    unsigned short* indices, real* values, int count, int rows
+    unsigned short* indices, real* values, int count, int rows, const unsigned char* full
 ) {
     const int s = warp_number(), lane = lane_number();
-    if (s >= count) return;
+    if (s >= count || (B > 1 && full[s])) return;
     const int row = own_row(order, s * SLICE + lane, rows);
     const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
@@ -342,6 +411,81 @@ __device__ __forceinline__ void fill(
     }
 }
 
+// Rows of blocks whose values are read at once: rounded ones fill 32 bytes of an entry column.
+constexpr int ABREAST = 32 / sizeof(real);
+
+// The same of slices of full rows of blocks: kernels of their own, since so many registers would slow the others.
+template <int B>
+__device__ __forceinline__ void fill_full(
+    const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, const int* order,
+    const BlockSlice* slices, unsigned short* __restrict__ indices, real* __restrict__ values, int count, int rows,
+    const unsigned char* full
+) {
+    __shared__ int place_of[WARPS][SLICE][TILE + 1];   // a block's column, and when that is stored, its entry column
+    const int s = warp_number(), lane = lane_number();
+    if (s >= count || !full[s]) return;
+    auto& place = place_of[threadIdx.x / SLICE];
+    const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
+    const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
+    real* const to = values + static_cast<long long>(packed.x) * (B * B * SLICE);
+    unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
+    int* const far = reinterpret_cast<int*>(near);
+    const FirstRow own = first_row<B>(start, own_row(order, s * SLICE + lane, rows));
+    const int length = own.length / B;
+    int at = 0, held = base;
+    for (int done = 0; done < width; done += TILE) {
+        read_tile<B>(own.first + at * B, length - at, [&](int of, int n, long long from) {
+            place[of][n] = columns[from] / B;
+        });
+        int taken = 0;
+        for (int k = done; k < min(done + TILE, width); ++k) {
+            int c = at + taken < length ? place[lane][taken] : NONE;
+            if (kind == RUN) {
+                const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+                if (lane == 0) far[k] = smallest;
+                if (c != NONE && c - lane != smallest) c = NONE;
+            } else {
+                held = c == NONE ? held : c;
+                if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
+                else far[k * SLICE + lane] = held;
+            }
+            if (c == NONE) {
+                real* const hole = to + static_cast<long long>(k) * (B * B * SLICE) + lane;
+#pragma unroll
+                for (int e = 0; e < B * B; ++e) hole[e * SLICE] = 0;
+            } else {
+                place[lane][taken++] = k;
+            }
+        }
+        __syncwarp();
+        constexpr int BESIDE = SLICE / ABREAST, AHEAD = B < 6 ? 2 : 1;   // entries of a row for lanes, and times they read
+        for (int pass = 0; pass < SLICE; pass += ABREAST) {
+            const int of = pass + lane / BESIDE, count = __shfl_sync(ALL_LANES, taken, of) * B;
+            const double* const from = entries + __shfl_sync(ALL_LANES, own.first + at * B, of);
+            const int step = __shfl_sync(ALL_LANES, own.length, of);
+            for (int next = lane % BESIDE; next < count; next += AHEAD * BESIDE) {
+                double value[AHEAD][B];
+#pragma unroll
+                for (int a = 0; a < AHEAD; ++a) {
+                    const int m = next + a * BESIDE;
+#pragma unroll
+                    for (int i = 0; i < B; ++i) value[a][i] = m < count ? from[i * step + m] : 0.0;
+                }
+#pragma unroll
+                for (int a = 0; a < AHEAD; ++a) {
+                    const int m = next + a * BESIDE, n = m / B;
+                    if (m >= count) break;
+                    real* const out = to + static_cast<long long>(place[of][n]) * (B * B * SLICE) + (m - n * B) * SLICE + of;
+#pragma unroll
+                    for (int i = 0; i < B; ++i) out[i * B * SLICE] = static_cast<real>(value[a][i]);
+                }
+            }
+        }
+        at += taken;
+        __syncwarp();   // before the next tile is read
+    }
+}
+
 #define MAKE(B)                                                                                                       \
     extern "C" __global__ void count_blocks_##B(const long long* start, const int* columns, int* length, int count) { \
         count_blocks<B>(start, columns, length, count);                                                               \
@@ -352,16 +496,24 @@ __device__ __forceinline__ void fill(
         sample<B>(start, columns, told, count, rows, wide, stretch, stride);                                          \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) measure_##B(                                          \
-        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, int* blocks,          \
-        int count, int rows, int wide, int stretch, int stride                                                        \
+        const long long* start, const int* columns, const int* order, int2* sizes, int2* found, unsigned char* full,  \
+        int count, int rows, int wide                                                                                 \
     ) {                                                                                                               \
-        measure<B>(start, columns, order, sizes, found, blocks, count, rows, wide, stretch, stride);                  \
+        measure<B>(start, columns, order, sizes, found, full, count, rows, wide);                                     \
     }                                                                                                                 \
     extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_##B(                                             \
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
-        unsigned short* indices, real* values, int count, int rows                                                    \
+        unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
-        fill<B>(start, columns, entries, order, slices, indices, values, count, rows);                                \
+        fill<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                          \
+    }
+
+#define FULL(B)                                                                                                       \
+    extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_full_##B(                                        \
+        const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
+        unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
+    ) {                                                                                                               \
+        fill_full<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                     \
     }
 
 MAKE(1)
@@ -369,3 +521,7 @@ MAKE(2)
 MAKE(3)
 MAKE(4)
 MAKE(6)
+FULL(2)
+FULL(3)
+FULL(4)
+FULL(6)

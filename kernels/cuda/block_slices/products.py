@@ -112,6 +112,7 @@ class Measured(NamedTuple):
         dtype: the value type of the slices.
         row: as of `BlockSlices`, of the slices.
         slices: likewise.
+        full: uint8, whether all rows of a slice are of full blocks; not of single entries.
         totals: int64 (2,), entry columns and units of columns of all slices, on their way.
     """
 
@@ -119,6 +120,7 @@ class Measured(NamedTuple):
     dtype: str
     row: Any
     slices: Array
+    full: Any
     totals: Sent
 
 
@@ -140,14 +142,15 @@ def measured(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 
     order = None if window == 1 else _sorted(matrix, dtype, block, window)
     count = -(-rows // SLICE) if order is None else len(order) // SLICE
     sizes, found = cupy.empty((count, 2), dtype=np.int32), cupy.empty((count, 2), dtype=np.int32)
+    full = NOTHING if block == 1 else cupy.empty(count, dtype=np.uint8)
     slices = cupy.empty((count, 4), dtype=np.uint32)
-    arguments = (matrix.start, matrix.columns, NOTHING if order is None else order, sizes, found, NOTHING)
-    numbers = map(np.int32, (count, rows, columns // block, count, 0))
+    arguments = (matrix.start, matrix.columns, NOTHING if order is None else order, sizes, found, full)
+    numbers = map(np.int32, (count, rows, columns // block))
     kernel(BUILD, f"measure_{block}", dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *numbers))
     ends, totals = running_sums(sizes)
     flat = (max(1, -(-count // THREADS)),)
     kernel(BUILD, "describe", dtype)(flat, (THREADS,), (ends, sizes, found, slices, np.int32(count)))
-    return Measured(block=block, dtype=dtype, row=order, slices=slices, totals=Sent(totals))
+    return Measured(block=block, dtype=dtype, row=order, slices=slices, full=full, totals=Sent(totals))
 
 
 def made(matrix: Csr, columns: int, dtype: str = "float64", *, block: int = 1, window: int = 1) -> CudaBlockSlices:
@@ -172,7 +175,8 @@ def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
     entries = cupy.empty((width, block * block, SLICE), dtype=of.dtype)
     arguments = (*matrix, NOTHING if of.row is None else of.row, of.slices, indices, entries)
     sizes = (np.int32(count), np.int32(matrix.size // block))
-    kernel(BUILD, f"fill_{block}", of.dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *sizes))
+    for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
+        kernel(BUILD, f"{fill}_{block}", of.dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *sizes, of.full))
     return CudaBlockSlices(
         shape=(matrix.size, columns), block=block, slices=of.slices, indices=indices, values=entries, row=of.row
     )

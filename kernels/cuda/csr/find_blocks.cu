@@ -15,13 +15,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_blocks(
     const long long first = start[i * tall], blocks = first / (tall * wide);
     if (lane == 0) of_nodes[i] = blocks;
     if (i == nodes) return;
-    const long long length = start[i * tall + 1] - first;
+    const int length = static_cast<int>(start[i * tall + 1] - first);
     bool full = length % wide == 0;
-    for (int r = 1; r < tall && full; ++r) full = start[i * tall + r + 1] - start[i * tall + r] == length;
-    for (long long o = lane; o < length && full; o += LANES) {
-        const int column = columns[first + o], of_block = static_cast<int>(o % wide);
-        full = column % wide == of_block && column - of_block == columns[first + o - of_block];
-        for (int r = 1; r < tall; ++r) full &= columns[first + r * length + o] == column;
+    for (int r = 1; r < tall; ++r) full &= start[i * tall + r + 1] - start[i * tall + r] == length;
+    for (int o = lane; o < length && full; o += LANES) {   // all loads at once: none depends on what another brings
+        const int* const entry = columns + first + o;
+        const int of_block = o % wide, column = entry[0], begin = entry[-of_block];
+        full = begin % wide == 0 & column == begin + of_block;
+        for (int r = 1; r < tall; ++r) full &= entry[static_cast<long long>(r) * length] == column;
         if (full && of_block == 0) of_blocks[blocks + o / wide] = column / wide;
     }
     if (!full) atomicOr(found, 1ull);
