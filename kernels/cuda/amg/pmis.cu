@@ -79,20 +79,24 @@ __device__ __forceinline__ int seen_state(const signed char* state) {
     return AGAIN ? *static_cast<const volatile signed char*>(state) : *state;
 }
 
-// What a point's neighbors leave of it: it is fine if it depends on a coarse one; open as long as one with a larger key is.
+// What a point's neighbors leave of it: it is fine if it depends on a coarse one; open as long as one with a larger key is. In
+// the first round, in which few points are coarse, a lane has seen enough when it has found that a point is open, and in others
+// that it is fine: what it does not see is seen in a later round, or is no matter.
 struct Verdict {
     bool fine, open;
+
+    __device__ __forceinline__ bool enough(bool first) const { return first ? open : fine; }
 };
 
 template <int G, bool AGAIN>
 __device__ __forceinline__ Verdict verdict(
     const long long* start, const int* columns, const unsigned char* bits, const u64* key, const long long* origin,
-    const signed char* state, int i, int me, int lane
+    const signed char* state, int i, int me, int lane, bool first
 ) {
     Verdict found{false, false};
     const u64 own = key[me];
     const long long end = start[i + 1];
-    for (long long base = start[i] + lane; base < end; base += BATCH * G) {
+    for (long long base = start[i] + lane; base < end && !found.enough(first); base += BATCH * G) {
         int bit[BATCH], j[BATCH], seen[BATCH];
         u64 other[BATCH];
 #pragma unroll
@@ -141,12 +145,12 @@ __device__ __forceinline__ void settle(
         const int i = !there ? 0 : round > 0 ? left.list(round - 1)[place] : static_cast<int>(place), me = below + i;
         const bool mine = there && state[me] == UNDECIDED;
         Verdict found{false, false};
-        if (mine) found = verdict<G, false>(start, columns, bits, key, origin, state, i, me, group.lane);
+        if (mine) found = verdict<G, false>(start, columns, bits, key, origin, state, i, me, group.lane, round == 0);
         bool fine = group.ballot(found.fine) != 0u, open = group.ballot(found.open) != 0u;
         if (mine && group.lane == 0 && (fine || !open)) state[me] = fine ? FINE : COARSE;
         for (int look = 1; look < looks && group.any(open && !fine); ++look) {
             const bool again = open && !fine;
-            if (again) found = verdict<G, true>(start, columns, bits, key, origin, state, i, me, group.lane);
+            if (again) found = verdict<G, true>(start, columns, bits, key, origin, state, i, me, group.lane, false);
             fine = group.ballot(found.fine) != 0u;
             open = group.ballot(found.open) != 0u;
             if (again && group.lane == 0 && (fine || !open)) state[me] = fine ? FINE : COARSE;
