@@ -323,6 +323,7 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     from dsolver.kernels.cuda.amg.products import product as gpu
     from dsolver.kernels.cuda.amg.products.stages import Rooms
 
+    monkeypatch.setattr(gpu, "MODEST", 0)  # as of products that are made in pieces
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
@@ -439,3 +440,26 @@ def test_arrays_that_are_compared(cupy: Any, kind: Any) -> None:
     assert not amg.same(places, changed[:-1])
     changed[89] += 1
     assert not amg.same(places, changed)
+
+
+def test_rows_beside_layers_find_room_where_their_mean_does_not_foretell_them(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import product as gpu
+
+    monkeypatch.setattr(gpu, "FEW", 0)  # as of larger products
+    full = sp.kron(sp.eye_array(12), np.ones((40, 40)))  # among rows of three entries
+    path = sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(4000, 4000))
+    a = symmetric(shuffled(sp.csr_array(sp.block_diag([full, path]))))
+    rows = a.size
+    p = shuffled(sp.eye_array(rows, format="csr"))
+    there = on(cupy, a), on(cupy, p), rows, cupy.ones(rows)
+    monkeypatch.setattr(galerkin, "SOME", rows + 1)
+    foreseen = galerkin._in_rooms(*there, True)
+    monkeypatch.setattr(galerkin, "SOME", 1)
+    counted = galerkin._in_rooms(*there, True)
+    assert counted is not None
+    of_host = AlgebraicSetup(TEAM).galerkin(a, p, rows, np.ones(rows), symmetric=True)
+    same(counted[1], of_host[1])
+    assert foreseen is None

@@ -41,6 +41,9 @@ LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
 """Rows that are counted."""
+MODEST: Final = 1 << 26
+"""Entries of all rows' own rooms up to which larger ones are `WIDER` as large, else `WIDE`."""
+WIDE, WIDER = 4.0, 16.0
 AMPLE: Final = 3.0
 """Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
 Where not all rows would be under way at once, or each would need a block, tables have half of them."""
@@ -220,15 +223,16 @@ class Expected(NamedTuple):
     even: bool = False
 
 
-def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Callable[[], Expected]:
+def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Callable[[], Expected]:
     """Columns of rows of A B, before they are known, to be called for: of large products, some rows are counted first.
 
-    mean: entries of a row of B. diagonal: as of `in_rooms`.
+    mean: entries of a row of B. diagonal: as of `in_rooms`. sampled: whether rows are counted in any case.
 
     Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    if ample := ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY):
+    ample = ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY)
+    if ample and not sampled:
         return lambda: ample
     tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
     arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, np.int32(diagonal), found)
@@ -237,9 +241,9 @@ def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Callable[
     return lambda: _of_samples(sent())
 
 
-def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY) -> Expected:
+def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Expected:
     """Columns of rows of A B: see `expecting`. It waits."""
-    return expecting(a, b, mean, diagonal)()
+    return expecting(a, b, mean, diagonal, sampled=sampled)()
 
 
 def ample_of(rows: int, terms: float, *, half: bool = False) -> Expected | None:
@@ -348,7 +352,8 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
         alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
-    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(4.0 * room))), LEAST_BITS), MOST_BITS))
+    columns = (WIDER if room * a.size <= MODEST else WIDE) * room
+    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(columns))), LEAST_BITS), MOST_BITS))
     return _Shape(alone, room, tables, second)
 
 
