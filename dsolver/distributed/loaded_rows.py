@@ -56,7 +56,7 @@ def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, La
 
 
 def measured_chunk(backend: Backend, _: int, block: RowBlock) -> Any:
-    """What `chunk_matrix` would wait for, on its way, of a chunk that reads no other."""
+    """Sizes for which `chunk_matrix` would wait, on their way, of a chunk that reads no other."""
     if block.plan.slots:
         return None
     return backend.general.measured(_on_device(backend, block), block.formats, block.known)

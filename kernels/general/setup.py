@@ -89,7 +89,7 @@ class GeneralSetup(ABC):
         """
 
     def measured(self, rows: Csr, formats: str | None, known: Statistics | None) -> Any:
-        """What `matrix` would wait for, on its way: arguments as there. None where that is nothing."""
+        """Sizes for which `matrix` would wait, on their way: arguments as there. None where there are none."""
         return None
 
     @abstractmethod

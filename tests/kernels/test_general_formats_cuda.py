@@ -29,7 +29,9 @@ CALLS = """
 #define fma std::fma
 #include <utility>
 struct int2 { int x, y; };
+struct int4 { int x, y, z, w; };
 static int2 make_int2(int x, int y) { return {x, y}; }
+static int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static int __reduce_min_sync(unsigned lanes, int value) { return -__reduce_max_sync(lanes, -value); }
 static void** arguments;
@@ -157,13 +159,11 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         count, size, wide = len(text.slices), rows.size // block, matrix.shape[1] // block
         sizes, found = np.zeros((count, 2), dtype=np.int32), np.zeros((count, 2), dtype=np.int32)
         build, blocks = hosts["block_slices/build.cu"], -(-count // 4)
-        blocks_of = np.zeros(count, dtype=np.int32)
         full = np.full(count, 2, dtype=np.uint8)
-        head = (rows.start, rows.columns, text.row, sizes, found, blocks_of, count, size, wide, count, 0, full)
+        head = (rows.start, rows.columns, text.row, sizes, found, full, count, size, wide)
         build(f"measure_{block}", blocks, 128, *head)
         assert (found == text.slices[:, 2:].astype(np.int32)).all()
         assert (np.cumsum(sizes, axis=0)[:-1] == text.slices[1:, :2]).all()
-        assert block > 1 or blocks_of.sum() == len(rows.values)
         indices, values = np.zeros_like(text.indices), np.full_like(text.values, np.nan)
         arrays = (rows.start, rows.columns, rows.values, text.row, text.slices, indices, values)
         for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
