@@ -297,7 +297,7 @@ def _row_length(problem: Problem) -> float:
     """Entries a row, on average; inside of a grid."""
     if not isinstance(problem, MatrixProblem):
         return len(problem.offsets)
-    return sum(count.local.entries + count.ghost_entries for count in problem.counts) / problem.grid[0]
+    return problem.entries / problem.grid[0]
 
 
 def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:

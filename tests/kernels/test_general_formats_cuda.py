@@ -234,7 +234,7 @@ def test_formats_on_a_gpu(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("window", [1, 64, 1024])
 @pytest.mark.parametrize("block", [1, 2, 3, 4, 6])
 def test_slices_round_as_values_that_are_rounded_before(block: int, window: int) -> None:
-    """Of short rows, each of which a lane reads, and of long ones; what a device makes of denormals is its own."""
+    """Slices of short rows, each of which a lane reads, and of long ones; what becomes of denormals is the device's."""
     import cupy
 
     from dsolver.kernels.cuda.block_slices import products as slices
