@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -57,8 +57,13 @@ def of_chunk(spec: SolveSpec, number: int) -> int:
     return moved
 
 
-def description(runtime: Runtime, spec: SolveSpec) -> dict[str, Any]:
+def description(runtime: Runtime, spec: SolveSpec, moved: Callable[[SolveSpec], int] = of_iteration) -> dict[str, Any]:
     """Arguments of `dsolver.monitor.events.SolveEvents.start`: where a system is solved and what an iteration moves.
+
+    Args:
+        runtime: where.
+        spec: the system.
+        moved: `of_iteration`, or a function that knows what this has counted.
 
     The copy bandwidth is measured where it is not known, so no device should work meanwhile. Where nobody listens
     it is not, nor are bytes counted.
@@ -67,9 +72,9 @@ def description(runtime: Runtime, spec: SolveSpec) -> dict[str, Any]:
     owners = owners_of(partition, runtime.workers, spec.problem.places) or ("",) * len(partition)
     ranks = list(dict.fromkeys(owners))
     workers = [worker for worker in ranks if worker]
-    moved, copies = None, None
+    counted, copies = None, None
     if runtime.client is not None or has_subscribers():
-        moved = of_iteration(spec)
+        counted = moved(spec)
         copies = _bandwidth(runtime, workers)
     return {
         "grid": partition.grid,
@@ -79,7 +84,7 @@ def description(runtime: Runtime, spec: SolveSpec) -> dict[str, Any]:
         "kernels": runtime.kernels,
         "workers": workers,
         "owners": [ranks.index(owner) for owner in owners],
-        "iteration_bytes": moved,
+        "iteration_bytes": counted,
         "copy_bandwidth": copies,
     }
 

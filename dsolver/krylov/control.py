@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 from dsolver.krylov.method import DIVERGED
+from dsolver.krylov.pace import Pace
 from dsolver.status import Status
 
 R = TypeVar("R")
@@ -145,6 +146,8 @@ class Control:
         one_level: whether M has no coarse grid; see `ONE_LEVEL`.
         replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
         breakdown: the status where an iteration's health is zero.
+        pace: of earlier solves with this matrix and this M, from which this one learns how long its first superstep may
+            be, and which learns from this one; None where that is to be one iteration.
 
     Attributes:
         limit, maxiter: as given.
@@ -167,6 +170,7 @@ class Control:
         one_level: bool = False,
         replaces: bool = True,
         breakdown: Status = Status.INDEFINITE,
+        pace: Pace | None = None,
     ) -> None:
         self.limit = limit
         self.maxiter = maxiter
@@ -179,6 +183,7 @@ class Control:
         self._singular = singular
         self._replaces = replaces
         self._breakdown = breakdown
+        self._pace = pace or Pace()
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, ATTAINABLE * b_norm)
         self._drift = _Drift()
@@ -210,6 +215,7 @@ class Control:
             before = self.true_residual
             self.true_residual = yield from asked(End())
             if self.true_residual <= self.limit:
+                self._pace.learn(self._begun, self.residuals[-1], len(self.residuals) - 1 - self._begun_at)
                 return Status.CONVERGED
             if status not in (Status.CONVERGED, Status.BREAKDOWN):
                 return status
@@ -236,7 +242,7 @@ class Control:
 
     def _recursion(self, column: Column) -> Steps[Status]:
         """Supersteps until the recursion's residual says that the solve has ended."""
-        steps = 1
+        steps = self._first()
         while True:
             room = self.maxiter - (len(self.residuals) - 1)
             if room == 0:
@@ -253,6 +259,17 @@ class Control:
                 return Status.CONVERGED
             self._balanced(column)
             steps = self._next(len(samples), seconds)
+
+    def _first(self) -> int:
+        """Iterations of the first superstep: most of those that earlier solves tell are needed, or one to learn from.
+
+        What is left then is known well: a solve of 15 iterations is looked at three times in place of five.
+        """
+        if self._interruptible:
+            return 1
+        needed = int(min(self._pace.needed(self._begun, self._target), SUPERSTEP_ITERATIONS))
+        wanted = int(min(SUPERSTEP_SECONDS / self._pace.seconds, SUPERSTEP_ITERATIONS))
+        return max(1, min(wanted, needed - needed // OVERSHOOT))
 
     def _next(self, steps: int, seconds: float) -> int:
         """Iterations of the next superstep: one at a time where the callback may stop after any."""
@@ -369,7 +386,7 @@ class Control:
         if not math.isfinite(norm) or not math.isfinite(health):
             return Status.NOT_FINITE
         if norm > (self._risen if iteration == self._begun_at + 1 else DIVERGED) * self._begun:
-            return Status.DIVERGED  # the first iteration is a superstep of its own
+            return Status.DIVERGED  # the first iteration is a superstep of its own, unless a solve has converged before
         if norm < (1.0 - LEAST_DECREASE) * self._best:
             self._best, self._best_at = norm, iteration
         return None

@@ -149,7 +149,7 @@ class Watch:
         if error is not None and not self._ended:
             status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
             self.events.end(status, self._newest[0], None, f"{type(error).__name__}: {error}")
-        self.events.flush()
+            self.events.flush()
 
     @property
     def _lasts(self) -> bool:

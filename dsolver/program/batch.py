@@ -16,12 +16,15 @@ from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.control import Sample
 from dsolver.krylov.method import KrylovMethod
+from dsolver.krylov.pace import Pace
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
 from dsolver.program.spec import SolveSpec
 
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
+SHORT: Final = 0.06
+"""Seconds of iterations whose length nobody needs to know well: an eighth of a superstep's."""
 ROUNDED_UP: Final = 1.05
 """A vector's length over its rows, at most, for chunks whose size matters."""
 
@@ -107,6 +110,7 @@ class Batch:
         width: as given.
         method: all columns.
         each: each by itself.
+        pace: of its iterations with the present matrix and preconditioner.
     """
 
     def __init__(self, engine: Engine, layout: PerChunk, spec: SolveSpec, width: int = 1) -> None:
@@ -138,6 +142,7 @@ class Batch:
             for one in single
         ]
         self._recorded = spec.preconditioner.can.recorded
+        self.pace = Pace()
 
     def record(self) -> None:
         """Record an iteration, if that is possible before one has run."""
@@ -170,9 +175,15 @@ class Batch:
         """‖b - A x‖ of some columns, computed anew; the recursions go on from it."""
         return {number: math.sqrt(square) for number, square in self._residuals(numbers).items()}
 
-    def broadcast(self, value: float) -> float:
-        """One rank's value on all ranks: clocks differ, and what follows from them must not."""
-        return self._engine.broadcast(value)
+    def agreed_seconds(self, seconds: float, steps: int) -> float:
+        """Seconds that so many iterations took, by the clock of one rank: clocks differ, and what follows must not.
+
+        Where they are few by the pace that all ranks know, nobody asks, for that is a sum over all and a wait.
+        """
+        pace = self.pace
+        if not pace.seconds * steps < SHORT:
+            pace.seconds = self._engine.broadcast(seconds) / steps
+        return pace.seconds * steps
 
     def _residuals(self, numbers: Sequence[int]) -> dict[int, float]:
         """r . r with r = b - A x of some columns: by one product where all are asked for, else one after the other."""

@@ -101,7 +101,7 @@ class Loop:
         self._frozen |= waiting
         began = time.perf_counter()
         samples = self._columns.advance(min(request.steps for request in going.values()), measured)
-        seconds = self._columns.broadcast(time.perf_counter() - began)
+        seconds = self._columns.agreed_seconds(time.perf_counter() - began, len(samples))
         self._answer(going, {number: ([row[number] for row in samples], seconds) for number in going})
         return seconds
 

@@ -7,6 +7,7 @@ from typing import final
 
 from dsolver.distributed.nullspace import Inconsistency
 from dsolver.krylov.control import STAGNATION, Control
+from dsolver.krylov.pace import Pace
 from dsolver.preconditioners.auto import alternative_to
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.program.spec import SolveSpec
@@ -56,8 +57,8 @@ class Terms:
     interruptible: bool
     replaceable: bool
 
-    def control(self, spec: SolveSpec, begun: Begun) -> Control:
-        """Control of a solve, with what its system and its right-hand side allow.
+    def control(self, spec: SolveSpec, begun: Begun, pace: Pace | None = None) -> Control:
+        """Control of a solve, with what its system and its right-hand side allow; pace: of earlier ones.
 
         A value takes as many iterations as there are points along the axes to cross the grid, and until it has the
         residual may stay as it is. Multigrid in float32 is given up sooner: there is float64 to go on with.
@@ -76,4 +77,5 @@ class Terms:
             one_level=not can.multilevel,
             replaces=traits.replaces,
             breakdown=traits.breakdown,
+            pace=pace,
         )

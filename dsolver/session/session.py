@@ -12,13 +12,14 @@ from typing import Any, Final, Self, TypeVar, final
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
 from dsolver.cost.estimate import check_memory
-from dsolver.cost.traffic import description
+from dsolver.cost.traffic import description, of_iteration
 from dsolver.engines.dask.blocks import gather_blocks
 from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import Blocks, RunningProgram
 from dsolver.errors import ClusterError, DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.row_block import ChunkRows
+from dsolver.monitor.events import SolveEvents
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
@@ -63,6 +64,7 @@ class Session:
         solving: the right-hand side of the solve that is running, or None.
         took: seconds that the set-up took; 0 once a solve has begun, which has accounted for it.
         lost: seconds that this solve has spent on attempts that ended with a worker, and on setting up anew.
+        events: of the newest solve, which reach the cluster before the session has ended; no solve waits for them.
 
     Raises:
         InputError: an argument cannot be right. Nothing was started.
@@ -96,6 +98,8 @@ class Session:
         self._user: int | None = None
         self._closing = False
         self._losses, self.columns, self.lost = 0, 0, 0.0
+        self.events: SolveEvents | None = None
+        self._counted: tuple[SolveSpec, int] | None = None
         self._launch()
         self.took = time.perf_counter() - began
 
@@ -181,7 +185,13 @@ class Session:
     @property
     def about(self) -> dict[str, Any]:
         """For a feed of events: the problem, where it is solved, and what an iteration moves."""
-        return {"problem": self.problem.name, **description(self.runtime, self.spec)}
+        return {"problem": self.problem.name, **description(self.runtime, self.spec, self._moved)}
+
+    def _moved(self, spec: SolveSpec) -> int:
+        """Bytes of an iteration: to count them takes a millisecond, once for a matrix."""
+        if self._counted is None or self._counted[0] is not spec:
+            self._counted = spec, of_iteration(spec)
+        return self._counted[1]
 
     @property
     def lowered_unasked(self) -> bool:
@@ -400,6 +410,8 @@ class Session:
     def _end(self) -> None:
         program, self._program = self._program, None
         release(self)
+        if self.events is not None:
+            self.events.flush()
         if program is not None:
             program.close()
 

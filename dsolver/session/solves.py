@@ -56,6 +56,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
     began, setup = time.perf_counter(), session.took
     given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
     watch = Watch(session.runtime.client, options.spans)
+    session.events = watch.events
     watch.events.start(what="solve", **session.about)
     terms = Terms(
         rtol=options.rtol,

@@ -323,14 +323,14 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     from dsolver.kernels.cuda.amg.products import product as gpu
     from dsolver.kernels.cuda.amg.products.stages import Rooms
 
-    monkeypatch.setattr(gpu, "MODEST", 0)  # as of products that are made in pieces
+    monkeypatch.setattr(gpu, "SPARE", 0)  # as of products that are made in pieces
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
     of_ap = there[0], Rooms(*there[1]), gpu.mean_of(p)
     expected = gpu.expected_of(*of_ap)
     # Two pieces, which may have a quarter more rows than half of all.
-    most = -(-5 * gpu._shape(*of_ap, expected).entries(343) // 8)
+    most = -(-5 * gpu._shape(*of_ap, expected).entries // 8)
     monkeypatch.setattr(gpu, "MOST_ROOM", most)
     assert gpu.pieces_of(*of_ap, expected) == 2
     assert (galerkin._in_rooms(*there, whole) is not None) == (apart == 7)

@@ -17,8 +17,10 @@ from dsolver import problems
 from dsolver.grid import coarse_grid
 from dsolver.grid.partition import Cut, Triple
 from dsolver.kernels.batched import Columns
+from dsolver.krylov.pace import Pace
 from dsolver.preconditioners import Multigrid
 from dsolver.problems import Problem
+from dsolver.program.batch import Batch
 from dsolver.program.spec import SolveSpec
 from dsolver.session import batching
 from dsolver.session.session import Session
@@ -327,3 +329,20 @@ def test_an_estimate_has_room_for_several() -> None:
     assert dsolver.estimate(large, device="cpu", together=8, bandwidth=1e10).bytes == alone.bytes
     with pytest.raises(dsolver.InputError, match="together"):
         dsolver.estimate(problem, device="cpu", together=0)
+
+
+def test_seconds_of_short_supersteps_are_those_of_the_pace_that_is_known() -> None:
+    asked: list[float] = []
+
+    def broadcast(seconds: float) -> float:
+        asked.append(seconds)
+        return seconds
+
+    columns: Any = SimpleNamespace(pace=Pace(), _engine=SimpleNamespace(broadcast=broadcast))
+    assert Batch.agreed_seconds(columns, 0.05, 1) == 0.05, "nothing is known yet"
+    assert Batch.agreed_seconds(columns, 0.016, 8) == 0.016, "0.4 s by the first one's pace"
+    assert Batch.agreed_seconds(columns, 7.0, 4) == 4 * 0.002
+    assert asked == [0.05, 0.016]
+    assert Batch.agreed_seconds(columns, 0.3, 50) == 0.3
+    assert Batch.agreed_seconds(columns, 0.01, 20) == 0.01, "they have become slower"
+    assert asked == [0.05, 0.016, 0.3, 0.01]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsolver.krylov.control import Control
+from dsolver.krylov.pace import Pace
 from dsolver.program.loop import Loop
 from dsolver.status import Status
 
@@ -48,8 +49,8 @@ class Written:
             self.drifts[number] = 1.0
         return {number: self.norms[number] for number in numbers}
 
-    def broadcast(self, value: float) -> float:
-        return value
+    def agreed_seconds(self, seconds: float, _: int) -> float:
+        return seconds
 
 
 class Alone:
@@ -63,8 +64,10 @@ class Alone:
         self.written.frozen.add(self.number)
 
 
-def loop_of(written: Any, *, interruptible: bool = False) -> Loop:
-    controls = [Control(limit=LIMIT, b_norm=1.0, maxiter=100, interruptible=interruptible) for _ in written.rates]
+def loop_of(written: Any, *, interruptible: bool = False, pace: Pace | None = None) -> Loop:
+    controls = [
+        Control(limit=LIMIT, b_norm=1.0, maxiter=100, interruptible=interruptible, pace=pace) for _ in written.rates
+    ]
     loop = Loop(written, controls)
     loop.begin()
     return loop
@@ -79,6 +82,31 @@ def test_columns_start_and_advance_together_and_wait_for_the_last() -> None:
     assert [call for call in written.calls if call[0] == "freeze"] == [("freeze", 0)], "the others end at once"
     assert [call for call in written.calls if call[0] == "true_residuals"] == [("true_residuals", [0, 1, 2])]
     assert first.residuals == (1.0, 0.01, 0.0001), "what is run past the end is no iteration"
+
+
+def supersteps(written: Written) -> list[int]:
+    return [call[1] for call in written.calls if call[0] == "advance"]
+
+
+def test_a_later_solve_takes_most_iterations_of_the_one_before_at_once() -> None:
+    pace = Pace(seconds=1e-3)
+    first, later, slower = (Written([rate], [1.0]) for rate in (0.6, 0.6, 0.9))
+    (alone,) = loop_of(first, pace=pace).run(3600.0)
+    assert len(alone.residuals) - 1 == 14
+    assert supersteps(first)[0] == 1, "nothing is known of the first"
+    (again,) = loop_of(later, pace=pace).run(3600.0)
+    assert again.residuals == alone.residuals
+    assert supersteps(later) == [12, 1, 1]
+    loop_of(slower, pace=pace).run(3600.0)
+    assert supersteps(slower)[0] == 12, "what is left is known at their end"
+    assert sum(supersteps(slower)) < 75, "66 are needed"
+    paused = Written([0.6], [1.0])
+    loop_of(paused, pace=pace, interruptible=True).run(3600.0)
+    assert supersteps(paused) == [1]
+    pace.seconds = 0.1
+    long = Written([0.6], [1.0])
+    loop_of(long, pace=pace).run(3600.0)
+    assert supersteps(long)[0] == 5, "half a second"
 
 
 def test_a_column_that_begins_anew_leaves_the_others_frozen() -> None:

@@ -103,8 +103,8 @@ class Script:
         self.calls.append(("true_residual",))
         return self._next(self.truths)
 
-    def broadcast(self, value: float) -> float:
-        return value
+    def agreed_seconds(self, seconds: float, _: int) -> float:
+        return seconds
 
     def _next(self, items: list[T]) -> T:
         return items.pop(0) if len(items) > 1 else items[0]

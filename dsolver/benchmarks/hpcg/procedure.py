@@ -93,6 +93,7 @@ def run(
         watch.events.start(what="hpcg", problem="27-point", **description(runtime, bench.wanted))
         result = bench.fixed(options.iterations) if options.iterations is not None else bench.full()
         watch.end(ENDS[result.valid], result.iterations, result.scaled_residual)
+    watch.events.flush()
     return result
 
 

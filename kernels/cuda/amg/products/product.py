@@ -35,15 +35,20 @@ LONGEST: Final = 1 << 12
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
 as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
+SNUG: Final = 7 * MOST_ROOM // 8
+"""Entries of all rooms up to which larger ones may be more than the least."""
 OVERLAP: Final = 1.25
 """Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
 LARGE: Final = 1 << 23
 """Columns of all rows, about, from which on some rows are counted first."""
 SAMPLES: Final = 512
 """Rows that are counted."""
-MODEST: Final = 1 << 26
-"""Entries of all rows' own rooms up to which larger ones are `WIDER` as large, else `WIDE`."""
-WIDE, WIDER = 4.0, 16.0
+LARGER: Final = ((16, 16), (16, 8), (32, 16), (32, 8), (32, 4))
+"""How many rows there are for each larger room, and how many times as large as a row's own this is: the first of these
+for which `SPARE` entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows
+needed a larger room, elsewhere one of 100, 13 times as large as its own."""
+SPARE: Final = 1 << 26
+"""Entries of larger rooms, 0.8 GB."""
 AMPLE: Final = 3.0
 """Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
 Where not all rows would be under way at once, or each would need a block, tables have half of them."""
@@ -74,8 +79,7 @@ bytes, and 16 warps have 74 KB of rooms under way: where tables left L1 28 KB, R
 TIGHT: Final = 0.9
 """Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
-"""Entries of larger rooms up to which each row may have one; in larger products one of `PART`."""
-PART: Final = 32
+"""Entries of larger rooms up to which each row may have one; in larger products some of them, see `LARGER`."""
 HALF: Final = 0.7
 """Columns from the diagonal on, as a part of all: half in the mean, and all in the first rows."""
 NEARLY: Final = 0.985
@@ -299,7 +303,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
         diagonal: the column of the first row's diagonal, where columns from the diagonal on are wanted alone.
     """
     shape = _shape(a, b, mean, expected)
-    room, second, entries = shape.room, shape.second, shape.entries(a.size)
+    room, second, entries = shape.room, shape.second, shape.entries
     if entries > max(MOST_ROOM, len(a.columns)):
         return None
     lengths, columns, values = (
@@ -318,7 +322,7 @@ def in_rooms(a: Csr, b: Rooms, mean: float, expected: Expected, stages: Stages, 
 
 def pieces_of(a: Csr, b: Rooms, mean: float, expected: Expected) -> int:
     """Number of pieces of A's rows, as large as each other, that `in_rooms` takes one by one; arguments as there."""
-    entries = _shape(a, b, mean, expected).entries(a.size)
+    entries = _shape(a, b, mean, expected).entries
     return 1 if entries <= max(MOST_ROOM, len(a.columns)) else int(np.ceil(OVERLAP * entries / max(1, MOST_ROOM)))
 
 
@@ -330,17 +334,14 @@ class _Shape(NamedTuple):
         room: entries of each row's own room.
         first: tables of the first stage, if it has groups of lanes.
         second: of the second one, whose rows have larger rooms.
+        entries: of all rooms.
     """
 
     alone: bool
     room: int
     first: _Tables
     second: _Tables
-
-    def entries(self, rows: int) -> int:
-        """Entries of all rooms of so many rows."""
-        larger = rows if rows * self.second.most <= FEW else rows // PART
-        return rows * self.room + larger * self.second.most
+    entries: int
 
 
 def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
@@ -352,9 +353,18 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
         alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
     tables = _tables(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
-    columns = (WIDER if room * a.size <= MODEST else WIDE) * room
-    second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(columns))), LEAST_BITS), MOST_BITS))
-    return _Shape(alone, room, tables, second)
+    second, larger = _larger(a.size, room)
+    return _Shape(alone, room, tables, second, a.size * room + larger)
+
+
+def _larger(rows: int, room: int) -> tuple[_Tables, int]:
+    """Tables of the stage whose rows have larger rooms, and the entries of these; room: of each row's own."""
+    for part, times in LARGER:
+        second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(times * room))), LEAST_BITS), MOST_BITS))
+        entries = (rows if rows * second.most <= FEW else rows // part) * second.most
+        if entries <= min(SPARE, SNUG - rows * room):
+            break
+    return second, entries
 
 
 def _launch_alone(
