@@ -55,9 +55,9 @@ def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, La
     return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
 
 
-def measured_chunk(backend: Backend, _: int, block: RowBlock) -> Any:
-    """Sizes for which `chunk_matrix` would wait, on their way, of a chunk that reads no other."""
-    if block.plan.slots:
+def measured_chunk(backend: Backend, _: int, block: RowBlock, *, wanted: bool = True) -> Any:
+    """Sizes for which `chunk_matrix` would wait, on their way, of a chunk that reads no other; None unless wanted."""
+    if block.plan.slots or not wanted:
         return None
     return backend.general.measured(_on_device(backend, block), block.formats, block.known)
 
@@ -68,6 +68,7 @@ def chunk_matrix(
     block: RowBlock,
     layouts: tuple[Layout, Layout] | None = None,
     measured: Any = None,
+    diagonal: Any = None,
     *,
     wait: bool = True,
 ) -> tuple[ChunkMatrix]:
@@ -81,12 +82,14 @@ def chunk_matrix(
         block: its rows.
         layouts: their `chunk_layouts`, where somebody has them.
         measured: of `measured_chunk`, likewise.
+        diagonal: float64 (rows,) in A's order, likewise.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = _on_device(backend, block)
     borrowed = rows.values is block.values  # its user may change them
-    more: dict[str, Any] = {"borrowed": borrowed, "measured": measured, "wait": wait}
+    known = None if diagonal is None or block.order is not None else backend.asarray(diagonal)
+    more: dict[str, Any] = {"borrowed": borrowed, "measured": measured, "diagonal": known, "wait": wait}
     made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, **more)
     backend.general.prepare_dots(made.local)
     return (made,)
@@ -118,6 +121,7 @@ def stored_matrix(
     blocks: Sequence[int] = BLOCKS,
     borrowed: bool = False,
     measured: Any = None,
+    diagonal: Any = None,
     wait: bool = True,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
@@ -134,14 +138,16 @@ def stored_matrix(
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are somebody's who may change them.
         measured: as of `GeneralSetup.matrix`.
+        diagonal: likewise.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     general = backend.general
     parts = general.split(rows) if plan.slots else None
     own = rows if parts is None else parts.local
     borrowed = borrowed and own.values is rows.values
-    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "measured": measured, "wait": wait}
-    local = general.matrix(own, stored, formats, choice=choice, known=known, **more)
+    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "diagonal": diagonal, "wait": wait}
+    more |= {"choice": choice, "known": known, "measured": measured}
+    local = general.matrix(own, stored, formats, **more)
     if parts is None:
         ghost = general.no_ghost(stored)
     else:

@@ -28,6 +28,7 @@ from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
+from dsolver.multigrid.algebraic.rows.measures import measured
 from dsolver.multigrid.algebraic.setup import LATE, AlgebraicSetup
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
@@ -324,11 +325,15 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
     bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
     early = bounds[-1] < LATE * (len(bounds) - 1)
-    measured = (builder.engine.per_chunk(measured_chunk, blocks),) if early else ()
+    sizes = builder.engine.per_chunk(partial(measured_chunk, wanted=early), blocks)
+    senders = builder.problem.senders or [()]
+    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
+    measures = None if builder.problem.asymmetry else measured(builder.engine, rows)
+    known = (sizes,) if measures is None else (sizes, measures.at("diagonal"))
 
     def stored() -> tuple[PerChunk, PerChunk]:
         # Nobody multiplies before the hierarchy is there, which is waited for.
-        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *measured).at(0)
+        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
         return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
 
     both = Deferred(stored)
@@ -336,8 +341,6 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         builder.engine.defer(both)
         if builder.engine.kernels == "cuda":
             builder.engine.defer(lambda: builder.early(both()[0]))
-    senders = builder.problem.senders or [()]
-    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
     return lambda: both()[0], FinestLevel(
         rows=rows,
         layout=layouts.at(0),
@@ -347,6 +350,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         singular=builder.system.singular,
         symmetric=not builder.problem.asymmetry,
         positive=True,
+        measures=measures,
     )
 
 

@@ -86,9 +86,11 @@ class CudaGeneral(GeneralSetup):
     def diagonal(self, rows: Csr) -> Array:
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()
 
-    def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
+    def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
         if not layout.in_order:
-            return super().stored_diagonal(rows, layout)
+            return super().stored_diagonal(rows, layout, known)
+        if known is not None:
+            return products.guarded_diagonal(known, self._guard, layout.size, self._vectors.type_name)
         entries = products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1)
         if type_of(rows.values) != self._vectors.type_name:
             return entries.diagonal_in_range(self._guard, layout.size, self._vectors.type_name)
