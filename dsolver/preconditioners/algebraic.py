@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, measured_chunk, narrowed_chunk
+from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrices, chunk_matrix, measured_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -322,7 +322,6 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
-    view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
     bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
     early = bounds[-1] < LATE * (len(bounds) - 1)
     sizes = builder.engine.per_chunk(partial(measured_chunk, wanted=early), blocks)
@@ -333,8 +332,11 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
 
     def stored() -> tuple[PerChunk, PerChunk]:
         # Nobody multiplies before the hierarchy is there, which is waited for.
+        if builder.lowered:
+            made = builder.engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known)
+            return made.at(0, "exact"), made.at(0, "narrow")
         exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
-        return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
+        return exact, exact
 
     both = Deferred(stored)
     if early:

@@ -198,10 +198,44 @@ class GeneralSetup(ABC):
             product = self.product(rows, rows.size, choice, measured)
         if wait:
             self.wait()
+        return self._assembled(layout, stored_diagonal, product, choice)
+
+    def matrices(
+        self,
+        rows: Csr,
+        layout: Layout,
+        narrow: GeneralSetup,
+        formats: str | None = None,
+        *,
+        known: Statistics | None = None,
+        borrowed: bool = False,
+        measured: Any = None,
+        diagonal: Array | None = None,
+    ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
+        """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`.
+
+        Whoever uses them waits before.
+
+        Args:
+            rows: as of `matrix`, like the others.
+            layout: likewise.
+            narrow: set-up of that value type.
+            formats: likewise.
+            known: likewise.
+            borrowed: likewise.
+            measured: likewise.
+            diagonal: likewise.
+        """
+        more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": measured, "diagonal": diagonal}
+        made = self.matrix(rows, layout, formats, **more, wait=False)
+        return made, narrow.narrowed(made)
+
+    def _assembled(self, layout: Layout, diagonal: Array, product: Any, choice: Choice) -> GeneralMatrix:
+        """A matrix of its parts, as `GeneralMatrix` names them."""
         kind = OnePassMatrix if getattr(product, "finishes", False) else GeneralMatrix
         return kind(
             layout=layout,
-            diagonal=stored_diagonal,
+            diagonal=diagonal,
             product=product,
             choice=choice,
             rows=slice(self._guard, self._guard + layout.rows),
