@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 
@@ -12,7 +12,7 @@ from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.distributed.row_order import in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
-from dsolver.kernels import Backend
+from dsolver.kernels import Backend, load
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
@@ -55,9 +55,9 @@ def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, La
     return stored if block.order is None else backend.layouts.permuted(stored, block.order), stored
 
 
-def measured_chunk(backend: Backend, _: int, block: RowBlock) -> Any:
-    """Sizes for which `chunk_matrix` would wait, on their way, of a chunk that reads no other."""
-    if block.plan.slots:
+def measured_chunk(backend: Backend, _: int, block: RowBlock, *, wanted: bool = True) -> Any:
+    """Sizes for which `chunk_matrix` would wait, on their way, of a chunk that reads no other; None unless wanted."""
+    if block.plan.slots or not wanted:
         return None
     return backend.general.measured(_on_device(backend, block), block.formats, block.known)
 
@@ -68,6 +68,7 @@ def chunk_matrix(
     block: RowBlock,
     layouts: tuple[Layout, Layout] | None = None,
     measured: Any = None,
+    diagonal: Any = None,
     *,
     wait: bool = True,
 ) -> tuple[ChunkMatrix]:
@@ -81,28 +82,71 @@ def chunk_matrix(
         block: its rows.
         layouts: their `chunk_layouts`, where somebody has them.
         measured: of `measured_chunk`, likewise.
+        diagonal: float64 (rows,) in A's order, likewise.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     layout, stored = layouts or chunk_layouts(backend, number, block)
     rows = _on_device(backend, block)
-    borrowed = rows.values is block.values  # its user may change them
-    more: dict[str, Any] = {"borrowed": borrowed, "measured": measured, "wait": wait}
-    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, block.known, **more)
+    more = _known_of(backend, block, rows, measured, diagonal)
+    made = stored_matrix(backend, rows, layout, stored, block.plan, block.formats, wait=wait, **more)
     backend.general.prepare_dots(made.local)
     return (made,)
 
 
-def narrowed_chunk(backend: Backend, number: int, block: RowBlock, exact: ChunkMatrix) -> tuple[ChunkMatrix]:
-    """`chunk_matrix` in the backend's value type, made from a chunk's matrix of float64.
+@final
+@dataclass(frozen=True, kw_only=True)
+class ChunkMatrices:
+    """A chunk's matrix for the finest level in two value types.
+
+    Attributes:
+        exact: in float64.
+        narrow: in that of a preconditioner.
+    """
+
+    exact: ChunkMatrix
+    narrow: ChunkMatrix
+
+
+def chunk_matrices(
+    backend: Backend,
+    number: int,
+    block: RowBlock,
+    layouts: tuple[Layout, Layout],
+    measured: Any = None,
+    diagonal: Any = None,
+    *,
+    dtype: str,
+) -> tuple[ChunkMatrices]:
+    """`chunk_matrix`, and the same in a narrower value type.
 
     Where nothing is read from other chunks and the format allows it, values are rounded and nothing else is made anew.
-    Whoever uses it waits before.
+    Whoever uses them waits before.
+
+    Args:
+        backend: as of `chunk_matrix`, like the others.
+        number: likewise.
+        block: likewise.
+        layouts: likewise.
+        measured: likewise.
+        diagonal: likewise.
+        dtype: the narrower value type.
     """
-    local = None if block.plan.slots else backend.general.narrowed(exact.local)
-    if local is None:
-        return chunk_matrix(backend, number, block, (exact.layout, exact.local.layout), wait=False)
-    backend.general.prepare_dots(local)
-    return (replace(exact, local=local, ghost=backend.general.no_ghost(local.layout)),)
+    narrow, rounded = load(backend.name, backend.threads, dtype), None
+    if block.plan.slots:
+        (exact,) = chunk_matrix(backend, number, block, layouts, measured, diagonal, wait=False)
+    else:
+        (layout, stored), rows = layouts, _on_device(backend, block)
+        more = _known_of(backend, block, rows, measured, diagonal)
+        local, rounded = backend.general.matrices(rows, stored, narrow.general, block.formats, **more)
+        backend.general.prepare_dots(local)
+        ghost, halo = backend.general.no_ghost(stored), plan_layout(backend, layout, block.plan)
+        exact = ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=halo)
+    if rounded is None:
+        (lowered,) = chunk_matrix(narrow, number, block, layouts, diagonal=diagonal, wait=False)
+    else:
+        narrow.general.prepare_dots(rounded)
+        lowered = replace(exact, local=rounded, ghost=narrow.general.no_ghost(rounded.layout))
+    return (ChunkMatrices(exact=exact, narrow=lowered),)
 
 
 def stored_matrix(
@@ -118,6 +162,7 @@ def stored_matrix(
     blocks: Sequence[int] = BLOCKS,
     borrowed: bool = False,
     measured: Any = None,
+    diagonal: Any = None,
     wait: bool = True,
 ) -> ChunkMatrix:
     """A chunk's matrix, whose arrays may be those of its rows.
@@ -134,19 +179,32 @@ def stored_matrix(
         blocks: sizes of blocks that are of interest, where the format is to be chosen.
         borrowed: whether the rows are somebody's who may change them.
         measured: as of `GeneralSetup.matrix`.
+        diagonal: likewise.
         wait: as of `GeneralSetup.matrix`, of the local part.
     """
     general = backend.general
     parts = general.split(rows) if plan.slots else None
     own = rows if parts is None else parts.local
     borrowed = borrowed and own.values is rows.values
-    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "measured": measured, "wait": wait}
-    local = general.matrix(own, stored, formats, choice=choice, known=known, **more)
+    more: dict[str, Any] = {"blocks": blocks, "borrowed": borrowed, "diagonal": diagonal, "wait": wait}
+    more |= {"choice": choice, "known": known, "measured": measured}
+    local = general.matrix(own, stored, formats, **more)
     if parts is None:
         ghost = general.no_ghost(stored)
     else:
         ghost = general.ghost(parts.boundary, parts.ghost, plan.slots, stored)
     return ChunkMatrix(layout=layout, local=local, ghost=ghost, halo=plan_layout(backend, layout, plan))
+
+
+def _known_of(backend: Backend, block: RowBlock, rows: Csr, measured: Any, diagonal: Any) -> dict[str, Any]:
+    """Arguments of `GeneralSetup.matrix` that are known of a chunk's rows on the device."""
+    in_order = diagonal is not None and block.order is None
+    return {
+        "known": block.known,
+        "borrowed": rows.values is block.values,  # its user may change them
+        "measured": measured,
+        "diagonal": backend.asarray(diagonal) if in_order else None,
+    }
 
 
 def _on_device(backend: Backend, block: RowBlock) -> Csr:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
-from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrix, measured_chunk, narrowed_chunk
+from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrices, chunk_matrix, measured_chunk
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -28,6 +28,7 @@ from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
+from dsolver.multigrid.algebraic.rows.measures import measured
 from dsolver.multigrid.algebraic.setup import LATE, AlgebraicSetup
 from dsolver.multigrid.cycle import MultigridCycle
 from dsolver.multigrid.geometric.assembly import chunk_matrix as grid_matrix
@@ -321,23 +322,27 @@ def _check_nodes(problem: MatrixProblem, partition: Partition) -> None:
 def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level, of a matrix."""
     blocks, layouts = builder.system.per_chunk(_as_it_came), builder.system.per_chunk(chunk_layouts)
-    view = builder.engine.lowered(builder.dtype) if builder.lowered else builder.engine
     bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
     early = bounds[-1] < LATE * (len(bounds) - 1)
-    measured = (builder.engine.per_chunk(measured_chunk, blocks),) if early else ()
+    sizes = builder.engine.per_chunk(partial(measured_chunk, wanted=early), blocks)
+    senders = builder.problem.senders or [()]
+    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
+    measures = None if builder.problem.asymmetry else measured(builder.engine, rows)
+    known = (sizes,) if measures is None else (sizes, measures.at("diagonal"))
 
     def stored() -> tuple[PerChunk, PerChunk]:
         # Nobody multiplies before the hierarchy is there, which is waited for.
-        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *measured).at(0)
-        return exact, view.per_chunk(narrowed_chunk, blocks, exact).at(0) if builder.lowered else exact
+        if builder.lowered:
+            made = builder.engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), blocks, layouts, *known)
+            return made.at(0, "exact"), made.at(0, "narrow")
+        exact = builder.engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts, *known).at(0)
+        return exact, exact
 
     both = Deferred(stored)
     if early:
         builder.engine.defer(both)
         if builder.engine.kernels == "cuda":
             builder.engine.defer(lambda: builder.early(both()[0]))
-    senders = builder.problem.senders or [()]
-    rows = rows_of_blocks(builder.engine, blocks, bounds, senders)
     return lambda: both()[0], FinestLevel(
         rows=rows,
         layout=layouts.at(0),
@@ -347,6 +352,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
         singular=builder.system.singular,
         symmetric=not builder.problem.asymmetry,
         positive=True,
+        measures=measures,
     )
 
 

@@ -96,11 +96,15 @@ class GeneralSetup(ABC):
     def diagonal(self, rows: Csr) -> Array:
         """The diagonal, 0 where a row has no such entry."""
 
-    def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
-        """The diagonal as a vector of the backend's value type, 1 on padding and guards."""
+    def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
+        """The diagonal as a vector of the backend's value type, 1 on padding and guards.
+
+        known: float64 (rows,), the diagonal on the device, where somebody has it.
+        """
         diagonal = self._xp.ones(layout.size, dtype=self._vectors.dtype)
         places = slice(self._guard, self._guard + layout.rows) if layout.in_order else layout.position
-        diagonal[places] = in_range(self.diagonal(rows), self._vectors.dtype)
+        found = self.diagonal(rows) if known is None else known
+        diagonal[places] = in_range(found, self._vectors.dtype)
         return diagonal
 
     @abstractmethod
@@ -161,6 +165,7 @@ class GeneralSetup(ABC):
         blocks: Sequence[int] = BLOCKS,
         borrowed: bool = False,
         measured: Any = None,
+        diagonal: Array | None = None,
         wait: bool = True,
     ) -> GeneralMatrix:
         """The local part of a chunk.
@@ -174,11 +179,12 @@ class GeneralSetup(ABC):
             blocks: sizes of blocks that are of interest, where nobody has statistics.
             borrowed: whether the rows are somebody's who may change them, so that they are copied where they are kept.
             measured: of these rows, as of `measured`, where somebody has asked for that before.
+            diagonal: float64 (rows,), theirs, where somebody has it.
             wait: until it is there: products read a matrix before they wait for earlier launches. Else whoever uses it
                 waits before.
         """
         rows = self._writable(rows)
-        diagonal = self.stored_diagonal(rows, layout)
+        stored_diagonal = self.stored_diagonal(rows, layout, diagonal)
         rows = self._rounded(rows)
         if choice is not None:
             product = self.product(self._own(rows) if borrowed else rows, rows.size, choice)
@@ -192,6 +198,40 @@ class GeneralSetup(ABC):
             product = self.product(rows, rows.size, choice, measured)
         if wait:
             self.wait()
+        return self._assembled(layout, stored_diagonal, product, choice)
+
+    def matrices(
+        self,
+        rows: Csr,
+        layout: Layout,
+        narrow: GeneralSetup,
+        formats: str | None = None,
+        *,
+        known: Statistics | None = None,
+        borrowed: bool = False,
+        measured: Any = None,
+        diagonal: Array | None = None,
+    ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
+        """A `matrix` of float64, and the same one in a narrower value type as of `narrowed`.
+
+        Whoever uses them waits before.
+
+        Args:
+            rows: as of `matrix`, like the others.
+            layout: likewise.
+            narrow: set-up of that value type.
+            formats: likewise.
+            known: likewise.
+            borrowed: likewise.
+            measured: likewise.
+            diagonal: likewise.
+        """
+        more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": measured, "diagonal": diagonal}
+        made = self.matrix(rows, layout, formats, **more, wait=False)
+        return made, narrow.narrowed(made)
+
+    def _assembled(self, layout: Layout, diagonal: Array, product: Any, choice: Choice) -> GeneralMatrix:
+        """A matrix of its parts, as `GeneralMatrix` names them."""
         kind = OnePassMatrix if getattr(product, "finishes", False) else GeneralMatrix
         return kind(
             layout=layout,

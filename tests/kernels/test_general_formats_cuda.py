@@ -51,7 +51,7 @@ KERNELS = {
     "csr/ell.cu": ("spmv",),
     "csr/chunks.cu": ("spmv", "spmv_close", "spmv_carry", "add_carries", "find_chunks", "fill_chunks"),
     "block_slices/spmv.cu": ("spmv_1", "spmv_3", "sum_1", "sum_1_short"),
-    "block_slices/build.cu": ("measure_1", "fill_1", "measure_3", "fill_3", "fill_full_3"),
+    "block_slices/build.cu": ("measure_1", "fill_1", "fill_twice_1", "measure_3", "fill_3", "fill_full_3"),
 }
 
 
@@ -171,6 +171,13 @@ def test_slices_of_blocks(hosts: dict[str, Host], name: str, block: int) -> None
         assert block == 1 or (full[text.slices[:, 2] > 3] == (name == "lattice of blocks")).all()
         assert (indices == text.indices).all()
         assert (values == text.values).all()
+        if block == 1:
+            twice, rounded = np.full_like(values, np.nan), np.full(values.shape, np.nan, dtype=np.float32)
+            indices[:] = 0
+            build("fill_twice_1", blocks, 128, *arrays[:-1], twice, count, size, rounded)
+            assert (indices == text.indices).all()
+            assert (twice == values).all()
+            assert (rounded == values.astype(np.float32)).all()
         first = (f"spmv_{block}", blocks, 128, text.slices, text.indices, text.values, text.row)
         product_of(matrix, partial(multiply, hosts["block_slices/spmv.cu"], first, (count, size)))
 
@@ -483,12 +490,17 @@ def test_a_matrix_in_float32_from_one_in_float64_has_the_bits_of_one_that_is_mad
     rows = Csr(*(cupy.asarray(part) for part in arrays))
     wide, narrow = kernels.load("cuda"), kernels.load("cuda", dtype="float32")
     layout = wide.layouts.plain((square.shape[0], 1, 1))
-    made, rounded = narrow.general.matrix(rows, layout), narrow.general.narrowed(wide.general.matrix(rows, layout))
-    assert rounded is not None
-    assert rounded.choice == made.choice
-    np.testing.assert_array_equal(rounded.diagonal.get(), made.diagonal.get())
+    made, exact = narrow.general.matrix(rows, layout), wide.general.matrix(rows, layout)
+    known = wide.general.statistics(rows, rows.size)
+    together, beside = wide.general.matrices(rows, layout, narrow.general, known=known)
     x = cupy.asarray(np.random.default_rng(3).standard_normal(layout.size).astype(np.float32))
-    one, other = cupy.zeros_like(x), cupy.zeros_like(x)
-    made.spmv(x, one)
-    rounded.spmv(x, other)
-    np.testing.assert_array_equal(other.get(), one.get())
+    for one, other in ((made, narrow.general.narrowed(exact)), (made, beside), (exact, together)):
+        assert other is not None
+        assert other.choice.name == one.choice.name
+        assert other.diagonal.dtype == one.diagonal.dtype
+        np.testing.assert_array_equal(other.diagonal.get(), one.diagonal.get())
+        x = x.astype(one.diagonal.dtype)
+        y, z = cupy.zeros_like(x), cupy.zeros_like(x)
+        one.spmv(x, y)
+        other.spmv(x, z)
+        np.testing.assert_array_equal(z.get(), y.get())

@@ -75,6 +75,7 @@ class AlgebraicSetup:
         self._layout, self._stored, self.rows = first.layout, first.chunks, first.rows
         self._reads, self._symmetric, self._positive = first.senders, first.symmetric, first.positive
         self._above = first.depth  # number of levels above the first one, of a lattice
+        self._measures = first.measures
         if not first.symmetric:
             self.rows, self._senders = with_symmetric_part(engine, as_brought(engine, self.rows), first.bounds)
         if first.size:
@@ -125,7 +126,8 @@ class AlgebraicSetup:
             self._add_coarsest()
             return False
         exchange = GhostExchange(engine, self.rows.at("plan"), self.rows, self._senders)
-        measures = measured(engine, self.rows)
+        measures = measured(engine, self.rows) if self._measures is None else self._measures
+        self._measures = None
         if not (depth or self._positive):
             check_diagonal(wrong_diagonals(engine, measures))
         level = FineLevel(

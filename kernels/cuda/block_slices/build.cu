@@ -324,10 +324,11 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
         static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
 }
 
-// The entries and columns of a slice of single entries, of long rows.
+// The entries and columns of a slice of single entries, of long rows. TWICE: rounded entries, too.
+template <bool TWICE>
 __device__ __forceinline__ void fill_single(
     const long long* start, const int* __restrict__ columns, const double* __restrict__ entries, int row, int width, int kind,
-    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to
+    int base, unsigned short* __restrict__ near, int* __restrict__ far, real* __restrict__ to, float* __restrict__ rounded
 ) {
     __shared__ int column_of[WARPS][SLICE][TILE + 1];
     __shared__ real value_of[WARPS][SLICE][TILE + 1];
@@ -354,7 +355,12 @@ __device__ __forceinline__ void fill_single(
                 if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
                 else far[k * SLICE + lane] = held;
             }
-            *to = c == NONE ? 0 : value[lane][taken];
+            const real entry = c == NONE ? 0 : value[lane][taken];
+            *to = entry;
+            if constexpr (TWICE) {
+                *rounded = static_cast<float>(entry);
+                rounded += SLICE;
+            }
             taken += c != NONE;
         }
         at += taken;
@@ -363,11 +369,11 @@ __device__ __forceinline__ void fill_single(
 }
 
 // The entries, rounded where `real` is float, and columns of slice s, unless `fill_full` makes it. Holes have value 0 and the
-// column before them.
-template <int B>
+// column before them. TWICE: entries rounded to float have a second place.
+template <int B, bool TWICE>
 __device__ __forceinline__ void fill(
     const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
-    unsigned short* indices, real* values, int count, int rows, const unsigned char* full
+    unsigned short* indices, real* values, float* rounded, int count, int rows, const unsigned char* full
 ) {
     const int s = warp_number(), lane = lane_number();
     if (s >= count || (B > 1 && full[s])) return;
@@ -375,11 +381,12 @@ __device__ __forceinline__ void fill(
     const uint4 packed = *reinterpret_cast<const uint4*>(slices + s);
     const int width = static_cast<int>(packed.z) >> 2, kind = packed.z & 3u, base = static_cast<int>(packed.w);
     real* to = values + static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
+    if constexpr (TWICE) rounded += static_cast<long long>(packed.x) * (B * B * SLICE) + lane;
     unsigned short* const near = indices + static_cast<long long>(packed.y) * UNIT;
     int* const far = reinterpret_cast<int*>(near);
     if constexpr (B == 1) {
         if (width > SHORT) {
-            fill_single(start, columns, entries, row, width, kind, base, near, far, to);
+            fill_single<TWICE>(start, columns, entries, row, width, kind, base, near, far, to, rounded);
             return;
         }
     }
@@ -408,6 +415,11 @@ __device__ __forceinline__ void fill(
         }
 #pragma unroll
         for (int e = 0; e < B * B; ++e) to[e * SLICE] = block[e];
+        if constexpr (TWICE) {
+#pragma unroll
+            for (int e = 0; e < B * B; ++e) rounded[e * SLICE] = static_cast<float>(block[e]);
+            rounded += B * B * SLICE;
+        }
     }
 }
 
@@ -505,7 +517,7 @@ __device__ __forceinline__ void fill_full(
         const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,\
         unsigned short* indices, real* values, int count, int rows, const unsigned char* full                         \
     ) {                                                                                                               \
-        fill<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                          \
+        fill<B, false>(start, columns, entries, order, slices, indices, values, nullptr, count, rows, full);          \
     }
 
 #define FULL(B)                                                                                                       \
@@ -515,6 +527,15 @@ __device__ __forceinline__ void fill_full(
     ) {                                                                                                               \
         fill_full<B>(start, columns, entries, order, slices, indices, values, count, rows, full);                     \
     }
+
+// Single entries in double, and rounded: A of conjugate gradients and of a preconditioner in float. 12 bytes an entry are read
+// once, and 12 are written.
+extern "C" __global__ void __launch_bounds__(WARPS * SLICE) fill_twice_1(
+    const long long* start, const int* columns, const double* entries, const int* order, const BlockSlice* slices,
+    unsigned short* indices, real* values, int count, int rows, float* rounded
+) {
+    fill<1, true>(start, columns, entries, order, slices, indices, values, rounded, count, rows, nullptr);
+}
 
 MAKE(1)
 MAKE(2)

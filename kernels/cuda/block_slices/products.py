@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, final
 
@@ -168,18 +168,37 @@ def filled(matrix: Csr, columns: int, of: Measured) -> CudaBlockSlices:
         columns: of the matrix.
         of: its slices. Values are rounded to their type as they are stored.
     """
+    slices, arguments = _empty(matrix, columns, of)
+    for fill in ("fill",) if of.block == 1 else ("fill", "fill_full"):
+        launch = kernel(BUILD, f"{fill}_{of.block}", of.dtype)
+        launch(_grid(len(of.slices)), (WARPS * SLICE,), (*arguments, of.full))
+    return slices
+
+
+def filled_twice(matrix: Csr, columns: int, of: Measured) -> tuple[CudaBlockSlices, CudaBlockSlices]:
+    """`filled`, and the same with values rounded to float32: of single entries, in one pass."""
+    assert (of.block, of.dtype) == (1, "float64")
+    slices, arguments = _empty(matrix, columns, of)
+    rounded = cupy.empty(slices.values.shape, dtype=np.float32)
+    kernel(BUILD, "fill_twice_1", of.dtype)(_grid(len(of.slices)), (WARPS * SLICE,), (*arguments, rounded))
+    return slices, replace(slices, values=rounded)
+
+
+def _empty(matrix: Csr, columns: int, of: Measured) -> tuple[CudaBlockSlices, tuple[Any, ...]]:
+    """Slices that are to be filled, and what kernels are given for that."""
     assert matrix.values.itemsize == 8  # kernels read doubles, whatever they store
     width, units = map(int, of.totals())
-    block, count = of.block, len(of.slices)
-    indices = cupy.zeros(units * SLICE, dtype=np.uint16)
-    entries = cupy.empty((width, block * block, SLICE), dtype=of.dtype)
-    arguments = (*matrix, NOTHING if of.row is None else of.row, of.slices, indices, entries)
-    sizes = (np.int32(count), np.int32(matrix.size // block))
-    for fill in ("fill",) if block == 1 else ("fill", "fill_full"):
-        kernel(BUILD, f"{fill}_{block}", of.dtype)(_grid(count), (WARPS * SLICE,), (*arguments, *sizes, of.full))
-    return CudaBlockSlices(
-        shape=(matrix.size, columns), block=block, slices=of.slices, indices=indices, values=entries, row=of.row
+    slices = CudaBlockSlices(
+        shape=(matrix.size, columns),
+        block=of.block,
+        slices=of.slices,
+        indices=cupy.zeros(units * SLICE, dtype=np.uint16),
+        values=cupy.empty((width, of.block * of.block, SLICE), dtype=of.dtype),
+        row=of.row,
     )
+    row = NOTHING if of.row is None else of.row
+    numbers = np.int32(len(of.slices)), np.int32(matrix.size // of.block)
+    return slices, (*matrix, row, of.slices, slices.indices, slices.values, *numbers)
 
 
 def _grid(slices: int) -> tuple[int]:

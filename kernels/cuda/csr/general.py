@@ -64,6 +64,29 @@ class CudaGeneral(GeneralSetup):
         blocks = products.blocks_of_rows(rows, columns, (size, size)) if size > 1 else None
         return products.CudaRows(shape=(rows.size, columns), entries=rows, threads=choice.threads, blocks=blocks)
 
+    def matrices(
+        self,
+        rows: Csr,
+        layout: Layout,
+        narrow: GeneralSetup,
+        formats: str | None = None,
+        *,
+        known: Statistics | None = None,
+        borrowed: bool = False,
+        measured: slices.Measured | None = None,
+        diagonal: Array | None = None,
+    ) -> tuple[GeneralMatrix, GeneralMatrix | None]:
+        """See `GeneralSetup.matrices`: slices of single entries are filled with both in one pass."""
+        of = measured or self.measured(rows, formats, known)
+        if known is None or of is None or of.block > 1:
+            more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": of, "diagonal": diagonal}
+            return super().matrices(rows, layout, narrow, formats, **more)
+        assert isinstance(narrow, CudaGeneral)
+        product, rounded = slices.filled_twice(rows, rows.size, of)
+        choice, stored = chosen(formats, known, gpu=True), self.stored_diagonal(rows, layout, diagonal)
+        made = self._assembled(layout, stored, product, choice)
+        return made, narrow._with_product(made, rounded)
+
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
         """See `GeneralSetup.narrowed`."""
         product, dtype = matrix.product, self._vectors.dtype
@@ -76,7 +99,11 @@ class CudaGeneral(GeneralSetup):
             product = replace(product, values=cast(product.values, dtype), parts=cupy.empty_like(product.parts))
         else:
             return None
-        diagonal = cast(matrix.diagonal, dtype, checked=True)
+        return self._with_product(matrix, product)
+
+    def _with_product(self, matrix: GeneralMatrix, product: Any) -> GeneralMatrix:
+        """A matrix of float64 in this value type, with its product in it."""
+        diagonal = cast(matrix.diagonal, self._vectors.dtype, checked=True)
         return replace(matrix, diagonal=diagonal, product=product, vectors=self._vectors)
 
     def prepare_dots(self, matrix: GeneralMatrix) -> None:
@@ -86,9 +113,11 @@ class CudaGeneral(GeneralSetup):
     def diagonal(self, rows: Csr) -> Array:
         return products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1).diagonal()
 
-    def stored_diagonal(self, rows: Csr, layout: Layout) -> Array:
+    def stored_diagonal(self, rows: Csr, layout: Layout, known: Array | None = None) -> Array:
         if not layout.in_order:
-            return super().stored_diagonal(rows, layout)
+            return super().stored_diagonal(rows, layout, known)
+        if known is not None:
+            return products.guarded_diagonal(known, self._guard, layout.size, self._vectors.type_name)
         entries = products.CudaRows(shape=(rows.size, rows.size), entries=rows, threads=1)
         if type_of(rows.values) != self._vectors.type_name:
             return entries.diagonal_in_range(self._guard, layout.size, self._vectors.type_name)

@@ -16,6 +16,7 @@ constexpr int BLOCKS = 4;           // that share a multiprocessor: what is sear
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr long long LONG = 1024;    // entries from which on the threads of a block share a row
 constexpr double LARGEST = 1.7976931348623157e308;
+constexpr unsigned long long INFINITE = 0x7ffull << 52;   // bits of an infinite number; those of NaN are more
 
 struct Sum {
     double high, low;   // what rounding took is in `low`
@@ -30,6 +31,9 @@ struct Sum {
         low += other.low;
     }
     __device__ __forceinline__ double value() const { return high + low; }
+    __device__ __forceinline__ Sum of_lane(int distance) const {
+        return {__shfl_xor_sync(ALL_LANES, high, distance), __shfl_xor_sync(ALL_LANES, low, distance)};
+    }
 };
 
 // Rows and entries of a matrix. `entries`: how many there are at most.
@@ -78,14 +82,38 @@ struct RowSums {
         diagonal += other.diagonal;
     }
     __device__ __forceinline__ RowSums of_lane(int distance) const {
-        return {
-            {__shfl_xor_sync(ALL_LANES, total.high, distance), __shfl_xor_sync(ALL_LANES, total.low, distance)},
-            {__shfl_xor_sync(ALL_LANES, size.high, distance), __shfl_xor_sync(ALL_LANES, size.low, distance)},
-            __shfl_xor_sync(ALL_LANES, diagonal, distance),
-        };
+        return {total.of_lane(distance), size.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
     }
     __device__ __forceinline__ bool cancel(double canceled) const {
         return fabs(total.value()) <= canceled * size.value();
+    }
+};
+
+// Sums over a row's entries and over its positive ones: magnitudes follow, and few entries meet both sums where most are negative.
+// A diagonal that is not positive is 0.
+struct SignedSums {
+    Sum total, positive;
+    double diagonal;
+
+    __device__ __forceinline__ void add(double value, bool on_diagonal) {
+        total.add(value);
+        if (__builtin_expect(value > 0.0, 0)) {
+            positive.add(value);
+            if (on_diagonal) diagonal = value;
+        }
+    }
+    __device__ __forceinline__ void add(const SignedSums& other) {
+        total.add(other.total);
+        positive.add(other.positive);
+        diagonal += other.diagonal;
+    }
+    __device__ __forceinline__ SignedSums of_lane(int distance) const {
+        return {total.of_lane(distance), positive.of_lane(distance), __shfl_xor_sync(ALL_LANES, diagonal, distance)};
+    }
+    __device__ __forceinline__ RowSums of_row() const {
+        RowSums sums = {total, {2.0 * positive.high, 2.0 * positive.low}, diagonal};
+        sums.size.add(Sum{-total.high, -total.low});
+        return sums;
     }
 };
 
@@ -102,22 +130,39 @@ __device__ __forceinline__ void note(unsigned long long& first, unsigned long lo
 struct Mixed {
     unsigned long long one, other;
 
-    static __device__ __forceinline__ unsigned long long mixed(unsigned long long x) {
-        x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
-        x = (x ^ x >> 29) * 0x94d049bb133111ebull;
-        return x ^ x >> 32;
+    // A number in two words times an odd factor, and the upper word upon the lower one: bijections.
+    static __device__ __forceinline__ void turn(unsigned& low, unsigned& high, unsigned factor) {
+        const unsigned long long product = static_cast<unsigned long long>(low) * factor;
+        high = high * factor + static_cast<unsigned>(product >> 32);
+        low = static_cast<unsigned>(product) ^ high;
     }
-    static __device__ __forceinline__ unsigned long long signed_by(bool above, unsigned long long x) {
-        return above ? x : 0ull - x;
+    // After four turns each bit has turned each bit of the result in half of all cases; after three it has not. The complement
+    // where `below` has all bits.
+    static __device__ __forceinline__ unsigned long long mixed(
+        unsigned low, unsigned high, unsigned a, unsigned b, unsigned c, unsigned d, unsigned below
+    ) {
+        turn(low, high, a);
+        turn(low, high, b);
+        turn(low, high, c);
+        turn(low, high, d);
+        return static_cast<unsigned long long>(high ^ below) << 32 | (low ^ below);
     }
 
-    // An entry in row and column; -0 is 0.
-    __device__ __forceinline__ void add(unsigned row, unsigned column, double value) {
-        const unsigned long long place = static_cast<unsigned long long>(min(row, column)) << 32 | max(row, column);
+    // An entry in row and column, of which `below` says whether it is below the diagonal, by all bits; -0 is 0. Of one that is
+    // below the complement is added: with the one that `settle` adds it has been taken away. All factors are odd, at random.
+    __device__ __forceinline__ void add(unsigned row, unsigned column, double value, unsigned below) {
+        const unsigned near = min(row, column), far = max(row, column);
         const unsigned long long bits = __double_as_longlong(value + 0.0);
-        const unsigned long long p = place * 0x9e3779b97f4a7c15ull, v = bits * 0xd6e8feb86659fd93ull;   // odd, at random
-        one += signed_by(row < column, mixed((p >> 32 | p << 32) ^ v));
-        other += signed_by(row < column, mixed(p ^ (v >> 32 | v << 32) * 0xa0761d6478bd642full));
+        const unsigned low = static_cast<unsigned>(bits), high = static_cast<unsigned>(bits >> 32);
+        const unsigned a = low ^ near * 0x9e3779b1u, b = high ^ far * 0x7feb352du;
+        const unsigned c = high ^ far * 0x165667b1u, d = low ^ near * 0x846ca68bu;
+        one += mixed(a, b, 0x85ebca6bu, 0xc2b2ae35u, 0x27d4eb2fu, 0x2545f491u, below);
+        other += mixed(c, d, 0xcc9e2d51u, 0x1b873593u, 0xd6e8feb9u, 0x9fb21c65u, below);
+    }
+    // After so many entries below the diagonal.
+    __device__ __forceinline__ void settle(unsigned count) {
+        one += count;
+        other += count;
     }
     __device__ __forceinline__ void add(const Mixed& more) {
         one += more.one;
@@ -181,12 +226,23 @@ __device__ void report(Found mine, int* out) {
     for (int w = 0; w < WORDS; ++w) out[w] = words.word[w];
 }
 
-// All rows, each by T threads, or where it is long by the threads of a block: visit(sums, row, first, k, column, value) adds entry
-// k, which is the thread's, and done(row, first, last, sums) is called for the row by one thread. broken(row): its pointers lead
-// astray. AHEAD: whether the next entry is asked for before one is visited.
-template <int T, bool AHEAD, typename Visit, typename Done, typename Broken>
+// Entry `offset` of a row, whose first one is entry `first` of all, and the column of the one before it; of the first one a column
+// that is smaller than any other.
+struct Entry {
+    long long row, first;
+    int offset, before, column;
+    double value;
+
+    __device__ __forceinline__ long long place() const { return first + offset; }
+};
+constexpr int NONE_BEFORE = -0x7fffffff - 1;
+
+// All rows, each by T threads, or where it is long by the threads of a block: visit(sums, entry) adds one that is the thread's, and
+// done(row, first, last, sums, lane) is called by all threads of the row, whose first two have the same numbers whether it is long
+// or not, if T is not 1. broken(row): its pointers lead astray. FLIGHT: entries of a thread that are asked for together.
+template <int T, int FLIGHT, typename Sums, typename Visit, typename Done, typename Broken>
 __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, Broken broken) {
-    __shared__ RowSums sums_of[THREADS];
+    __shared__ Sums sums_of[THREADS];
     __shared__ bool some_long;
     if (threadIdx.x == 0) some_long = false;
     __syncthreads();
@@ -208,26 +264,26 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
                 mine = false;
             }
         }
-        RowSums sums = {};
-        if (mine)
-            if (AHEAD) {
-                long long k = first + lane;
-                int column = k < last ? __ldg(a.columns + k) : 0;
-                double value = k < last ? __ldg(a.values + k) : 0.0;
-                while (k < last) {
-                    const long long next = k + T;
-                    const int then = next < last ? __ldg(a.columns + next) : 0;
-                    const double more = next < last ? __ldg(a.values + next) : 0.0;
-                    visit(sums, row, first, k, column, value);
-                    k = next;
-                    column = then;
-                    value = more;
-                }
-            } else {
-                for (long long k = first + lane; k < last; k += T) visit(sums, row, first, k, a.columns[k], a.values[k]);
-            }
+        Sums sums = {};
+        const int length = mine ? static_cast<int>(last - first) : 0;
+        const int* columns = a.columns + first + lane;
+        const double* values = a.values + first + lane;
+        for (int k = lane; k < length; k += FLIGHT * T, columns += FLIGHT * T, values += FLIGHT * T) {
+            int before[FLIGHT], column[FLIGHT];
+            double value[FLIGHT];
+#pragma unroll
+            for (int q = 0; q < FLIGHT; ++q) column[q] = k + q * T < length ? columns[q * T] : 0;
+#pragma unroll
+            for (int q = 0; q < FLIGHT; ++q) value[q] = k + q * T < length ? values[q * T] : 0.0;
+#pragma unroll
+            for (int q = 0; q < FLIGHT; ++q)
+                before[q] = k + q * T < length && (q || k) ? columns[q * T - 1] : NONE_BEFORE;
+#pragma unroll
+            for (int q = 0; q < FLIGHT; ++q)
+                if (k + q * T < length) visit(sums, Entry{row, first, k + q * T, before[q], column[q], value[q]});
+        }
         for (int distance = T / 2; distance > 0; distance /= 2) sums.add(sums.of_lane(distance));
-        if (mine && lane == 0) done(row, first, last, sums);
+        if (mine) done(row, first, last, sums, lane);
     }
     __syncthreads();
     if (!some_long) return;
@@ -236,91 +292,160 @@ __device__ __forceinline__ void for_rows(const Rows& a, Visit visit, Done done, 
         for (long long row = base; row < end; ++row) {
             const long long first = a.start[row], last = a.start[row + 1];
             if (!a.sound(first, last) || last - first <= LONG) continue;
-            RowSums sums = {};
-            for (long long k = first + threadIdx.x; k < last; k += THREADS)
-                visit(sums, row, first, k, a.columns[k], a.values[k]);
+            Sums sums = {};
+            const int length = static_cast<int>(last - first);
+            for (int k = threadIdx.x; k < length; k += THREADS) {
+                const int before = k ? a.columns[first + k - 1] : NONE_BEFORE;
+                visit(sums, Entry{row, first, k, before, a.columns[first + k], a.values[first + k]});
+            }
             sums_of[threadIdx.x] = sums;
             for (int distance = THREADS / 2; distance > 0; distance /= 2) {
                 __syncthreads();
                 if (threadIdx.x < distance) sums_of[threadIdx.x].add(sums_of[threadIdx.x + distance]);
             }
-            if (threadIdx.x == 0) done(row, first, last, sums_of[0]);
+            __syncthreads();
+            done(row, first, last, sums_of[0], threadIdx.x);
             __syncthreads();
         }
     }
 }
 
-// The part of a look that follows from a row's sums.
-__device__ __forceinline__ void look_at_sums(
-    Found& found, Firsts& firsts, long long row, const RowSums& sums, double canceled
+// What a row's diagonal tells.
+__device__ __forceinline__ void look_at_diagonal(
+    Found& found, Firsts& firsts, long long row, long long first, long long last, double diagonal
 ) {
-    const double total = sums.total.value(), size = sums.size.value(), diagonal = sums.diagonal;
-    found.opened += !sums.cancel(canceled);
     found.negative += diagonal <= 0.0;
     if (diagonal == 0.0) {
         ++found.hollow;
         note(firsts.hollow, row);
     }
-    const double around = size - fabs(diagonal);
-    if (around > 0.0 && diagonal > 0.0) {
-        found.positive.add(((size + total) / 2.0 - diagonal) / around);
-        found.dominance.add(1.0 - around / diagonal);
-    } else {
-        found.dominance.add(1.0);
+    if (first == last) {
+        ++found.empty;
+        note(firsts.empty, row);
     }
 }
 
-// A column that is in the matrix and on no diagonal.
-__device__ __forceinline__ void look_for_mirror(
-    Found& found, const Rows& a, long long row, int column, double value, long long before
-) {
-    found.lower += column < row;
-    if (column < row) return;
-    const long long at = a.mirror(column, row, before);
-    ++found.upper;
-    found.unmatched += at < 0;
-    found.difference = fmax(found.difference, fabs(at < 0 ? value : value - a.values[at]));
+// What a row adds to `positive` (part 0) or to `dominance` (part 1).
+__device__ __forceinline__ double share(const RowSums& sums, int part) {
+    const double total = sums.total.value(), size = sums.size.value(), diagonal = sums.diagonal;
+    const double around = size - fabs(diagonal);
+    if (!(around > 0.0 && diagonal > 0.0)) return part;
+    const double quotient = (part ? around : (size + total) / 2.0 - diagonal) / (part ? diagonal : around);
+    return part ? 1.0 - quotient : quotient;
 }
 
-// EXACT: whether mirror images are searched, or the sums of mixed entries tell.
-template <int T, bool EXACT>
+// What an entry is by itself; whether its column is one of the matrix.
+__device__ __forceinline__ bool look_at_entry(Found& found, Firsts& firsts, const Rows& a, const Entry& entry) {
+    if (!(fabs(entry.value) <= LARGEST)) {
+        ++found.infinite;
+        note(firsts.infinite, entry.place());
+    }
+    found.descending += entry.before > entry.column;
+    found.repeated += entry.offset > 0 && entry.before == entry.column;
+    const bool inside = entry.column >= 0 && entry.column < a.rows;
+    if (!inside) {
+        ++found.outside;
+        note(firsts.outside, entry.place());
+    }
+    return inside;
+}
+
+// A column that is in the matrix and on no diagonal.
+__device__ __forceinline__ void look_for_mirror(Found& found, const Rows& a, const Entry& entry) {
+    found.lower += entry.column < entry.row;
+    if (entry.column < entry.row) return;
+    const long long at = a.mirror(entry.column, entry.row, entry.offset);
+    ++found.upper;
+    found.unmatched += at < 0;
+    found.difference = fmax(found.difference, fabs(at < 0 ? entry.value : entry.value - a.values[at]));
+}
+
+// Everything, with mirror images that are searched.
+template <int T>
 __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, int* out) {
     Found found = {};
     if (blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0) ++found.pointers;
-    for_rows<T, !EXACT>(
+    for_rows<T, 1, RowSums>(
         a,
-        [&](RowSums& sums, long long row, long long first, long long k, int column, double value) {
-            const double size = fabs(value);
-            sums.add(value, column == row);
-            found.largest = fmax(found.largest, size);
-            if (!(size <= LARGEST)) {
-                ++found.infinite;
-                note(firsts.infinite, k);
-            }
-            if (k > first) {
-                const int before = a.columns[k - 1];
-                found.descending += before > column;
-                found.repeated += before == column;
-            }
-            if (column < 0 || column >= a.rows) {
-                ++found.outside;
-                note(firsts.outside, k);
-            } else if (column != row && !EXACT) {
-                found.lower += column < row;
-                found.upper += column > row;
-                found.mixed.add(static_cast<unsigned>(row), static_cast<unsigned>(column), value);
-            } else if (column != row) {
-                look_for_mirror(found, a, row, column, value, k - first);
-            }
+        [&](RowSums& sums, const Entry& entry) {
+            sums.add(entry.value, entry.column == entry.row);
+            found.largest = fmax(found.largest, fabs(entry.value));
+            if (look_at_entry(found, firsts, a, entry) && entry.column != entry.row) look_for_mirror(found, a, entry);
         },
-        [&](long long row, long long first, long long last, const RowSums& sums) {
-            look_at_sums(found, firsts, row, sums, canceled);
-            if (first == last) {
-                ++found.empty;
-                note(firsts.empty, row);
-            }
+        [&](long long row, long long first, long long last, const RowSums& sums, int lane) {
+            if (lane) return;
+            look_at_diagonal(found, firsts, row, first, last, sums.diagonal);
+            found.opened += !sums.cancel(canceled);
+            found.positive.add(share(sums, 0));
+            found.dominance.add(share(sums, 1));
         },
         [&](long long) { ++found.pointers; });
+    report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
+}
+
+// Everything, where the sums of mixed entries tell of mirror images. Instructions take the time, so an entry has few: what few
+// matrices have in their rows is only noticed, and if a block has noticed anything it goes through its rows once more.
+template <int T>
+__device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, int* out) {
+    constexpr int FLIGHT = 4, PARTS = T == 1 ? 2 : 1;   // of a row's two shares, that a thread adds up
+    Mixed mixed = {};
+    Sum shares[PARTS] = {};
+    unsigned long long largest = 0;   // its bits, which ascend with it
+    unsigned coupled = 0, lower = 0, opened = 0, last_column = 0;
+    int least_step = 1;   // from a column to the next one; wrong where one of them is none, which the largest one tells
+    bool odd = blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0;
+    for_rows<T, FLIGHT, SignedSums>(
+        a,
+        [&](SignedSums& sums, const Entry& entry) {
+            const unsigned long long size = __double_as_longlong(entry.value) & ~0ull >> 1;
+            const unsigned row = static_cast<unsigned>(entry.row), column = static_cast<unsigned>(entry.column);
+            largest = size > largest ? size : largest;
+            last_column = max(last_column, column);
+            if (entry.offset > 0) least_step = min(least_step, entry.column - entry.before);
+            sums.add(entry.value, column == row);
+            if (column == row) return;
+            const unsigned below = column < row ? ~0u : 0u;
+            ++coupled;
+            lower -= below;
+            mixed.add(row, column, entry.value, below);
+        },
+        [&](long long, long long, long long, const SignedSums& signed_sums, int lane) {
+            if (lane >= 2) return;
+            const RowSums sums = signed_sums.of_row();
+            odd |= !(sums.diagonal > 0.0);
+            opened += lane == 0 && !sums.cancel(canceled);
+#pragma unroll
+            for (int n = 0; n < PARTS; ++n) shares[n].add(share(sums, PARTS == 1 ? lane : n));
+        },
+        [&](long long) { odd = true; });
+    odd |= largest >= INFINITE || last_column >= a.rows || least_step < 1;
+    Found found = {};
+    mixed.settle(lower);
+    found.mixed = mixed;
+    found.largest = __longlong_as_double(largest);
+    found.lower = lower;
+    found.upper = coupled - lower;
+    found.opened = opened;
+    if (PARTS == 2 || threadIdx.x % T == 0) found.positive = shares[0];
+    if (PARTS == 2 || threadIdx.x % T == 1) found.dominance = shares[PARTS - 1];
+    __shared__ bool some_odd;
+    if (threadIdx.x == 0) some_odd = false;
+    __syncthreads();
+    if (odd) some_odd = true;
+    __syncthreads();
+    if (some_odd) {
+        found.pointers = blockIdx.x == 0 && threadIdx.x == 0 && a.start[0] != 0;
+        for_rows<T, 1, RowSums>(
+            a,
+            [&](RowSums& sums, const Entry& entry) {
+                sums.add(entry.value, entry.column == entry.row);
+                look_at_entry(found, firsts, a, entry);
+            },
+            [&](long long row, long long first, long long last, const RowSums& sums, int lane) {
+                if (lane == 0) look_at_diagonal(found, firsts, row, first, last, sums.diagonal);
+            },
+            [&](long long) { ++found.pointers; });
+    }
     report(found, out + static_cast<long long>(blockIdx.x) * WORDS);
 }
 
@@ -329,10 +454,10 @@ __device__ __forceinline__ void look(Rows a, double canceled, Firsts& firsts, in
 // out: `Firsts`, and behind it what each block has found.
 #define LOOK(T)                                                                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) look_##T(CSR, double canceled, Firsts* out) {     \
-        look<T, true>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));   \
+        look<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));   \
     }                                                                                                              \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) glance_##T(CSR, double canceled, Firsts* out) {   \
-        look<T, false>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));  \
+        glance<T>({start, columns, values, rows, entries}, canceled, *out, reinterpret_cast<int*>(out + 1));  \
     }
 
 LOOK(1)
@@ -350,12 +475,12 @@ constexpr int USUAL = 8;
 extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned long long* widest) {
     const Rows a = {start, columns, values, rows, entries};
     double largest = 0.0;
-    for_rows<USUAL, false>(
+    for_rows<USUAL, 1, RowSums>(
         a,
-        [&](RowSums&, long long row, long long, long long, int column, double value) {
-            if (column < row && a.find(column, row) < 0) largest = fmax(largest, fabs(value));
+        [&](RowSums&, const Entry& entry) {
+            if (entry.column < entry.row && a.find(entry.column, entry.row) < 0) largest = fmax(largest, fabs(entry.value));
         },
-        [](long long, long long, long long, const RowSums&) {}, [](long long) {});
+        [](long long, long long, long long, const RowSums&, int) {}, [](long long) {});
     if (largest > 0.0) atomicMax(widest, static_cast<unsigned long long>(__double_as_longlong(largest)));
 }
 
@@ -363,16 +488,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) widest_below(CSR, unsigned
 extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, double difference, unsigned long long* place) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long first_place = ~0ull;
-    for_rows<USUAL, false>(
+    for_rows<USUAL, 1, RowSums>(
         a,
-        [&](RowSums&, long long row, long long, long long, long long column, double value) {
+        [&](RowSums&, const Entry& entry) {
+            const long long row = entry.row, column = entry.column;
             if (column == row) return;
-            const long long at = a.find(static_cast<int>(column), row);
-            if (fabs(at < 0 ? value : value - a.values[at]) != difference) return;
+            const long long at = a.find(entry.column, row);
+            if (fabs(at < 0 ? entry.value : entry.value - a.values[at]) != difference) return;
             const unsigned long long here = min(row, column) * rows + max(row, column);
             first_place = min(first_place, here);
         },
-        [](long long, long long, long long, const RowSums&) {}, [](long long) {});
+        [](long long, long long, long long, const RowSums&, int) {}, [](long long) {});
     if (first_place != ~0ull) atomicMin(place, first_place);
 }
 
@@ -380,11 +506,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) find_difference(CSR, doubl
 extern "C" __global__ void __launch_bounds__(THREADS) count_open_columns(CSR, double canceled, unsigned long long* opened) {
     const Rows a = {start, columns, values, rows, entries};
     unsigned long long count = 0;
-    for_rows<USUAL, false>(
+    for_rows<USUAL, 1, RowSums>(
         a,
-        [&](RowSums& sums, long long row, long long, long long, int column, double) {
-            sums.add(a.values[a.find(column, row)], false);
-        },
-        [&](long long, long long, long long, const RowSums& sums) { count += !sums.cancel(canceled); }, [](long long) {});
+        [&](RowSums& sums, const Entry& entry) { sums.add(a.values[a.find(entry.column, entry.row)], false); },
+        [&](long long, long long, long long, const RowSums& sums, int lane) { count += lane == 0 && !sums.cancel(canceled); },
+        [](long long) {});
     if (count) atomicAdd(opened, count);
 }

@@ -50,6 +50,13 @@ class BlockPlaces:
     columns: Array
 
 
+def guarded_diagonal(diagonal: Array, first: int, items: int, dtype: str) -> Array:
+    """A diagonal in a type, NaN out of its range, from a first item on, where the others, of so many, are 1."""
+    out, sizes = cupy.empty(items, dtype=dtype), map(np.int32, (len(diagonal), first, items))
+    kernel(ROWS, "guarded_diagonal", dtype)((_blocks(items),), (THREADS,), (diagonal, out, *sizes))
+    return out
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class CudaRows(Finished, CompressedRows):

@@ -120,6 +120,12 @@ extern "C" __global__ void diagonal_in_range(
     out[item] = row < 0 || row >= rows ? real(1) : in_range(place < 0 ? 0.0 : values[place]);
 }
 
+// The same of a diagonal that is known.
+extern "C" __global__ void guarded_diagonal(const double* __restrict__ diagonal, real* out, int rows, int first, int items) {
+    const int item = blockIdx.x * THREADS + threadIdx.x, row = item - first;
+    if (item < items) out[item] = row < 0 || row >= rows ? real(1) : in_range(diagonal[row]);
+}
+
 // The sum of the squares of the rows' lengths and the longest, of each block: the host adds them up.
 extern "C" __global__ void __launch_bounds__(THREADS) lengths(const long long* start, int rows, long long* found) {
     __shared__ long long squares[THREADS / SLICE];
