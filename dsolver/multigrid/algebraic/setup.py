@@ -34,7 +34,15 @@ from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
-from dsolver.multigrid.algebraic.storage import stored_rows, stored_transfer, swept_ghosts, with_smoother
+from dsolver.multigrid.algebraic.storage import (
+    asked_rows,
+    measured_prolongation,
+    measured_rows,
+    stored_rows,
+    stored_transfer,
+    swept_ghosts,
+    with_smoother,
+)
 from dsolver.multigrid.coarse_solve import rows_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
@@ -82,6 +90,7 @@ class AlgebraicSetup:
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
         self._later: deque[Deferred[Any]] = deque()
+        self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
         self.levels: list[Level] = []
 
     def _found(self, reuse: Reuse) -> Kept | None:
@@ -149,6 +158,7 @@ class AlgebraicSetup:
         diagonal = measures.at("diagonal")
         del level, measures, exchange  # and what nothing but coarse points follows from
         self._tidy()
+        sizes = self._ask_ahead(space.p, space.bounds)
         made, restricted, prolonged = coarsened(
             engine,
             self.rows,
@@ -172,9 +182,9 @@ class AlgebraicSetup:
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
         coarse = engine.per_chunk(_brought, made)
-        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again)
+        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again, sizes)
         step = self._put_off(self._storing(*store), first=True)
-        del space, made, store  # R and P in float64 end with their storing
+        del space, made, store, sizes  # R and P in float64 end with their storing
         self._coarsen(depth, place, coarse, step)
         return True
 
@@ -203,6 +213,28 @@ class AlgebraicSetup:
         if not self._late:
             self._engine.defer(work)
         return work
+
+    def _ask_ahead(self, p: PerChunk, bounds: Bounds) -> Deferred[PerChunk] | None:
+        """Ask a GPU for the sizes of what will be stored, before R A P, behind which a host would wait for them.
+
+        Args:
+            p: the `SentRows` of P of every chunk.
+            bounds: of the coarser level.
+
+        Returns:
+            what storing P takes; None where nobody waits.
+        """
+        if self._ahead is not None:
+            self._ahead()
+        if self._grid is not None or not self._waits or len(self._bounds) > 2:
+            return None
+        view, layout, make = self._view, self._layout, partial(measured_prolongation, columns=bounds[-1])
+        return self._put_off(lambda: view.per_chunk(make, layout, p))
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the host waits for numbers of a device."""
+        return self._engine.kernels == "cuda"
 
     def _catch_up(self) -> None:
         """Do what was put off."""
@@ -269,13 +301,15 @@ class AlgebraicSetup:
         restricted: Senders,
         prolonged: Senders,
         again: Again,
+        sizes: Deferred[PerChunk] | None,
     ) -> Callable[[], Step]:
         """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
         def stored() -> Step:
-            chunks = view.per_chunk(store, layout, parts, made).at(depth)
+            measured = () if sizes is None else (sizes(),)
+            chunks = view.per_chunk(store, layout, parts, made, *measured).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
             return Step(
                 transfer=StoredTransfer(
@@ -324,9 +358,17 @@ class AlgebraicSetup:
         else:
             self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
         self._reads = self._senders
-        store, depth = partial(stored_rows, depth=self._depth), self._depth
-        operands = (self.rows, self._layout, *(() if choices is None else (choices,)))
-        self._stored = self._put_off(lambda: place.view.per_chunk(store, *operands).at(depth))
+        store, depth, rows, layout = partial(stored_rows, depth=self._depth), self._depth, self.rows, self._layout
+        ahead = self._ahead = None
+        if choices is None and place.alone and self._waits:
+            asked = place.view.per_chunk(asked_rows, rows)
+            ahead = self._ahead = Deferred(lambda: place.view.per_chunk(measured_rows, rows, asked))
+
+        def stored() -> PerChunk:
+            found = choices if ahead is None else ahead()
+            return place.view.per_chunk(store, rows, layout, *(() if found is None else (found,))).at(depth)
+
+        self._stored = self._put_off(stored)
         return made
 
 
