@@ -25,7 +25,7 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.multigrid.algebraic.galerkin import Coarsened
 from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, Window, own_bounds, window_of
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 from dsolver.multigrid.smoothers import SweptGhosts
@@ -181,8 +181,9 @@ def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:
 
 def measured_prolongation(backend: Backend, _: int, fine: Layout, p: SentRows, *, columns: int) -> Any:
     """Sizes for which storing the only chunk's P would wait, on their way, as of `GeneralSetup.measured_transfer`."""
+    window = Window(first=0, rows=columns, ghosts=p.rows.columns[:0], whole=True)
     coarse = backend.layouts.plain((columns, 1, 1))
-    return backend.general.measured_transfer(Csr(p.rows.start, p.rows.columns, p.rows.values), fine, coarse)
+    return backend.general.measured_transfer(p.rows.within(backend.amg, window), fine, coarse)
 
 
 def stored_transfer(
