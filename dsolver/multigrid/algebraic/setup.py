@@ -254,12 +254,13 @@ class AlgebraicSetup:
         make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened, wait=swept)
         share = share if self._grid is None else self._grid.rows.boxes.at("share")
         made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
-        scaled, level = made.at("scaled"), self._level(self._chunks)
+        scaled = made.at("scaled")
         make_smoother: Callable[..., Smoother] = partial(Chebyshev if chebyshev else Jacobi, scaled=scaled)
+        level = self._level(self._chunks, make_smoother=make_smoother)
         if swept:
             ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
-            make_smoother = partial(make_smoother, ghosts=ghosts)
-        self.levels.append(replace(level, make_smoother=make_smoother))
+            level = replace(level, make_smoother=partial(make_smoother, ghosts=ghosts))
+        self.levels.append(level)
 
     def _add_coarsest(self) -> None:
         make = partial(rows_inverse, depth=self._depth, singular=self._singular)

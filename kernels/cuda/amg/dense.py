@@ -42,7 +42,7 @@ class CudaInverse(DenseInverse):
 
     def dense_solve(self, r: Array, x: Array) -> None:
         rows = len(self.position)
-        function = kernel("sell/multigrid.cu", "dense_product", self.vectors.dtype.name)
+        function = kernel("sell/multigrid.cu", "dense_product", self.vectors.type_name)
         launch_early(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
 
 
