@@ -91,6 +91,7 @@ class AlgebraicSetup:
         self._steps: list[Step] = []
         self._later: deque[Deferred[Any]] = deque()
         self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
+        self._last: Callable[[], None] | None = None  # what is put off behind all else of that level
         self.levels: list[Level] = []
 
     def _found(self, reuse: Reuse) -> Kept | None:
@@ -149,6 +150,7 @@ class AlgebraicSetup:
         smoothing = options.method.smoothing(level)
         late = self._late
         self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
+        self._put_off_last()
         if self._kept is not None and self._kept.steps:
             self._catch_up()
             return self._descend_again(self._kept.steps, measures.at("diagonal"))
@@ -175,6 +177,7 @@ class AlgebraicSetup:
         if not late:
             self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
+        waits = self._waits and sizes is None and not late
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds)
             self._grid = None
@@ -183,9 +186,10 @@ class AlgebraicSetup:
         )
         coarse = engine.per_chunk(_brought, made)
         store = (depth, made, place, parts, space.bounds, restricted, prolonged, again, sizes)
-        step = self._put_off(self._storing(*store), first=True)
-        del space, made, store, sizes  # R and P in float64 end with their storing
-        self._coarsen(depth, place, coarse, step)
+        storing = self._storing(*store)
+        step = Deferred(storing) if waits else self._put_off(storing, first=True)
+        del storing, space, made, store, sizes  # R and P in float64 end with their storing
+        self._coarsen(depth, place, coarse, step, last=waits)
         return True
 
     def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
@@ -236,8 +240,14 @@ class AlgebraicSetup:
         """Whether the host waits for numbers of a device."""
         return self._engine.kernels == "cuda"
 
+    def _put_off_last(self) -> None:
+        if self._last is not None:
+            last, self._last = self._last, None
+            self._put_off(last)
+
     def _catch_up(self) -> None:
         """Do what was put off."""
+        self._put_off_last()
         while self._later:
             self._later.popleft()()
 
@@ -322,9 +332,20 @@ class AlgebraicSetup:
 
         return stored
 
-    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step]) -> None:
-        """Go from the level of this number to the rows of the coarser one."""
-        self._put_off(lambda: self._connect(number, step()))
+    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step], *, last: bool) -> None:
+        """Go from the level of this number to the rows of the coarser one.
+
+        Args:
+            number: of the level.
+            place: of the coarser one.
+            made: its rows.
+            step: the transfer, made when it is called for.
+            last: whether that waits for a device, so that what does not is done before.
+        """
+        if last:
+            self._last = lambda: self._connect(number, step())
+        else:
+            self._put_off(lambda: self._connect(number, step()))
         if self._late:
             step()
             self._tidy()
