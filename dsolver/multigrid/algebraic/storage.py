@@ -70,13 +70,15 @@ class Ahead:
 
 def asked_rows(backend: Backend, _: int, rows: LevelRows) -> Callable[[], Statistics] | None:
     """Statistics of the only chunk's rows of a coarse level, on their way; None where nobody needs them."""
-    return backend.general.asked(_matrix_of(rows), _blocks_of(rows))
+    return backend.general.asked(rows.matrix, _blocks_of(rows))
 
 
 def measured_rows(backend: Backend, _: int, rows: LevelRows, asked: Callable[[], Statistics] | None) -> Ahead:
     """What `stored_rows` would wait for, on its way, after statistics, which are waited for."""
-    known = None if asked is None else asked()
-    return Ahead(known=known, measured=backend.general.measured(_matrix_of(rows), None, known))
+    if asked is None:
+        return Ahead(known=None, measured=None)
+    known = asked()
+    return Ahead(known=known, measured=backend.general.measured(rows.matrix, None, known))
 
 
 def stored_rows(
@@ -94,7 +96,7 @@ def stored_rows(
         found: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
         depth: number of the level.
     """
-    matrix = _matrix_of(rows)
+    matrix = Csr(rows.matrix.start, rows.window.slots(rows.matrix.columns), rows.a.values)
     more: dict[str, Any] = {"choice": found}
     if isinstance(found, Ahead):
         more = {"known": found.known, "measured": found.measured}
@@ -102,11 +104,6 @@ def stored_rows(
     if not rows.window.whole:
         return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, **more))
     return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, **more)))
-
-
-def _matrix_of(rows: LevelRows) -> Csr:
-    """Rows as matrices of chunks number their columns."""
-    return Csr(rows.matrix.start, rows.window.slots(rows.matrix.columns), rows.a.values)
 
 
 def _blocks_of(rows: LevelRows) -> tuple[int, ...]:

@@ -79,12 +79,19 @@ class _Room(threading.local):
 
 _room: Final = _Room()
 _address: Final = struct.Struct("<Q").pack
-_CODES: Final = {np.int32: "i4x", np.uint32: "I4x", np.int64: "q", np.uint64: "Q", np.float32: "f4x", np.float64: "d"}
+_CODES: Final[dict[type[Any], str]] = {
+    np.int32: "i4x",
+    np.uint32: "I4x",
+    np.int64: "q",
+    np.uint64: "Q",
+    np.float32: "f4x",
+    np.float64: "d",
+}
 """Codes of `struct` for numbers in eight bytes each."""
 
 
 @cache
-def _packing(kinds: tuple[type, ...]) -> Callable[..., None] | None:
+def _packing(kinds: tuple[type[Any], ...]) -> Callable[..., None] | None:
     """What packs arguments of these types, eight bytes each, arrays by their addresses; None where there are others."""
     if len(kinds) > _ARGUMENTS or not all(kind is cupy.ndarray or kind in _CODES for kind in kinds):
         return None
