@@ -14,7 +14,7 @@ import numpy as np
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cuda.launch.batched import BatchedLaunches, length
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.scratch import Scratch
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.formats.layout import SLICE, Array, HaloLayout, Layout, Route
@@ -65,7 +65,7 @@ class CudaVectors(Vectors):
         rows = layout.position
         block = cupy.empty(len(rows), dtype=x.dtype)
         if size := len(rows):
-            launch_early(kernel("vectors.cu", "gather", x.dtype.name), *grid_of(size), (rows, x, block, np.int64(size)))
+            launch_early(kernel("vectors.cu", "gather", type_of(x)), *grid_of(size), (rows, x, block, np.int64(size)))
         return block.reshape(layout.shape, order="F")
 
     def copy(self, x: Array, y: Array) -> None:
@@ -242,5 +242,5 @@ def cast(wide: Array, dtype: np.dtype[Any], *, checked: bool = False) -> Array:
     out = cupy.empty(wide.shape, dtype)
     if wide.size:
         arguments = (wide, np.int64(wide.size), np.int32(checked), out)
-        kernel("vectors.cu", "cast", dtype.name)((-(-wide.size // THREADS),), (THREADS,), arguments)
+        kernel("vectors.cu", "cast", type_of(out))((-(-wide.size // THREADS),), (THREADS,), arguments)
     return out

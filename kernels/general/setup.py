@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -88,8 +88,16 @@ class GeneralSetup(ABC):
         measured: of them, as of `measured`.
         """
 
+    def asked(self, rows: Csr, blocks: Sequence[int] = BLOCKS) -> Callable[[], Statistics] | None:
+        """Statistics for which `matrix` would wait, on their way, to be called for. None where it would not."""
+        return None
+
     def measured(self, rows: Csr, formats: str | None, known: Statistics | None) -> Any:
         """Sizes for which `matrix` would wait, on their way: arguments as there. None where there are none."""
+        return None
+
+    def measured_transfer(self, rows: Csr, written: Layout, read: Layout) -> Any:
+        """Sizes for which `transfer` would wait, on their way: arguments as there. None where there are none."""
         return None
 
     @abstractmethod
@@ -126,7 +134,13 @@ class GeneralSetup(ABC):
 
     @abstractmethod
     def between(
-        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+        self,
+        shape: tuple[int, int],
+        rows: Csr,
+        written: slice,
+        read: slice,
+        blocks: tuple[int, int] = (1, 1),
+        measured: Any = None,
     ) -> Any:
         """Rows between two levels in their form, with its kernels.
 
@@ -136,6 +150,7 @@ class GeneralSetup(ABC):
             written: where the rows lie in a vector, which has guards around them.
             read: where the columns lie, likewise.
             blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
+            measured: of these rows, as of `measured_transfer`, where somebody has asked for that before.
         """
 
     def reordered(self, rows: Csr, order: Array) -> Csr:
@@ -253,7 +268,14 @@ class GeneralSetup(ABC):
         """Make what the first product with a dot product would make, so that an engine may record one before."""
 
     def transfer(
-        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+        self,
+        rows: Csr,
+        written: Layout,
+        read: Layout,
+        *,
+        wait: bool = True,
+        blocks: tuple[int, int] = (1, 1),
+        measured: Any = None,
     ) -> Any:
         """Rows between two levels.
 
@@ -263,6 +285,7 @@ class GeneralSetup(ABC):
             read: that of the vectors that are multiplied, likewise.
             wait: as of `matrix`.
             blocks: as of `between`.
+            measured: likewise.
         """
         guard = self._guard
         order, places = written.row[guard : guard + written.rows], read.position
@@ -276,6 +299,7 @@ class GeneralSetup(ABC):
             slice(guard, guard + written.rows),
             slice(guard, guard + read.rows),
             blocks,
+            measured,
         )
         if wait:
             self.wait()

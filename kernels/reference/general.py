@@ -46,7 +46,13 @@ class TextbookGeneral(GeneralSetup):
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
     def between(
-        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+        self,
+        shape: tuple[int, int],
+        rows: Csr,
+        written: slice,
+        read: slice,
+        blocks: tuple[int, int] = (1, 1),
+        measured: Any = None,
     ) -> TextbookTransfer:
         return TextbookTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
 

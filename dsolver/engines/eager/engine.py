@@ -20,6 +20,7 @@ from dsolver.engines.eager.handles import (
     EagerPerChunk,
     EagerScalar,
     Pending,
+    item_of,
     items_of,
 )
 from dsolver.engines.eager.timing import NO_TIMER, HostTimer, Timer
@@ -98,7 +99,11 @@ class EagerEngine(Engine):
     # -- handles -----------------------------------------------------------------------------------------------------
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
-        columns, backend = [items_of(operand) for operand in operands], self.backend
+        backend = self.backend
+        if len(self.owned) == 1:  # as in most set-ups, which ask a hundred times
+            (number,) = self.owned
+            return EagerPerChunk({number: make(backend, number, *[item_of(operand, number) for operand in operands])})
+        columns = [items_of(operand) for operand in operands]
         return EagerPerChunk(
             {
                 number: make(backend, number, *[c[number] if isinstance(c, dict) else c for c in columns])

@@ -123,3 +123,11 @@ def items_of(operand: Any) -> Any:
     if kind in OF_CHUNKS:
         return operand.items
     return operand.value if kind is EagerScalar else operand
+
+
+def item_of(operand: Any, number: int) -> Any:
+    """`items_of` for one chunk."""
+    kind = type(operand)
+    if kind in OF_CHUNKS:
+        return operand.items[number]
+    return operand.value if kind is EagerScalar else operand

@@ -59,7 +59,7 @@ def place_of(
     few = bounds[-1] <= gathered_rows or any(first == last for first, last in pairwise(bounds))
     if len(bounds) > 2 and few:
         return _whole(engine, made, bounds, dtype), parts
-    senders = mutual_senders(senders_of(engine, made.at("named")))
+    senders = mutual_senders(senders_of(engine, made.at("named"))) if engine.coupled else [()]
     return Place(engine=engine, view=view, layout=parts, bounds=bounds, senders=senders), parts
 
 

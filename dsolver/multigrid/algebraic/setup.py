@@ -34,7 +34,15 @@ from dsolver.multigrid.algebraic.rows.measures import measured, wrong_diagonals
 from dsolver.multigrid.algebraic.rows.symmetric import symmetric_rows
 from dsolver.multigrid.algebraic.rows.unsymmetric import as_brought, with_symmetric_part
 from dsolver.multigrid.algebraic.rows.window import Bounds
-from dsolver.multigrid.algebraic.storage import stored_rows, stored_transfer, swept_ghosts, with_smoother
+from dsolver.multigrid.algebraic.storage import (
+    asked_rows,
+    measured_prolongation,
+    measured_rows,
+    stored_rows,
+    stored_transfer,
+    swept_ghosts,
+    with_smoother,
+)
 from dsolver.multigrid.coarse_solve import rows_inverse
 from dsolver.multigrid.correction import StoredTransfer
 from dsolver.multigrid.level import Level
@@ -83,6 +91,8 @@ class AlgebraicSetup:
         self._reuse, self._kept = reuse, None if reuse is None else self._found(reuse)
         self._steps: list[Step] = []
         self._later: deque[Deferred[Any]] = deque()
+        self._ahead: Deferred[PerChunk] | None = None  # the `Ahead` of the level that is next
+        self._last: Callable[[], None] | None = None  # what is put off behind all else of that level
         self.levels: list[Level] = []
 
     def _found(self, reuse: Reuse) -> Kept | None:
@@ -142,6 +152,7 @@ class AlgebraicSetup:
         smoothing = options.method.smoothing(level)
         late = self._late
         self._put_off(partial(self._add_smoothed, smoothing, measures.at("share")))
+        self._put_off_last()
         if self._kept is not None and self._kept.steps:
             self._catch_up()
             return self._descend_again(self._kept.steps, measures.at("diagonal"))
@@ -151,6 +162,7 @@ class AlgebraicSetup:
         diagonal = measures.at("diagonal")
         del level, measures, exchange  # and what nothing but coarse points follows from
         self._tidy()
+        sizes = self._ask_ahead(space.p, space.bounds)
         made, restricted, prolonged = coarsened(
             engine,
             self.rows,
@@ -167,6 +179,7 @@ class AlgebraicSetup:
         if not late:
             self._catch_up()
         again = Again(products=None if self._reuse is None else made.at("products"), restricted=restricted)
+        waits = self._waits and sizes is None and not late
         if self._grid is not None:
             made, restricted, prolonged = self._grid.rows.transfer(made, space.bounds)
             self._grid = None
@@ -174,10 +187,11 @@ class AlgebraicSetup:
             engine, self._view, made, space.bounds, dtype=self._dtype, gathered_rows=options.gathered_rows
         )
         coarse = engine.per_chunk(_brought, made)
-        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again)
-        step = self._put_off(self._storing(*store), first=True)
-        del space, made, store  # R and P in float64 end with their storing
-        self._coarsen(depth, place, coarse, step)
+        store = (depth, made, place, parts, space.bounds, restricted, prolonged, again, sizes)
+        storing = self._storing(*store)
+        step = Deferred(storing) if waits else self._put_off(storing, first=True)
+        del storing, space, made, store, sizes  # R and P in float64 end with their storing
+        self._coarsen(depth, place, coarse, step, last=waits)
         return True
 
     def _descend_again(self, steps: Sequence[Step], diagonal: PerChunk) -> bool:
@@ -206,8 +220,36 @@ class AlgebraicSetup:
             self._engine.defer(work)
         return work
 
+    def _ask_ahead(self, p: PerChunk, bounds: Bounds) -> Deferred[PerChunk] | None:
+        """Ask a GPU for the sizes of what will be stored, before R A P, behind which a host would wait for them.
+
+        Args:
+            p: the `SentRows` of P of every chunk.
+            bounds: of the coarser level.
+
+        Returns:
+            what storing P takes; None where nobody waits.
+        """
+        if self._ahead is not None:
+            self._ahead()
+        if self._grid is not None or not self._waits or len(self._bounds) > 2:
+            return None
+        view, layout, make = self._view, self._layout, partial(measured_prolongation, columns=bounds[-1])
+        return self._put_off(lambda: view.per_chunk(make, layout, p))
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the host waits for numbers of a device."""
+        return self._engine.kernels == "cuda"
+
+    def _put_off_last(self) -> None:
+        if self._last is not None:
+            last, self._last = self._last, None
+            self._put_off(last)
+
     def _catch_up(self) -> None:
         """Do what was put off."""
+        self._put_off_last()
         while self._later:
             self._later.popleft()()
 
@@ -224,12 +266,13 @@ class AlgebraicSetup:
         make = partial(with_smoother, depth=self._depth, factor=factor, lessened=lessened, wait=swept)
         share = share if self._grid is None else self._grid.rows.boxes.at("share")
         made = self._view.per_chunk(make, self._chunks, share).at(self._depth)
-        scaled, level = made.at("scaled"), self._level(self._chunks)
+        scaled = made.at("scaled")
         make_smoother: Callable[..., Smoother] = partial(Chebyshev if chebyshev else Jacobi, scaled=scaled)
+        level = self._level(self._chunks, make_smoother=make_smoother)
         if swept:
             ghosts = swept_ghosts(level.matrix, scaled, self._view, self._depth)
-            make_smoother = partial(make_smoother, ghosts=ghosts)
-        self.levels.append(replace(level, make_smoother=make_smoother))
+            level = replace(level, make_smoother=partial(make_smoother, ghosts=ghosts))
+        self.levels.append(level)
 
     def _add_coarsest(self) -> None:
         make = partial(rows_inverse, depth=self._depth, singular=self._singular)
@@ -271,13 +314,15 @@ class AlgebraicSetup:
         restricted: Senders,
         prolonged: Senders,
         again: Again,
+        sizes: Deferred[PerChunk] | None,
     ) -> Callable[[], Step]:
         """Storing of the transfer from the level of this number. Nobody else keeps R and P in float64."""
         view, layout, depth, gathered = self._view, self._layout, self._above + number, place.gather is not None
         store = partial(stored_transfer, depth=depth, bounds=bounds, replicated=gathered)
 
         def stored() -> Step:
-            chunks = view.per_chunk(store, layout, parts, made).at(depth)
+            measured = () if sizes is None else (sizes(),)
+            chunks = view.per_chunk(store, layout, parts, made, *measured).at(depth)
             replication = row_replication(view, place.view, bounds, parts, place.layout) if gathered else None
             return Step(
                 transfer=StoredTransfer(
@@ -289,9 +334,20 @@ class AlgebraicSetup:
 
         return stored
 
-    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step]) -> None:
-        """Go from the level of this number to the rows of the coarser one."""
-        self._put_off(lambda: self._connect(number, step()))
+    def _coarsen(self, number: int, place: Place, made: PerChunk, step: Deferred[Step], *, last: bool) -> None:
+        """Go from the level of this number to the rows of the coarser one.
+
+        Args:
+            number: of the level.
+            place: of the coarser one.
+            made: its rows.
+            step: the transfer, made when it is called for.
+            last: whether that waits for a device, so that what does not is done before.
+        """
+        if last:
+            self._last = lambda: self._connect(number, step())
+        else:
+            self._put_off(lambda: self._connect(number, step()))
         if self._late:
             step()
             self._tidy()
@@ -326,9 +382,17 @@ class AlgebraicSetup:
         else:
             self.rows, self._senders = with_symmetric_part(self._engine, made, self._bounds)
         self._reads = self._senders
-        store, depth = partial(stored_rows, depth=self._depth), self._depth
-        operands = (self.rows, self._layout, *(() if choices is None else (choices,)))
-        self._stored = self._put_off(lambda: place.view.per_chunk(store, *operands).at(depth))
+        store, depth, rows, layout = partial(stored_rows, depth=self._depth), self._depth, self.rows, self._layout
+        ahead = self._ahead = None
+        if choices is None and place.alone and self._waits:
+            asked = place.view.per_chunk(asked_rows, rows)
+            ahead = self._ahead = Deferred(lambda: place.view.per_chunk(measured_rows, rows, asked))
+
+        def stored() -> PerChunk:
+            found = choices if ahead is None else ahead()
+            return place.view.per_chunk(store, rows, layout, *(() if found is None else (found,))).at(depth)
+
+        self._stored = self._put_off(stored)
         return made
 
 

@@ -6,6 +6,7 @@ end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
@@ -20,9 +21,11 @@ from dsolver.kernels.contract import JACOBI
 from dsolver.kernels.formats.choice import Choice, blocks_of
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
+from dsolver.kernels.formats.statistics import Statistics
 from dsolver.multigrid.algebraic.galerkin import Coarsened
+from dsolver.multigrid.algebraic.rows.ghost_rows import SentRows
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
-from dsolver.multigrid.algebraic.rows.window import F64, Bounds, own_bounds, window_of
+from dsolver.multigrid.algebraic.rows.window import F64, Bounds, Window, own_bounds, window_of
 from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import AtLevel, at_level
 from dsolver.multigrid.smoothers import SweptGhosts
@@ -51,21 +54,60 @@ class StoredRows:
     scaled: Any
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """What storing a chunk's rows would wait for, asked for before.
+
+    Attributes:
+        known: their statistics; None where nobody needs them.
+        measured: as of `GeneralSetup.matrix`.
+    """
+
+    known: Statistics | None
+    measured: Any
+
+
+def asked_rows(backend: Backend, _: int, rows: LevelRows) -> Callable[[], Statistics] | None:
+    """Statistics of the only chunk's rows of a coarse level, on their way; None where nobody needs them."""
+    return backend.general.asked(rows.matrix, _blocks_of(rows))
+
+
+def measured_rows(backend: Backend, _: int, rows: LevelRows, asked: Callable[[], Statistics] | None) -> Ahead:
+    """What `stored_rows` would wait for, on its way, after statistics, which are waited for."""
+    if asked is None:
+        return Ahead(known=None, measured=None)
+    known = asked()
+    return Ahead(known=known, measured=backend.general.measured(rows.matrix, None, known))
+
+
 def stored_rows(
-    backend: Backend, _: int, rows: LevelRows, layout: Layout, before: Choice | None = None, *, depth: int
+    backend: Backend, _: int, rows: LevelRows, layout: Layout, found: Choice | Ahead | None = None, *, depth: int
 ) -> AtLevel:
-    """A chunk's `ChunkMatrix` of a coarse level; before: the choice of its format, where one was made before.
+    """A chunk's `ChunkMatrix` of a coarse level.
 
     Rows have blocks where nodes have several unknowns, of which vectors of the near-null space tell: one each.
+
+    Args:
+        backend: where it is stored.
+        _: its number.
+        rows: its rows.
+        layout: of its vectors.
+        found: the choice of its format, where one was made before, or what storing would wait for; of the only chunk.
+        depth: number of the level.
     """
-    blocks = blocks_of(max(1, rows.near.shape[1]))
-    columns = rows.window.slots(rows.matrix.columns)
-    matrix = Csr(rows.matrix.start, columns, rows.a.values)
+    matrix = Csr(rows.matrix.start, rows.window.slots(rows.matrix.columns), rows.a.values)
+    more: dict[str, Any] = {"choice": found}
+    if isinstance(found, Ahead):
+        more = {"known": found.known, "measured": found.measured}
+    more |= {"blocks": _blocks_of(rows), "wait": False}
     if not rows.window.whole:
-        made = stored_matrix(backend, matrix, layout, layout, rows.plan, choice=before, blocks=blocks, wait=False)
-        return at_level(depth, made)
-    local = backend.general.matrix(matrix, layout, choice=before, blocks=blocks, wait=False)
-    return at_level(depth, ChunkMatrix(layout=layout, local=local))
+        return at_level(depth, stored_matrix(backend, matrix, layout, layout, rows.plan, **more))
+    return at_level(depth, ChunkMatrix(layout=layout, local=backend.general.matrix(matrix, layout, **more)))
+
+
+def _blocks_of(rows: LevelRows) -> tuple[int, ...]:
+    return blocks_of(max(1, rows.near.shape[1]))
 
 
 def with_smoother(
@@ -134,12 +176,20 @@ def plain_layout(backend: Backend, number: int, *, bounds: Bounds) -> Layout:
     return backend.layouts.plain((last - first, 1, 1))
 
 
+def measured_prolongation(backend: Backend, _: int, fine: Layout, p: SentRows, *, columns: int) -> Any:
+    """Sizes for which storing the only chunk's P would wait, on their way, as of `GeneralSetup.measured_transfer`."""
+    window = Window(first=0, rows=columns, ghosts=p.rows.columns[:0], whole=True)
+    coarse = backend.layouts.plain((columns, 1, 1))
+    return backend.general.measured_transfer(p.rows.within(backend.amg, window), fine, coarse)
+
+
 def stored_transfer(
     backend: Backend,
     number: int,
     fine: Layout,
     coarse: Layout,
     made: Coarsened,
+    measured: Any = None,
     *,
     depth: int,
     bounds: Bounds,
@@ -153,6 +203,7 @@ def stored_transfer(
         fine: the storage order of its rows.
         coarse: that of its rows of the coarser level.
         made: R and P.
+        measured: of P, as of `measured_prolongation`, of the only chunk.
         depth: number of the level.
         bounds: of the coarser level.
         replicated: whether that lives whole on every owner.
@@ -171,7 +222,9 @@ def stored_transfer(
     p, plan = made.prolongation.within(backend.amg, window), made.prolongation_plan
     p = p._replace(columns=window.slots(p.columns))
     columns = backend.layouts.plain((last - first, 1, 1)) if replicated else coarse
-    local, ghost = _product(backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes)
+    local, ghost = _product(
+        backend, p, fine, columns, plan if distributed else None, in_order=False, blocks=of_nodes, measured=measured
+    )
     halo = plan_layout(backend, coarse, plan) if distributed else None
     prolongation = ChunkMatrix(layout=fine, local=local, ghost=ghost, halo=halo)
     return at_level(depth, ChunkTransfer(restriction=restriction, prolongation=prolongation, columns=columns))
@@ -186,10 +239,11 @@ def _product(
     *,
     in_order: bool,
     blocks: tuple[int, int],
+    measured: Any = None,
 ) -> tuple[Any, Any]:
     """The local and the ghost part of rows between two levels; plan: of the exchange, None where all columns are own.
 
-    in_order: as of `FormatBuilder.product`; blocks: as of `GeneralSetup.transfer`.
+    in_order: as of `FormatBuilder.product`; blocks and measured: as of `GeneralSetup.transfer`.
     """
     general, several = backend.general, plan is not None
     colored = written.colors > 1 or read.colors > 1  # as on the finest level of a grid
@@ -200,7 +254,7 @@ def _product(
         return local, sell.halo_product(written, read, table) if several else None
     rows = Csr(*(backend.asarray(part) for part in rows))
     if plan is None:
-        return general.transfer(rows, written, read, wait=False, blocks=blocks), None
+        return general.transfer(rows, written, read, wait=False, blocks=blocks, measured=measured), None
     parts = general.split(rows, read.rows)
     local = general.transfer(parts.local, written, read, wait=False, blocks=blocks)
     return local, general.ghost(parts.boundary, parts.ghost, plan.slots, written)

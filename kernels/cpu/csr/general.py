@@ -61,7 +61,14 @@ class CpuGeneral(GeneralSetup):
         return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
     def transfer(
-        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+        self,
+        rows: Csr,
+        written: Layout,
+        read: Layout,
+        *,
+        wait: bool = True,
+        blocks: tuple[int, int] = (1, 1),
+        measured: Any = None,
     ) -> Any:
         """See `GeneralSetup.transfer`; short rows get holes."""
         return super().transfer(products.evened(rows, self._vectors), written, read, wait=wait)
@@ -75,7 +82,13 @@ class CpuGeneral(GeneralSetup):
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
     def between(
-        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+        self,
+        shape: tuple[int, int],
+        rows: Csr,
+        written: slice,
+        read: slice,
+        blocks: tuple[int, int] = (1, 1),
+        measured: Any = None,
     ) -> products.CpuTransfer:
         return products.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
 

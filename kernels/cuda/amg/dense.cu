@@ -4,6 +4,7 @@
 
 constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 32, LINES = 8;   // rows and columns of a tile; threads of a block are BLOCK x LINES
+constexpr int PARTS = BLOCK / LINES;   // rows of a tile that a thread has, LINES apart
 
 // a (n, n), row after row, was zero: one thread a row of the stencil.
 extern "C" __global__ void dense_matrix(
@@ -41,42 +42,72 @@ extern "C" __global__ void symmetric(
     out[item] = !kept || (kept[i] && kept[j]) ? (a[item] + a[j * n + i]) / 2.0 : 0.0;
 }
 
-// The inverse of the diagonal block of a that begins at `first`, zero in rows and columns whose pivot vanishes against what
-// `matrix` has on its diagonal; kept tells which are left. One block of BLOCK x BLOCK threads.
-extern "C" __global__ void pivot_block(
-    const double* __restrict__ a, const double* __restrict__ matrix, int n, int first, double tolerance,
-    double* inverse, unsigned char* kept
+// Where the inverse of the diagonal block is that begins at `first`: that of the next one is made while it is read.
+__device__ double* inverse_of(double* inverses, int first) {
+    return inverses + (first / BLOCK % 2) * (BLOCK * BLOCK);
+}
+
+// The inverse of a diagonal block that begins at `first`, zero in rows and columns whose pivot vanishes against what `matrix`
+// has on its diagonal; kept tells which are left. own: the block's items, zeros behind the last row and column. By all threads
+// of a block; a warp has a part of the rows.
+__device__ void invert_block(
+    double (&own)[PARTS], const double* matrix, int n, int first, double tolerance, double* inverse, unsigned char* kept
 ) {
     __shared__ double rows[2][BLOCK], least[BLOCK];
     __shared__ bool used[BLOCK];
-    const int x = threadIdx.x, y = threadIdx.y;   // a warp has a row
-    const bool inside = first + x < n && first + y < n;
-    double own = inside ? a[static_cast<long long>(first + y) * n + first + x] : 0.0;
+    const int x = threadIdx.x, y = threadIdx.y;
     if (y == 0) least[x] = first + x < n ? tolerance * matrix[(n + 1LL) * (first + x)] : 0.0;
-    for (int i = 0; i < BLOCK; ++i) {
-        if (y == i) rows[i % 2][x] = own;
-        __syncthreads();   // one a pivot: the row before the last one has been read by all who are here
-        const double row = rows[i % 2][x], pivot = rows[i % 2][i], column = __shfl_sync(ALL_LANES, own, i);
-        const bool good = first + i < n && pivot > least[i];
-        if (x == 0 && y == 0) {
-            used[i] = good;
-            if (first + i < n) kept[first + i] = good;
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+        for (int line = 0; line < LINES; ++line) {
+            const int i = part * LINES + line;
+            if (y == line) rows[i % 2][x] = own[part];
+            __syncthreads();   // one a pivot: the row before the last one has been read by all who are here
+            const double row = rows[i % 2][x], pivot = rows[i % 2][i];
+            const bool good = first + i < n && pivot > least[i];
+            if (x == 0 && y == 0) {
+                used[i] = good;
+                if (first + i < n) kept[first + i] = good;
+            }
+            if (!good) continue;
+#pragma unroll
+            for (int k = 0; k < PARTS; ++k) {
+                const double column = __shfl_sync(ALL_LANES, own[k], i);
+                if (k == part && y == line) own[k] = x == i ? 1.0 / pivot : row / pivot;
+                else own[k] = x == i ? -column / pivot : own[k] - column * (row / pivot);
+            }
         }
-        if (!good) continue;
-        if (y == i) own = x == i ? 1.0 / pivot : row / pivot;
-        else own = x == i ? -column / pivot : own - column * (row / pivot);
     }
     __syncthreads();
-    inverse[y * BLOCK + x] = used[x] && used[y] ? own : 0.0;
+#pragma unroll
+    for (int k = 0; k < PARTS; ++k) {
+        const int line = y + k * LINES;
+        inverse[line * BLOCK + x] = used[x] && used[line] ? own[k] : 0.0;
+    }
+}
+
+// The inverse of the first diagonal block: one block of threads.
+extern "C" __global__ void pivot_block(
+    const double* __restrict__ a, const double* __restrict__ matrix, int n, double tolerance, double* inverses,
+    unsigned char* kept
+) {
+    double own[PARTS];
+#pragma unroll
+    for (int k = 0; k < PARTS; ++k) {
+        const int x = threadIdx.x, y = threadIdx.y + k * LINES;
+        own[k] = x < n && y < n ? a[static_cast<long long>(y) * n + x] : 0.0;
+    }
+    invert_block(own, matrix, n, 0, tolerance, inverse_of(inverses, 0), kept);
 }
 
 // left (n, BLOCK) = the block's columns, right (BLOCK, n) = inverse times its rows: BLOCK rows and columns of them each block of
 // threads. Before `eliminate` overwrites them.
 extern "C" __global__ void panels(
-    const double* __restrict__ a, const double* __restrict__ inverse, int n, int first, double* __restrict__ left,
+    const double* __restrict__ a, double* __restrict__ inverses, int n, int first, double* __restrict__ left,
     double* __restrict__ right
 ) {
     __shared__ double factors[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
+    const double* const inverse = inverse_of(inverses, first);
     const int x = threadIdx.x, top = blockIdx.x * BLOCK, j = top + x;
     for (int y = threadIdx.y; y < BLOCK; y += LINES) {
         factors[y][x] = inverse[y * BLOCK + x];
@@ -92,13 +123,14 @@ extern "C" __global__ void panels(
     }
 }
 
-// One block of the elimination everywhere: a tile of BLOCK x BLOCK items each.
+// One block of the elimination everywhere, a tile of BLOCK x BLOCK items each, and the inverse of the next diagonal block.
 extern "C" __global__ void eliminate(
-    double* __restrict__ a, const double* __restrict__ inverse, const double* __restrict__ left,
-    const double* __restrict__ right, int n, int first
+    double* __restrict__ a, const double* __restrict__ matrix, double* inverses, const double* __restrict__ left,
+    const double* __restrict__ right, int n, int first, double tolerance, unsigned char* kept
 ) {
     __shared__ double columns[BLOCK][BLOCK + 1], rows[BLOCK][BLOCK + 1];
-    const int j = blockIdx.x * BLOCK + threadIdx.x, top = blockIdx.y * BLOCK;
+    const double* const inverse = inverse_of(inverses, first);
+    const int j = blockIdx.x * BLOCK + threadIdx.x, top = blockIdx.y * BLOCK, next = first + BLOCK;
     const bool pivot_columns = static_cast<int>(blockIdx.x) * BLOCK == first, pivot_rows = top == first;
     for (int y = threadIdx.y; y < BLOCK; y += LINES) {
         columns[y][threadIdx.x] = top + y < n ? left[(top + y) * BLOCK + threadIdx.x] : 0.0;
@@ -106,15 +138,23 @@ extern "C" __global__ void eliminate(
             : j < n ? right[static_cast<long long>(y) * n + j] : 0.0;
     }
     __syncthreads();
-    if (j >= n) return;
-    for (int y = threadIdx.y; y < BLOCK && top + y < n; y += LINES) {
+    double own[PARTS];
+#pragma unroll
+    for (int k = 0; k < PARTS; ++k) {
+        const int y = threadIdx.y + k * LINES;
+        own[k] = 0.0;
+        if (top + y >= n || j >= n) continue;
         double* const out = a + static_cast<long long>(top + y) * n + j;
         if (pivot_rows) {
-            *out = rows[y][threadIdx.x];
-            continue;
+            own[k] = rows[y][threadIdx.x];
+        } else {
+            double sum = 0.0;
+            for (int c = 0; c < BLOCK; ++c) sum += columns[y][c] * rows[c][threadIdx.x];
+            own[k] = pivot_columns ? -sum : *out - sum;
         }
-        double sum = 0.0;
-        for (int c = 0; c < BLOCK; ++c) sum += columns[y][c] * rows[c][threadIdx.x];
-        *out = pivot_columns ? -sum : *out - sum;
+        *out = own[k];
+    }
+    if (top == next && static_cast<int>(blockIdx.x) * BLOCK == next) {
+        invert_block(own, matrix, n, next, tolerance, inverse_of(inverses, next), kept);
     }
 }

@@ -42,7 +42,7 @@ class CudaInverse(DenseInverse):
 
     def dense_solve(self, r: Array, x: Array) -> None:
         rows = len(self.position)
-        function = kernel("sell/multigrid.cu", "dense_product", self.vectors.dtype.name)
+        function = kernel("sell/multigrid.cu", "dense_product", self.vectors.type_name)
         launch_early(function, *warps(rows), (self.position, self.values, r, x, np.int32(rows)))
 
 
@@ -100,13 +100,13 @@ def semidefinite_inverse(matrix: Array) -> Array:
     matrix = cupy.ascontiguousarray(matrix)
     a, n = matrix.copy(), len(matrix)
     kept = cupy.empty(n, dtype=np.uint8)
-    inverse, left, right = cupy.empty((BLOCK, BLOCK)), cupy.empty((n, BLOCK)), cupy.empty((BLOCK, n))
+    inverses, left, right = cupy.empty((2, BLOCK, BLOCK)), cupy.empty((n, BLOCK)), cupy.empty((BLOCK, n))
     pivot, panels, eliminate = (kernel(FILE, name, DTYPE) for name in ("pivot_block", "panels", "eliminate"))
-    size, tiles = np.int32(n), -(-n // BLOCK)
+    size, tiles, block, least = np.int32(n), -(-n // BLOCK), (BLOCK, LINES), np.float64(RANK_TOLERANCE)
+    pivot((1,), block, (a, matrix, size, least, inverses, kept))
     for first in map(np.int32, range(0, n, BLOCK)):
-        pivot((1,), (BLOCK, BLOCK), (a, matrix, size, first, np.float64(RANK_TOLERANCE), inverse, kept))
-        panels((tiles,), (BLOCK, LINES), (a, inverse, size, first, left, right))
-        eliminate((tiles, tiles), (BLOCK, LINES), (a, inverse, left, right, size, first))
+        panels((tiles,), block, (a, inverses, size, first, left, right))
+        eliminate((tiles, tiles), block, (a, matrix, inverses, left, right, size, first, least, kept))
     return _symmetric(a, kept)
 
 

@@ -54,9 +54,9 @@ def of_coarse(numbers: Array, first: int, count: int, values: Array) -> Array:
     """See `dsolver.kernels.amg.points.of_coarse`."""
     width = prod(values.shape[1:])
     out = cupy.empty((count, *values.shape[1:]), dtype=values.dtype)
-    words = cupy.ascontiguousarray(values).view(np.uint64)
-    points = len(numbers) if count * width else 0
-    _each("of_coarse", points, out.view(np.uint64), numbers, np.int64(first), words, np.int32(width))
+    if count * width:
+        words = cupy.ascontiguousarray(values).view(np.uint64)
+        _each("of_coarse", len(numbers), out.view(np.uint64), numbers, np.int64(first), words, np.int32(width))
     return out
 
 

@@ -57,7 +57,7 @@ class ColumnlessTransfer(SeparateSum, ABC):
     @cached_property
     def vectors(self) -> CudaVectors:
         """The vector kernels."""
-        return vectors(self.values.dtype.name)
+        return vectors(type_of(self.values))
 
     def batched(self, width: int) -> Columns:
         return TransferColumns(self, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -13,8 +13,8 @@ from dsolver.kernels.cuda.block_slices import products as slices
 from dsolver.kernels.cuda.csr import products
 from dsolver.kernels.cuda.csr.ghosts import CudaGhostRows, CudaShortGhostRows, blocks_of, threads_of
 from dsolver.kernels.cuda.csr.look import look
-from dsolver.kernels.cuda.csr.statistics import statistics
-from dsolver.kernels.cuda.csr.transfer import CudaTransfer, transfer
+from dsolver.kernels.cuda.csr.statistics import asked, statistics
+from dsolver.kernels.cuda.csr.transfer import CudaTransfer, measured_transfer, transfer
 from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.vectors import cast, narrowed
 from dsolver.kernels.formats.block_slices import BLOCKS
@@ -37,6 +37,10 @@ class CudaGeneral(GeneralSetup):
 
     def statistics(self, rows: Csr, columns: int, blocks: Sequence[int] = BLOCKS) -> Statistics:
         return statistics(rows, columns, blocks, self._vectors.type_name)
+
+    def asked(self, rows: Csr, blocks: Sequence[int] = BLOCKS) -> Callable[[], Statistics] | None:
+        few = few_rows(rows.size, len(rows.columns))
+        return None if few else asked(rows, rows.size, blocks, self._vectors.type_name)
 
     def look(self, rows: Csr, allowed: float) -> Look:
         return look(rows, allowed)
@@ -137,17 +141,34 @@ class CudaGeneral(GeneralSetup):
             self.wait()  # kernels read the rows' places before they wait for earlier launches
         return made
 
+    def measured_transfer(self, rows: Csr, written: Layout, read: Layout) -> slices.Measured | None:
+        """Only of rows that `transfer` leaves in their order."""
+        return measured_transfer(rows, read.rows, self._vectors) if written.in_order and read.in_order else None
+
     def between(
-        self, shape: tuple[int, int], rows: Csr, written: slice, read: slice, blocks: tuple[int, int] = (1, 1)
+        self,
+        shape: tuple[int, int],
+        rows: Csr,
+        written: slice,
+        read: slice,
+        blocks: tuple[int, int] = (1, 1),
+        measured: slices.Measured | None = None,
     ) -> CudaTransfer:
-        return transfer(shape, rows, written, read, self._vectors, blocks)
+        return transfer(shape, rows, written, read, self._vectors, blocks, measured)
 
     def transfer(
-        self, rows: Csr, written: Layout, read: Layout, *, wait: bool = True, blocks: tuple[int, int] = (1, 1)
+        self,
+        rows: Csr,
+        written: Layout,
+        read: Layout,
+        *,
+        wait: bool = True,
+        blocks: tuple[int, int] = (1, 1),
+        measured: slices.Measured | None = None,
     ) -> Any:
         """See `GeneralSetup.transfer`; what is padding between colors is rows without entries, or is not read."""
         if written.colors == 1 and read.colors == 1:
-            return super().transfer(rows, written, read, wait=wait, blocks=blocks)
+            return super().transfer(rows, written, read, wait=wait, blocks=blocks, measured=measured)
         of = slice(self._guard, written.size - self._guard)
         if not written.in_order:
             rows = self.reordered(rows, written.row[of])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dsolver.kernels.cuda.block_slices.products import BUILD, WARPS
 from dsolver.kernels.cuda.csr.products import ROWS, THREADS
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import read_back
+from dsolver.kernels.cuda.launch.readback import Sent
 from dsolver.kernels.formats.block_slices import BLOCKS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE
@@ -27,7 +27,12 @@ OF_SLICE: Final = 2
 
 
 def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str = "float64") -> Statistics:
-    """Statistics by which formats are chosen.
+    """Statistics by which formats are chosen; arguments as of `asked`. It waits."""
+    return asked(matrix, columns, sizes, dtype)()
+
+
+def asked(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: str = "float64") -> Callable[[], Statistics]:
+    """Statistics by which formats are chosen, on their way, to be called for.
 
     Args:
         matrix: on the device; its columns ascend in each row.
@@ -47,15 +52,21 @@ def statistics(matrix: Csr, columns: int, sizes: Sequence[int] = BLOCKS, dtype: 
         places = map(np.int32, (count, rows // b, columns // b, of.slices, of.stride // SLICE))
         arguments = (matrix.start, matrix.columns, room[first:], *places)
         kernel(BUILD, f"sample_{b}", dtype)((-(-count // WARPS),), (WARPS * SLICE,), arguments)
-    told = read_back(room)
-    squares, longest = told[: bounds[0]].reshape(PARTS, 2).T
-    return Statistics(
-        shape=(rows, columns),
-        entries=entries,
-        longest=int(longest.max()),
-        variance=max(0.0, int(squares.sum()) / max(1, rows) - (entries / max(1, rows)) ** 2),
-        stored={b: _stored(b, told[i:j].view(np.int32)) for b, (i, j) in zip(samples, pairwise(bounds), strict=True)},
-    )
+    sent = Sent(room)
+
+    def found() -> Statistics:
+        told = sent()
+        squares, longest = told[: bounds[0]].reshape(PARTS, 2).T
+        of = zip(samples, pairwise(bounds), strict=True)
+        return Statistics(
+            shape=(rows, columns),
+            entries=entries,
+            longest=int(longest.max()),
+            variance=max(0.0, int(squares.sum()) / max(1, rows) - (entries / max(1, rows)) ** 2),
+            stored={b: _stored(b, told[i:j].view(np.int32)) for b, (i, j) in of},
+        )
+
+    return found
 
 
 def _stored(block: int, words: npt.NDArray[np.int32]) -> Stored:

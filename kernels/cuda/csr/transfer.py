@@ -79,7 +79,13 @@ class _TransferColumns(Columns):
 
 
 def transfer(
-    shape: tuple[int, int], rows: Csr, written: slice, read: slice, vectors: Any, blocks: tuple[int, int] = (1, 1)
+    shape: tuple[int, int],
+    rows: Csr,
+    written: slice,
+    read: slice,
+    vectors: Any,
+    blocks: tuple[int, int] = (1, 1),
+    measured: slices.Measured | None = None,
 ) -> CudaTransfer:
     """Rows between two levels: in slices where they are short, as those of P are.
 
@@ -90,6 +96,7 @@ def transfer(
         read: see `CudaTransfer`.
         vectors: the vector kernels; values are rounded to their type.
         blocks: rows and columns of the blocks in which entries come as a rule.
+        measured: of these rows, as of `measured_transfer`, where somebody has asked for that before.
     """
     product: CudaRows | CudaBlockSlices
     mean = len(rows.columns) / max(1, shape[0])
@@ -100,8 +107,14 @@ def transfer(
         rows = rows._replace(values=narrowed(rows.values, vectors.dtype))
         product = CudaRows(shape=shape, entries=rows, threads=threads, blocks=found)
     else:
-        product = slices.made(rows, shape[1], vectors.type_name)
+        product = slices.filled(rows, shape[1], measured or slices.measured(rows, shape[1], vectors.type_name))
     return CudaTransfer(product=product, written=written, read=read, vectors=vectors)
+
+
+def measured_transfer(rows: Csr, columns: int, vectors: Any) -> slices.Measured | None:
+    """Slices of rows between two levels, for whose sizes `transfer` would wait; None where it makes no slices."""
+    short = len(rows.columns) <= SHORT * max(1, rows.size)
+    return slices.measured(rows, columns, vectors.type_name) if short else None
 
 
 def threads_of(rows: int, mean: float) -> int:

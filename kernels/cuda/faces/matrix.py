@@ -12,7 +12,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
-from dsolver.kernels.cuda.launch.loader import kernel
+from dsolver.kernels.cuda.launch.loader import kernel, type_of
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
 from dsolver.kernels.cuda.vectors import CudaVectors, cast, vectors
@@ -46,7 +46,7 @@ class CudaFaces(MatrixPasses, Faces):
     @cached_property
     def vectors(self) -> CudaVectors:
         """The vector kernels."""
-        return vectors(self.diagonal.dtype.name)
+        return vectors(type_of(self.diagonal))
 
     @cached_property
     def stored(self) -> str:
@@ -71,7 +71,7 @@ class CudaFaces(MatrixPasses, Faces):
 
     def function(self, name: str) -> Any:
         """A kernel for the value type of vectors."""
-        return kernel(FILE, name, self.diagonal.dtype.name)
+        return kernel(FILE, name, type_of(self.diagonal))
 
     def batched(self, width: int) -> Columns:
         return FacesColumns(self, width)

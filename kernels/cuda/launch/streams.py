@@ -6,10 +6,12 @@ import ctypes
 import os
 import struct
 import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, final
 
 import cupy
+import numpy as np
 
 _LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 _COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
@@ -57,14 +59,17 @@ class _Room(threading.local):
         self.config = _Config(attributes=self.attributes)
         self.address = ctypes.addressof(self.config)
 
-    def hold(self, parts: list[bytes]) -> Any:
+    def hold(self, arguments: tuple[Any, ...]) -> Any:
         """Put a kernel's arguments here and say where; raises ValueError where there is no room for so many."""
+        array = cupy.ndarray
+        if pack := _packing(tuple(map(type, arguments))):  # as most are: 3 us in place of 6
+            pack(self.values, 0, *[one.data.ptr if type(one) is array else one for one in arguments])
+            return self.even
+        parts = [_bytes(argument) for argument in arguments]
         raw = b"".join(parts)
         if len(parts) > _ARGUMENTS or len(raw) > _BYTES:
             raise ValueError(f"{len(parts)} arguments of {len(raw)} bytes are more than a launch can tell a kernel")
         ctypes.memmove(self.first, raw, len(raw))
-        if len(raw) == 8 * len(parts):  # as most are
-            return self.even
         place = self.first
         for number, part in enumerate(parts):
             self.places[number] = place
@@ -74,6 +79,23 @@ class _Room(threading.local):
 
 _room: Final = _Room()
 _address: Final = struct.Struct("<Q").pack
+_CODES: Final[dict[type[Any], str]] = {
+    np.int32: "i4x",
+    np.uint32: "I4x",
+    np.int64: "q",
+    np.uint64: "Q",
+    np.float32: "f4x",
+    np.float64: "d",
+}
+"""Codes of `struct` for numbers in eight bytes each."""
+
+
+@cache
+def _packing(kinds: tuple[type[Any], ...]) -> Callable[..., None] | None:
+    """What packs arguments of these types, eight bytes each, arrays by their addresses; None where there are others."""
+    if len(kinds) > _ARGUMENTS or not all(kind is cupy.ndarray or kind in _CODES for kind in kinds):
+        return None
+    return struct.Struct("<" + "".join(_CODES.get(kind, "Q") for kind in kinds)).pack_into
 
 
 @cache
@@ -141,7 +163,7 @@ def launch_early(
         kernel(grid, block, arguments, shared_mem=shared)
         return
     room, config = _room, _room.config
-    places = room.hold([_bytes(argument) for argument in arguments])
+    places = room.hold(arguments)
     count = 0
     for wanted, name in ((early, _EARLY_START), (cooperative, _COOPERATIVE)):
         if wanted:

@@ -13,6 +13,7 @@ import numpy as np
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.casts import lossless
 from dsolver.kernels.cuda.launch.foresight import settle
+from dsolver.kernels.cuda.launch.loader import type_of
 from dsolver.kernels.cuda.launch.schedule import HalfSweep, HalfSweepCuts, Launch, half_sweeps, warps
 from dsolver.kernels.cuda.launch.streams import launch_early
 from dsolver.kernels.cuda.matrix_passes import MatrixPasses
@@ -60,7 +61,7 @@ class OneLaunch(WithKernels):
 
     @property
     def value_type(self) -> str:
-        return str(self.slices.values.dtype.name)
+        return type_of(self.slices.values)
 
     @property
     @abstractmethod
@@ -96,7 +97,7 @@ class CudaMatrix(WithKernels, SeparateBackward, MatrixPasses, Matrix):
 
     @property
     def value_type(self) -> str:
-        return str(self.diagonal.dtype.name)
+        return type_of(self.diagonal)
 
     @cached_property
     def stored(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,27 @@ def test_more_than_a_launch_can_tell_a_kernel_is_refused(arguments: tuple[np.gen
 
     with pytest.raises(ValueError, match="more than a launch can tell"):
         launch_early(None, (1,), (1,), arguments, cooperative=True)
+
+
+@pytest.mark.gpu
+def test_arguments_are_packed_as_bytes_of_their_own_would_be() -> None:
+    import cupy
+
+    from dsolver.kernels.cuda.launch import streams
+
+    numbers = (
+        np.int32(-3),
+        np.uint32(1 << 31),
+        np.int64(-1 << 40),
+        np.uint64(1 << 63),
+        np.float32(0.1),
+        np.float64(0.1),
+    )
+    given = (cupy.empty(4), *numbers, np.uintp(0))
+    places = streams._room.hold(given)
+    at = [places[number] for number in range(len(given))]
+    assert at == [at[0] + 8 * number for number in range(len(given))]
+    assert ctypes.string_at(at[0], 8 * len(given)) == b"".join(map(streams._bytes, given))
 
 
 @pytest.mark.gpu

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.kernels import Backend
 from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
@@ -41,9 +39,10 @@ def wrong_diagonals(engine: Engine, measures: PerChunk) -> int:
     return int(engine.sums(engine.per_chunk(_wrong, measures), 1)[0])
 
 
-def not_positive(backend: Backend, diagonal: Any) -> Any:
-    """The number of entries of a diagonal on the device that are not positive and finite: float64 (1,)."""
-    return backend.asarray(np.full(1, float(backend.lattice.unfit(diagonal, 0.0, left_out=True))))
+def not_positive(backend: Backend, diagonal: Any) -> tuple[float]:
+    """The number of entries of a diagonal that are not positive and finite, as of `Engine.sums`."""
+    diagonal = backend.asarray(diagonal)  # which may lie on the host
+    return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
@@ -56,5 +55,4 @@ def _measured(backend: Backend, _: int, rows: LevelRows) -> Measures:
 
 
 def _wrong(backend: Backend, _: int, measures: Measures) -> tuple[float]:
-    diagonal = backend.asarray(measures.diagonal)  # which may lie on the host
-    return (float(backend.lattice.unfit(diagonal, 0.0, left_out=True)),)
+    return not_positive(backend, measures.diagonal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, final
 
 import cupy
@@ -106,11 +107,16 @@ class Rooms(NamedTuple):
     @property
     def shape(self) -> tuple[Any, ...]:
         """Arguments of kernels: both sizes, where larger rooms begin, and how many there are."""
-        behind = len(self.lengths) * self.room
-        count = (len(self.columns) - behind) // self.larger if self.larger else 0
-        return np.int32(self.room), np.int32(self.larger), np.int64(behind), np.int64(count)
+        return _shape(len(self.lengths), len(self.columns), self.room, self.larger)
 
     @property
     def places(self) -> tuple[Any, ...]:
         """Arguments of kernels: a right factor, but for its values."""
         return (self.lengths, self.columns, *self.shape[:3])
+
+
+@lru_cache(maxsize=64)
+def _shape(rows: int, entries: int, room: int, larger: int) -> tuple[Any, ...]:
+    """`Rooms.shape`: kernels of a level ask for it a dozen times."""
+    behind = rows * room
+    return np.int32(room), np.int32(larger), np.int64(behind), np.int64((entries - behind) // larger if larger else 0)
