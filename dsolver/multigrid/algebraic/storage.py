@@ -57,7 +57,7 @@ class StoredRows:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """What storing a chunk's rows would wait for, asked for before.
+    """Answers that storing a chunk's rows would wait for, asked for before.
 
     Attributes:
         known: their statistics; None where nobody needs them.
@@ -74,7 +74,7 @@ def asked_rows(backend: Backend, _: int, rows: LevelRows) -> Callable[[], Statis
 
 
 def measured_rows(backend: Backend, _: int, rows: LevelRows, asked: Callable[[], Statistics] | None) -> Ahead:
-    """What `stored_rows` would wait for, on its way, after statistics, which are waited for."""
+    """Answers that `stored_rows` would wait for, on their way, after statistics, which are waited for."""
     if asked is None:
         return Ahead(known=None, measured=None)
     known = asked()

@@ -92,7 +92,7 @@ _CODES: Final[dict[type[Any], str]] = {
 
 @cache
 def _packing(kinds: tuple[type[Any], ...]) -> Callable[..., None] | None:
-    """What packs arguments of these types, eight bytes each, arrays by their addresses; None where there are others."""
+    """Packer of arguments of these types, eight bytes each, arrays by their addresses; None where there are others."""
     if len(kinds) > _ARGUMENTS or not all(kind is cupy.ndarray or kind in _CODES for kind in kinds):
         return None
     return struct.Struct("<" + "".join(_CODES.get(kind, "Q") for kind in kinds)).pack_into

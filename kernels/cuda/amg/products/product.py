@@ -44,9 +44,9 @@ LARGE: Final = 1 << 23
 SAMPLES: Final = 512
 """Rows that are counted."""
 LARGER: Final = ((16, 16), (16, 8), (32, 16), (32, 8), (32, 4))
-"""How many rows there are for each larger room, and how many times as large as a row's own this is: the first of these
-for which `SPARE` entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows
-needed a larger room, elsewhere one of 100, 13 times as large as its own."""
+"""Rows for each larger room, and times that this is as large as a row's own: the first of these for which `SPARE`
+entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows needed a larger
+room, elsewhere one of 100, 13 times as large as its own."""
 SPARE: Final = 1 << 26
 """Entries of larger rooms, 0.8 GB."""
 AMPLE: Final = 3.0
