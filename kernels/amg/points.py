@@ -81,16 +81,17 @@ def through(numbers: Any, first: int, others: Any, team: Team = ALONE) -> Any:
     return _each(_go_through, np.empty_like(numbers), team, numbers, first, others) if len(others) else numbers
 
 
-def leads(start: Any, values: Any) -> tuple[Any, Any]:
+def leads(start: Any, values: Any, team: Team = ALONE) -> tuple[Any, Any]:
     """Bits of the entries of rows, uint8, and of each row how many entries lead: int64.
 
     Args:
         start: int64 (rows + 1,), of the rows.
         values: float64, bits of `couplings.couplings`.
+        team: see `damped`.
     """
-    bits = values.astype(np.uint8)
-    before = np.append(0, np.cumsum(bits >> 1, dtype=np.int64))
-    return bits, np.diff(before[start])
+    bits, counts = np.empty(len(values), dtype=np.uint8), np.empty(len(start) - 1, dtype=np.int64)
+    team.run(_lead, 0, len(counts), start, values, bits, counts)
+    return bits, counts
 
 
 def of_coarse(numbers: Any, first: int, count: int, values: Any, team: Team = ALONE) -> Any:
@@ -161,6 +162,17 @@ def _go_through(first: Any, last: Any, numbers: Any, begin: Any, others: Any, ou
         number = numbers[i]
         other = others[uint64(max(number - begin, 0))]
         out[i] = other if number >= 0 else -1
+
+
+@compiled()
+def _lead(first: Any, last: Any, start: Any, values: Any, bits: Any, counts: Any) -> None:
+    for i in range(uint64(first), uint64(last)):
+        count = 0
+        for k in range(uint64(start[i]), uint64(start[i + uint64(1)])):
+            bit = np.uint8(values[k])
+            bits[k] = bit
+            count += bit >> 1
+        counts[i] = count
 
 
 @compiled()

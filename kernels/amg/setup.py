@@ -121,7 +121,7 @@ class AlgebraicSetup:
 
     def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
         """See `points.leads`."""
-        return points.leads(start, values)
+        return points.leads(start, values, self.team)
 
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         """See `points.of_coarse`."""
