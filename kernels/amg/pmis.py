@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, uint64
 
+from dsolver.kernels.cpu.csr.rows import ALONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -29,27 +29,29 @@ SALT: Final = 0x632BE59BD9B4E019
 """Factor of the level's number, so that a point's hash differs from level to level."""
 
 
-def keys(counts: Any, origin: Any, level: int) -> npt.NDArray[np.uint64]:
-    """Keys of points, without the last tie.
+def begun(counts: Any, origin: Any, level: int, lone: int, team: Team = ALONE) -> tuple[Any, Any]:
+    """Keys of points, uint64 without the last tie, and their states before any is decided, int8.
 
     Args:
         counts: int64, of the points that depend on each, below 2¹⁶.
         origin: int64, the finest row that each stems from.
         level: the level's number.
+        lone: the state of points that none depends on.
+        team: shares the points.
     """
-    most = (1 << 64 - HASHED) - 1
-    low = mixed(origin.astype(np.uint64) + np.uint64(level * SALT % 2**64)) >> np.uint64(64 - HASHED)
-    made: npt.NDArray[np.uint64] = (np.minimum(counts, most).astype(np.uint64) << np.uint64(HASHED)) | low
-    return made
+    key, state = np.empty(len(counts), dtype=np.uint64), np.empty(len(counts), dtype=np.int8)
+    salt = np.uint64(level * SALT % 2**64)
+    team.run(_begin, 0, len(counts), counts, origin, salt, lone, key, state, worth=POINTS_WORTH_A_THREAD)
+    return key, state
 
 
-def mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+@njit(inline="always")
+def mixed(z: Any) -> Any:
     """Hashes of 64 bits: the finalizer of splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
-    with np.errstate(over="ignore"):
-        z = values + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+    z = z + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, team: Team) -> int:
@@ -68,8 +70,8 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
         how many own points are left undecided.
     """
     rank = np.empty(len(key), dtype=np.uint64)
-    team.run(_rank, 0, len(key), key, state, rank)
     worth = POINTS_WORTH_A_THREAD
+    team.run(_rank, 0, len(key), key, state, rank, worth=worth)
     todo = np.flatnonzero(state[below : below + a.size] == UNDECIDED)
     while len(todo):
         parts = team.run(_settle, 0, len(todo), todo, a, below, bits, key, origin, state, rank, worth=worth)
@@ -81,6 +83,15 @@ def settle(a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any, tea
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _begin(first: Any, last: Any, counts: Any, origin: Any, salt: Any, lone: Any, key: Any, state: Any) -> None:
+    most, by = np.int64((1 << 64 - HASHED) - 1), np.uint64(64 - HASHED)
+    for i in range(uint64(first), uint64(last)):
+        count = counts[i]
+        key[i] = (np.uint64(min(count, most)) << np.uint64(HASHED)) | (mixed(np.uint64(origin[i]) + salt) >> by)
+        state[i] = UNDECIDED if count > 0 else lone
 
 
 @compiled()

@@ -79,20 +79,20 @@ class AlgebraicSetup:
     def row_measures(self, a: Csr, below: int) -> tuple[Any, Any, Any]:
         """See `couplings.row_measures`; in place of the sums of sizes `points.shares` of them."""
         largest, diagonal, sizes = couplings.row_measures(a, below, self.team)
-        return largest, diagonal, points.shares(diagonal, sizes)
+        return largest, diagonal, points.shares(diagonal, sizes, self.team)
 
     def couplings(self, a: Csr, below: int, largest: Any, theta: float) -> tuple[Any, Any]:
         """See `couplings.couplings`."""
         return couplings.couplings(a, below, largest, theta, self.team)
 
     def begun(self, counts: Any, origin: Any, level: int, lone: int) -> tuple[Any, Any]:
-        """See `pmis.keys` and `points.first_states`."""
-        return pmis.keys(counts, origin, level), points.first_states(counts, lone)
+        """See `pmis.begun`."""
+        return pmis.begun(counts, origin, level, lone, self.team)
 
     def settled(self, a: Csr, below: int, bits: Any, key: Any, origin: Any, state: Any) -> tuple[int, Any, int]:
         """See `pmis.settle`; and of own points `points.coarse_before`, and how many are coarse."""
         left = pmis.settle(a, below, bits, key, origin, state, self.team)
-        before = points.coarse_before(state[below : below + a.size])
+        before = points.coarse_before(state[below : below + a.size], self.team)
         return left, before, int(before[-1])
 
     def paths(
@@ -105,27 +105,27 @@ class AlgebraicSetup:
 
     def damped(self, share: Any, least: float, dominance: float, factor: float) -> Any:
         """See `points.damped`."""
-        return points.damped(share, least, dominance, factor)
+        return points.damped(share, least, dominance, factor, self.team)
 
     def numbered(self, states: Any, before: Any, first: int) -> Any:
         """See `points.numbered`."""
-        return points.numbered(states, before, first)
+        return points.numbered(states, before, first, self.team)
 
     def states_of(self, numbers: Any) -> tuple[Any, Any]:
         """See `points.states_of`."""
-        return points.states_of(numbers)
+        return points.states_of(numbers, self.team)
 
     def through(self, numbers: Any, first: int, others: Any) -> Any:
         """See `points.through`."""
-        return points.through(numbers, first, others)
+        return points.through(numbers, first, others, self.team)
 
     def leads(self, start: Any, values: Any) -> tuple[Any, Any]:
         """See `points.leads`."""
-        return points.leads(start, values)
+        return points.leads(start, values, self.team)
 
     def of_coarse(self, numbers: Any, first: int, count: int, values: Any) -> Any:
         """See `points.of_coarse`."""
-        return points.of_coarse(numbers, first, count, values)
+        return points.of_coarse(numbers, first, count, values, self.team)
 
     # -- windows -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from dsolver.kernels.amg import couplings as on_host
-from dsolver.kernels.amg import pmis, points
+from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.box_rows import LatticeBox, box_rows
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings
 from dsolver.kernels.amg.pmis import COARSE, FINE, UNDECIDED
@@ -93,9 +93,9 @@ def test_rows_are_measured_coupled_and_settled_as_on_the_host(
     whole, origin = rows_of(matrix), np.arange(size)[::-1] * 5
     largest = on_host.row_measures(whole, 0, TEAM)[0]
     counts = on_host.couplings(whole, 0, largest, THETA, TEAM)[1]
-    key = pmis.keys(counts, origin, 3)
+    key, state = pmis.begun(counts, origin, 3, FINE)
     its_counts, its_origin = there(counts, origin)
-    same(on_gpu.begun(its_counts, its_origin, 3, FINE), (key, points.first_states(counts, FINE)))
+    same(on_gpu.begun(its_counts, its_origin, 3, FINE), (key, state))
     for below, last in ((0, size), (size // 5, size - size // 3)):
         a = rows_of(matrix[below:last])
         same(gpu.row_measures(there(a), below), AlgebraicSetup(TEAM).row_measures(a, below))

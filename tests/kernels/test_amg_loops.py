@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dsolver.kernels.amg import pmis
 from dsolver.kernels.amg.couplings import DEPENDS, LEADS, couplings, row_measures
 from dsolver.kernels.amg.extended_interpolation import coarse_couplings, interpolation
-from dsolver.kernels.amg.pmis import COARSE, FINE, keys, mixed, settle
+from dsolver.kernels.amg.pmis import COARSE, FINE, begun, mixed, settle
 from dsolver.kernels.amg.products import mirrored, product, symmetrize, transposed
 from dsolver.kernels.amg.sorting import sort_short
 from dsolver.kernels.cpu.loops.team import Team
@@ -89,8 +89,8 @@ def coarsened(matrix: Any) -> tuple[Csr, Any, Any, list[int]]:
     a = rows_of(matrix)
     bits, counts = couplings(a, 0, row_measures(a, 0, TEAM)[0], THETA, TEAM)
     numbers = np.arange(a.size)
-    key = keys(counts, numbers, 0)
-    state = np.where(counts > 0, 0, FINE).astype(np.int8)
+    key, state = begun(counts, numbers, 0, FINE)
+    assert np.array_equal(state, np.where(counts > 0, 0, FINE))
     assert settle(a, 0, bits, key, numbers, state, TEAM) == 0
     order = sorted(range(a.size), key=lambda i: (int(key[i]), i), reverse=True)
     return a, bits, state, order

@@ -148,7 +148,10 @@ def evened(rows: Csr, vectors: CpuVectors) -> Csr:
         start = rows.width * np.arange(rows.size + 1)
     else:
         start = np.zeros(rows.size + 1, dtype=np.int64)
-        np.cumsum((np.diff(rows.start) + (step - 1)) // step * step, out=start[1:])
+        ends = np.subtract(rows.start[1:], rows.start[:-1], out=start[1:])
+        ends += step - 1
+        ends &= -step  # a power of two
+        np.cumsum(ends, out=ends)
     columns, values = np.empty(start[-1], dtype=np.int32), np.empty(start[-1], dtype=rows.values.dtype)
     vectors.team.run(loops.pad, 0, rows.size, *rows, start, columns, values, worth=ROWS_WORTH_A_THREAD)
     return Csr(start, columns, values)

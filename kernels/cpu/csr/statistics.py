@@ -30,12 +30,13 @@ def statistics(
         team: shares the samples.
         samples: at most.
     """
-    rows, lengths = matrix.size, np.diff(matrix.start)
+    rows, entries, lengths = matrix.size, len(matrix.columns), np.diff(matrix.start)
+    squares = int(np.dot(lengths, lengths))  # NumPy's variance writes what each length differs from the mean by
     return Statistics(
         shape=(rows, columns),
-        entries=len(matrix.columns),
+        entries=entries,
         longest=int(lengths.max(initial=0)),
-        variance=float(lengths.var()) if rows else 0.0,
+        variance=(rows * squares - entries**2) / max(1, rows) ** 2,
         stored={
             b: _stored(matrix, columns, b, team, samples_of(rows // b, samples))
             for b in blocks
