@@ -206,8 +206,7 @@ class Solve:
         if not (math.isfinite(begun.b_norm) and math.isfinite(begun.x_norm)):
             return Started(begun=begun), None
         began = time.perf_counter()
-        pace = self.columns.pace if seconds > 0.0 else None  # else each superstep is looked at by itself
-        controls = [terms.control(self._spec, self._begun[each], pace) for each in range(width)]
+        controls = [terms.control(self._spec, self._begun[each], self.columns.pace) for each in range(width)]
         slices = self.solve(controls, seconds)
         x = self.solution(host=host) if width == 1 and slices[0].status in FINAL else None
         return Started(begun=begun, slices=tuple(slices), seconds=time.perf_counter() - began), x

@@ -49,6 +49,7 @@ class Terms:
         maxiter: iterations at most.
         interruptible: whether the solve pauses after each iteration, for a callback that may stop it there.
         replaceable: whether another preconditioner may take the place of the one that "auto" has chosen.
+        closely: whether each superstep is looked at, for iterates that are saved or iterations that are measured.
     """
 
     rtol: float
@@ -56,6 +57,7 @@ class Terms:
     maxiter: int
     interruptible: bool
     replaceable: bool
+    closely: bool
 
     def control(self, spec: SolveSpec, begun: Begun, pace: Pace | None = None) -> Control:
         """Control of a solve, with what its system and its right-hand side allow; pace: of earlier ones.
@@ -77,5 +79,5 @@ class Terms:
             one_level=not can.multilevel,
             replaces=traits.replaces,
             breakdown=traits.breakdown,
-            pace=pace,
+            pace=None if self.closely else pace,
         )

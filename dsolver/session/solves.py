@@ -58,14 +58,16 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
     watch = Watch(session.runtime.client, options.spans)
     session.events = watch.events
     watch.events.start(what="solve", **session.about)
+    closely = options.checkpoint is not None or watch.asked
     terms = Terms(
         rtol=options.rtol,
         atol=options.atol,
         maxiter=options.iterations,
         interruptible=options.callback is not None,
         replaceable=session.replaceable,
+        closely=closely,
     )
-    slice_seconds = 0.0 if options.checkpoint is not None or watch.asked else session.program.stride
+    slice_seconds = 0.0 if closely else session.program.stride
     with watch:
         started = start(session, given, terms, slice_seconds)
         loads, loaded = started.loads, time.perf_counter() - started.seconds

@@ -169,9 +169,8 @@ def _lead(first: Any, last: Any, start: Any, values: Any, bits: Any, counts: Any
     for i in range(uint64(first), uint64(last)):
         count = 0
         for k in range(uint64(start[i]), uint64(start[i + uint64(1)])):
-            bit = np.uint8(values[k])
-            bits[k] = bit
-            count += bit >> 1
+            bits[k] = np.uint8(values[k])
+            count += bits[k] >> 1
         counts[i] = count
 
 

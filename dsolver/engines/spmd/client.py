@@ -8,8 +8,9 @@ import math
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, final
 
 from distributed import Future
@@ -48,6 +49,8 @@ GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
 """Seconds between looks whether a GPU is free."""
+Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
+"""Caller of ranks, in the event loop: their replies, or something made of them."""
 
 
 @final
@@ -153,13 +156,11 @@ class SpmdProgram(RunningProgram[P_co]):
         held = self._on_cluster(name, blocks)
         here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
         with self._or_end():
-            replies = self._with_blocks(ranks.exchange_rank, held, name, call, here)
+            replies, made = self._with_blocks(
+                ranks.exchange_rank, held, name, call, here, gather=partial(self._exchanged, here)
+            )
             result: R = self._result([reply for reply, _ in replies])
-            made = [blocks for _, blocks in replies if blocks is not None]
-            if here:
-                return result, {number: block for blocks in made for number, block in blocks.items()} or None
-            futures: Blocks | None = self._client.sync(self._adopt, made) if made else None
-            return result, futures
+            return result, made
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
         call = _packed_call(command, args, named)
@@ -188,7 +189,9 @@ class SpmdProgram(RunningProgram[P_co]):
         Those that were made are given back first: nobody waits for a GPU while holding one that comes later.
         Rank order is the same for all programs of a cluster, so two of them cannot wait for each other.
         """
-        replies = self._each(ranks.open_rank, {rank: (rank,) for rank in range(shared.size)}, shared)
+        replies: list[ranks.Opened] = self._each(
+            ranks.open_rank, {rank: (rank,) for rank in range(shared.size)}, shared
+        )
         if not any(isinstance(reply, Busy) for reply in replies):
             return replies
         self._client.sync(self._close_all, None)
@@ -214,23 +217,34 @@ class SpmdProgram(RunningProgram[P_co]):
 
     def _all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """function(name of the program, *args) on every rank at once."""
-        return self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
+        replies: list[Any] = self._each(function, dict.fromkeys(range(len(self._workers)), ()), self._name, *args)
+        return replies
 
-    def _with_blocks(self, function: Callable[..., Any], held: Mapping[int, Future[Any]], *args: Any) -> list[Any]:
+    def _with_blocks(
+        self, function: Callable[..., Any], held: Mapping[int, Future[Any]], *args: Any, gather: Gather | None = None
+    ) -> Any:
         """function(name of the program, *args, keys of its chunks' blocks) on every rank at once."""
         keys: dict[str, dict[int, Any]] = {worker: {} for worker in self._workers}
         for number, future in held.items():
             keys[self._owners[number]][number] = future.key
         each = {rank: (keys[worker],) for rank, worker in enumerate(self._workers)}
-        return self._each(function, each, self._name, *args)
+        return self._each(function, each, self._name, *args, gather=gather)
 
-    def _each(self, function: Callable[..., Any], each: Mapping[int, tuple[Any, ...]], *shared: Any) -> list[Any]:
-        """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised."""
+    def _each(
+        self,
+        function: Callable[..., Any],
+        each: Mapping[int, tuple[Any, ...]],
+        *shared: Any,
+        gather: Gather | None = None,
+    ) -> Any:
+        """function(*shared, *its own) on the ranks given, at once; what they return, or their failure raised.
+
+        gather: makes something else of the calls than `_gather`.
+        """
         if not self._open:
             raise RankError("this program has ended: start a new one")
         calls = [Call(rank, self._workers[rank], own) for rank, own in each.items()]
-        replies: list[Any] = self._client.sync(self._gather, packed(function, shared), calls)
-        return replies
+        return self._client.sync(gather or self._gather, packed(function, shared), calls)
 
     async def _gather(self, what: bytes, calls: Sequence[Call]) -> list[Any]:
         asked = [asyncio.ensure_future(self._branch(what, part)) for part in branches(calls)]
@@ -246,6 +260,17 @@ class SpmdProgram(RunningProgram[P_co]):
         if failed or loss:
             raise _cause(failed, loss)
         return [replies[call.rank] for call in calls]
+
+    async def _exchanged(self, here: bool, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
+        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays where `here`.
+
+        One visit of the event loop for both: a second one would wait for it once more.
+        """
+        replies = await self._gather(what, calls)
+        made = [blocks for _, blocks in replies if blocks is not None]
+        if here or not made:
+            return replies, {number: block for blocks in made for number, block in blocks.items()} or None
+        return replies, await self._adopt(made)
 
     async def _ping(self, worker: str) -> object:
         return await self._client.run(ping, workers=[worker])
