@@ -60,10 +60,10 @@ class Counted:
     def __enter__(self) -> Self:
         counted = self
 
-        def each(job: SpmdProgram[Any], function: Callable[..., Any], *args: Any) -> Any:
+        def each(job: SpmdProgram[Any], function: Callable[..., Any], *args: Any, **named: Any) -> Any:
             began = time.perf_counter()
             try:
-                return counted._each(job, function, *args)
+                return counted._each(job, function, *args, **named)
             finally:
                 counted.seconds.setdefault(function.__name__, []).append(time.perf_counter() - began)
 

@@ -199,7 +199,7 @@ def test_an_update_that_is_interrupted_leaves_the_old_matrix(
         assert same(solver.solve(b), before)
 
 
-def interrupts(*_: Any) -> Any:
+def interrupts(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
 
 
@@ -328,9 +328,9 @@ def test_a_short_solve_is_one_message_to_each_rank(client: Client, b: F64, monke
     sent: list[str] = []
     each = SpmdProgram._each
 
-    def counted(program: SpmdProgram[Any], function: Callable[..., Any], *args: Any) -> Any:
+    def counted(program: SpmdProgram[Any], function: Callable[..., Any], *args: Any, **named: Any) -> Any:
         sent.append(function.__name__)
-        return each(program, function, *args)
+        return each(program, function, *args, **named)
 
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     expected = dsolver.solve(problem, b, device="cpu")

@@ -455,9 +455,9 @@ def test_jobs_on_gpus_take_turns(
     asked: list[object] = []
     each = SpmdProgram._each
 
-    def counted(program: SpmdProgram[Any], function: Any, *args: Any) -> Any:
+    def counted(program: SpmdProgram[Any], function: Any, *args: Any, **named: Any) -> Any:
         asked.append(function)
-        return each(program, function, *args)
+        return each(program, function, *args, **named)
 
     monkeypatch.setattr(RankSpec, "exclusive", True)
     monkeypatch.setattr(gang, "POLL", 0.05)
