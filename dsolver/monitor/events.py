@@ -65,8 +65,8 @@ TOPIC: Final = "dsolver"
 FLUSH_SECONDS: Final = 5.0
 """Most seconds that the last message to a cluster may take."""
 BEHIND: Final = 0.005
-"""Seconds that a message waits, behind what the solve itself sends: with the scheduler in this process each takes half a
-millisecond of the event loop that calls the ranks and hears of them."""
+"""Seconds that a message waits, behind what the solve itself sends: with the scheduler in this process each takes half
+a millisecond of the event loop that calls the ranks and hears of them."""
 
 Message = dict[str, Any]
 Subscriber = Callable[[Message], None]
