@@ -64,9 +64,6 @@ logger = logging.getLogger(__name__)
 TOPIC: Final = "dsolver"
 FLUSH_SECONDS: Final = 5.0
 """Most seconds that the last message to a cluster may take."""
-BEHIND: Final = 0.005
-"""Seconds that a message waits, behind what the solve itself sends: with the scheduler in this process each takes half
-a millisecond of the event loop that calls the ranks and hears of them."""
 
 Message = dict[str, Any]
 Subscriber = Callable[[Message], None]
@@ -167,7 +164,6 @@ class SolveEvents:
 
     async def _log(self, client: Client, message: Message, progress: dict[str, Any] | None) -> None:
         """Send a message after the one before it: each would take a connection of its own and could overtake."""
-        await asyncio.sleep(BEHIND)
         async with self._in_order:
             scheduler: Any = client.scheduler
             try:

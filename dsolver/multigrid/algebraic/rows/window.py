@@ -50,7 +50,7 @@ class Window:
     @cached_property
     def below(self) -> int:
         """Number of ghosts before the own rows."""
-        return 0 if self.whole else int(np.count_nonzero(self.ghosts < self.first))
+        return 0 if self.whole else int(np.searchsorted(self.ghosts, np.asarray([self.first], like=self.ghosts))[0])
 
     @property
     def size(self) -> int:
