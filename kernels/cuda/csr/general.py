@@ -85,11 +85,11 @@ class CudaGeneral(GeneralSetup):
         if known is None or of is None or of.block > 1:
             more: dict[str, Any] = {"known": known, "borrowed": borrowed, "measured": of, "diagonal": diagonal}
             return super().matrices(rows, layout, narrow, formats, **more)
-        assert isinstance(narrow, CudaGeneral)
+        of_gpu: Any = narrow  # of the same device
         product, rounded = slices.filled_twice(rows, rows.size, of)
         choice, stored = chosen(formats, known, gpu=True), self.stored_diagonal(rows, layout, diagonal)
         made = self._assembled(layout, stored, product, choice)
-        return made, narrow._with_product(made, rounded)
+        return made, of_gpu._with_product(made, rounded)
 
     def narrowed(self, matrix: GeneralMatrix) -> GeneralMatrix | None:
         """See `GeneralSetup.narrowed`."""

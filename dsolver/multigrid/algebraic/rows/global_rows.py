@@ -140,7 +140,7 @@ def starts(lengths: Any) -> I64:
     return out
 
 
-def _of_entries(start: I64, count: int) -> I64:
+def _of_entries(start: Any, count: int) -> I64:
     """The row of each of so many entries.
 
     Nothing here counts, or asks about, all items of an array: CuPy compiles each function that does for 4 to 5 s when a
