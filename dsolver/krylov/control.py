@@ -201,6 +201,7 @@ class Control:
     def resume(self, column: Column) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
         self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, None
+        self._pace = Pace()  # M is another one
         self._best, self._best_at = math.inf, len(self.residuals) - 1
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
         self._target = max(self.limit, ATTAINABLE * known)
@@ -386,7 +387,7 @@ class Control:
         if not math.isfinite(norm) or not math.isfinite(health):
             return Status.NOT_FINITE
         if norm > (self._risen if iteration == self._begun_at + 1 else DIVERGED) * self._begun:
-            return Status.DIVERGED  # the first iteration is a superstep of its own, unless a solve has converged before
+            return Status.DIVERGED  # after a solve that converged, more iterations have been run: x is theirs
         if norm < (1.0 - LEAST_DECREASE) * self._best:
             self._best, self._best_at = norm, iteration
         return None

@@ -52,6 +52,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, final
+from weakref import WeakKeyDictionary
 
 from dsolver.monitor.job import JobProgress
 from dsolver.monitor.spans import Exposure, Span, exposure, to_columns
@@ -69,6 +70,8 @@ Message = dict[str, Any]
 Subscriber = Callable[[Message], None]
 
 _SUBSCRIBERS: list[Subscriber] = []
+_IN_ORDER: WeakKeyDictionary[Client, asyncio.Lock] = WeakKeyDictionary()
+"""Locks of clients, under which messages of all their solves follow each other."""
 
 
 def subscribe(subscriber: Subscriber) -> Callable[[], None]:
@@ -102,7 +105,7 @@ class SolveEvents:
     def __init__(self, client: Client | None = None) -> None:
         self.id = uuid.uuid4().hex[:12]
         self._client = client
-        self._in_order = asyncio.Lock()
+        self._in_order = asyncio.Lock() if client is None else _IN_ORDER.setdefault(client, asyncio.Lock())
         self._last: Future[None] | None = None
         self._began = time.monotonic()  # a clock that is set meanwhile changes no duration
         self._state_at: tuple[int, float] | None = None

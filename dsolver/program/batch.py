@@ -24,7 +24,9 @@ from dsolver.program.spec import SolveSpec
 AT_ONCE: Final = 8
 """Right-hand sides that are solved together at most: with more, vectors are nearly all that an iteration moves."""
 SHORT: Final = 0.06
-"""Seconds of iterations whose length nobody needs to know well: an eighth of a superstep's."""
+"""Seconds of a superstep, an eighth of what one should take, below which ranks do not agree anew how long it took."""
+TRUSTED: Final = 200
+"""Iterations after which they do in any case: a machine may have become slower."""
 ROUNDED_UP: Final = 1.05
 """A vector's length over its rows, at most, for chunks whose size matters."""
 
@@ -142,7 +144,7 @@ class Batch:
             for one in single
         ]
         self._recorded = spec.preconditioner.can.recorded
-        self.pace = Pace()
+        self.pace, self._unasked = Pace(), 0
 
     def record(self) -> None:
         """Record an iteration, if that is possible before one has run."""
@@ -181,8 +183,10 @@ class Batch:
         Where they are few by the pace that all ranks know, nobody asks, for that is a sum over all and a wait.
         """
         pace = self.pace
-        if not pace.seconds * steps < SHORT:
-            pace.seconds = self._engine.broadcast(seconds) / steps
+        if not pace.seconds * steps < SHORT or self._unasked + steps > TRUSTED:
+            pace.seconds, self._unasked = self._engine.broadcast(seconds) / steps, 0
+        else:
+            self._unasked += steps
         return pace.seconds * steps
 
     def _residuals(self, numbers: Sequence[int]) -> dict[int, float]:

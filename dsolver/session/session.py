@@ -185,9 +185,9 @@ class Session:
     @property
     def about(self) -> dict[str, Any]:
         """For a feed of events: the problem, where it is solved, and what an iteration moves."""
-        return {"problem": self.problem.name, **description(self.runtime, self.spec, self._moved)}
+        return {"problem": self.problem.name, **description(self.runtime, self.spec, self._iteration_bytes)}
 
-    def _moved(self, spec: SolveSpec) -> int:
+    def _iteration_bytes(self, spec: SolveSpec) -> int:
         """Bytes of an iteration: to count them takes a millisecond, once for a matrix."""
         if self._counted is None or self._counted[0] is not spec:
             self._counted = spec, of_iteration(spec)
@@ -305,6 +305,7 @@ class Session:
                     self.program.close()  # half of a matrix: whoever uses it next has the old one set up again
                 raise
             self.spec, self.given, self.preconditioner = spec, problem, self.first
+            self._counted = None  # it would keep the old matrix
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
 

@@ -90,7 +90,7 @@ def leads(start: Any, values: Any, team: Team = ALONE) -> tuple[Any, Any]:
         team: see `damped`.
     """
     bits, counts = np.empty(len(values), dtype=np.uint8), np.empty(len(start) - 1, dtype=np.int64)
-    team.run(_lead, 0, len(counts), start, values, bits, counts)
+    team.run(_lead, 0, len(counts), start, values, bits, counts, worth=WORTH)
     return bits, counts
 
 

@@ -40,6 +40,13 @@ def lines(rows: int) -> sparse.csr_array:
     return sparse.csr_array(made)
 
 
+def arrow(rows: int) -> sparse.csr_array:
+    """A symmetric matrix with a full first row and column, and little beside them."""
+    made = sparse.diags_array(np.linspace(3.0, 4.0, rows)).tolil()
+    made[0, 1:] = made[1:, 0] = np.linspace(-1.0, 0.5, rows - 1)
+    return sparse.csr_array(made)
+
+
 def circulation(rows: int) -> sparse.csr_array:
     """Rows and columns of no symmetric matrix that add up to zero."""
     return sparse.csr_array(sparse.eye_array(rows) - sparse.eye_array(rows).tocsr()[np.roll(np.arange(rows), 1)])
@@ -60,6 +67,7 @@ def matrices() -> dict[str, sparse.csr_array]:
         "zeros on the diagonal": changed(drained, (7, 7, 0.0), (9, 9, -1.0)),
         "empty rows": sparse.csr_array(sparse.diags_array((np.arange(64) % 5 > 0).astype(float))),
         "a row with all columns": lines(2500),
+        "a row and a column with all others": arrow(1500),
         "one entry": sparse.csr_array(np.full((1, 1), -2.0)),
         "diagonal": sparse.csr_array(sparse.diags_array(np.arange(1.0, 40.0))),
         "wide rows": sparse.random_array((120, 120), density=0.4, rng=np.random.default_rng(3), format="csr"),

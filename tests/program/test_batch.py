@@ -338,7 +338,7 @@ def test_seconds_of_short_supersteps_are_those_of_the_pace_that_is_known() -> No
         asked.append(seconds)
         return seconds
 
-    columns: Any = SimpleNamespace(pace=Pace(), _engine=SimpleNamespace(broadcast=broadcast))
+    columns: Any = SimpleNamespace(pace=Pace(), _unasked=0, _engine=SimpleNamespace(broadcast=broadcast))
     assert Batch.agreed_seconds(columns, 0.05, 1) == 0.05, "nothing is known yet"
     assert Batch.agreed_seconds(columns, 0.016, 8) == 0.016, "0.4 s by the first one's pace"
     assert Batch.agreed_seconds(columns, 7.0, 4) == 4 * 0.002
@@ -346,3 +346,6 @@ def test_seconds_of_short_supersteps_are_those_of_the_pace_that_is_known() -> No
     assert Batch.agreed_seconds(columns, 0.3, 50) == 0.3
     assert Batch.agreed_seconds(columns, 0.01, 20) == 0.01, "they have become slower"
     assert asked == [0.05, 0.016, 0.3, 0.01]
+    for _ in range(200 // 8):
+        assert Batch.agreed_seconds(columns, 1.0, 8) == 8 * 0.0005, "trusted for some time"
+    assert Batch.agreed_seconds(columns, 1.0, 8) == 1.0

@@ -410,7 +410,7 @@ __device__ __forceinline__ void glance(Rows a, double canceled, Firsts& firsts, 
             mixed.add(row, column, entry.value, below);
         },
         [&](long long, long long, long long, const SignedSums& signed_sums, int lane) {
-            if (lane >= 2) return;
+            if (lane >= (T == 1 ? 1 : 2)) return;   // of a long row there are other lanes, too
             const RowSums sums = signed_sums.of_row();
             odd |= !(sums.diagonal > 0.0);
             opened += lane == 0 && !sums.cancel(canceled);
