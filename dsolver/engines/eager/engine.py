@@ -100,16 +100,7 @@ class EagerEngine(Engine):
 
     def per_chunk(self, make: Callable[..., Any], *operands: Operand) -> EagerPerChunk:
         backend = self.backend
-        if len(self.owned) == 1:  # as in most set-ups, which ask a hundred times
-            (number,) = self.owned
-            return EagerPerChunk({number: make(backend, number, *[item_of(operand, number) for operand in operands])})
-        columns = [items_of(operand) for operand in operands]
-        return EagerPerChunk(
-            {
-                number: make(backend, number, *[c[number] if isinstance(c, dict) else c for c in columns])
-                for number in self.owned
-            }
-        )
+        return EagerPerChunk({n: make(backend, n, *[item_of(operand, n) for operand in operands]) for n in self.owned})
 
     def place(self, blocks: Mapping[int, Any]) -> EagerPerChunk:
         return EagerPerChunk({number: blocks[number] for number in self.owned})
