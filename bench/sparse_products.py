@@ -54,7 +54,7 @@ def measured(host: Any) -> tuple[float, ...] | str:
     wrong = error(ours.start, ours.columns, ours.values, want, size)
     entries = len(ours.columns)
     try:
-        vendor, slow = best(lambda: cusparse.products(theirs, theirs))
+        vendor, slow = best(lambda: cusparse.spgemm(theirs, theirs))
         wrong = max(wrong, error(vendor.indptr, vendor.indices, vendor.data, want, size))
     except (cupy.cuda.memory.OutOfMemoryError, RuntimeError) as failed:
         print(f"    cuSPARSE: {failed}")

@@ -460,3 +460,49 @@ def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch
     of_host = AlgebraicSetup(TEAM).galerkin(a, p, rows, np.ones(rows), symmetric=True)
     same(counted[1], of_host[1])
     assert foreseen is None
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+@pytest.mark.parametrize("larger", [768, 24])
+def test_the_few_rows_that_find_no_room_are_made_by_blocks(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, larger: int, ascending: bool
+) -> None:
+    from dsolver.kernels.cuda.amg.products import product as gpu
+
+    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(gpu, "FEW", 0)
+    monkeypatch.setattr(gpu, "LARGER", ((600, 16),))  # so few that some rows find none, whatever they have
+    size = 2000
+    band = sp.lil_array(sp.diags_array(np.ones(5), offsets=np.arange(-2, 3), shape=(size, size)))
+    for row in (3, 700, 1999):
+        band[row, :: 2000 // larger] = 1.0
+    for row in range(100, 112):
+        band[row, :100] = 1.0
+    a = shuffled(band)
+    there = on(cupy, a)
+    expected = hosts.product(a, a, size, TEAM, ascending=ascending)
+    assert (np.diff(expected.start) > 768).any() == (larger == 768)
+    found = gpu._of_even_rows(there, there, size, gpu.expected_of(there, gpu.Rooms(*there), 5.0), ascending)
+    assert found is not None
+    same(found, expected)
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_rows_without_entries_are_left_out(cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool) -> None:
+    from dsolver.kernels.cuda.amg.products import product as gpu
+
+    monkeypatch.setattr(gpu, "LARGE", 0)
+    lengths = np.where(np.arange(900) % 5 < 2, 6, 0)  # of the last rows, too
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    columns = np.concatenate([np.random.default_rng(3).choice(900, 6, replace=False) for _ in range(360)])
+    a = shuffled(sp.csr_array((np.ones(len(columns)), columns, start), shape=(900, 900)), 4)
+    there, expected = on(cupy, a), hosts.product(a, a, 900, TEAM, ascending=ascending)
+    made: list[int] = []
+    whole = gpu._of_even_rows
+    monkeypatch.setattr(gpu, "_of_even_rows", lambda *given: (made.append(given[0].size), whole(*given))[1])
+    found = gpu.product(there, there, 900, ascending=ascending)
+    same(found, expected)
+    assert made == [360]
+    other = a._replace(values=2.0 * a.values)
+    expected = hosts.product(other, a, 900, TEAM, ascending=ascending)
+    same(gpu.numeric(found, on(cupy, other), there, 900, ascending=ascending), expected)

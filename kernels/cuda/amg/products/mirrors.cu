@@ -82,9 +82,10 @@ struct Found {
     const double* values;
     long long from;
 
-    // Go to row i, which is to begin there; its length.
+    // Go to row i, which is to begin there; its length, or 0 where it found no room.
     __device__ __forceinline__ long long find(int i, long long begin) {
         const long long size = start[i + 1] - begin;
+        if (rooms.room && size > max(rooms.room, rooms.larger)) return 0;
         from = rooms.room ? rooms.begin(i, size, columns) : begin;
         return size;
     }

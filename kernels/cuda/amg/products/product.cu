@@ -309,7 +309,7 @@ extern "C" __global__ void move_rows(
     const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, i = thread / width;
     if (i >= rows) return;
     const long long to = start[i], length = start[i + 1] - to;
-    if (length > room && larger_rooms == 0) return;
+    if (length > max(room, larger)) return;
     const long long from = (THESE_ROOMS).begin(i, length, from_columns);
     for (int n = static_cast<int>(thread % width); n < length; n += width) {
         columns[to + n] = from_columns[from + n];

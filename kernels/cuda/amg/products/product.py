@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, final
 
 import cupy
 import numpy as np
@@ -84,6 +84,12 @@ HALF: Final = 0.7
 """Columns from the diagonal on, as a part of all: half in the mean, and all in the first rows."""
 NEARLY: Final = 0.985
 """Part of the rows for whose columns there is room in their own rooms, where a thread makes them."""
+EVEN: Final = 1.0 - 1.0 / 32.0
+"""Part of the rows that need no larger room, of which there is one for 16 rows or 32."""
+HOMELESS: Final = 64
+"""One of so many rows at most may find no room at all where rows are made in rooms: it is made by a block then."""
+EMPTY: Final = 0.25
+"""Part of the rows without entries from which on these are left out first."""
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
 LONGER: Final = 1.5
@@ -126,7 +132,9 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     expected = expected_of(a, Rooms(*b), mean_of(b))
-    if expected.even and (made := _of_even_rows(a, b, expected, ascending)):
+    if expected.empty > EMPTY and (kept := _Kept.of(a)):
+        return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
+    if expected.even and (made := _of_even_rows(a, b, columns, expected, ascending)):
         return made
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
@@ -139,39 +147,80 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     if passed[0] and stages.number == 1:
         _count(a, b, expected.mean, stages, lengths)
         start, entries, passed = _starts(lengths, room)
-    if left := passed[stages.last]:
-        rows = stages.left()
-        lengths = cupy.diff(start)
-        lengths[rows] = long_rows.count(rows, a, b, columns)
-        start[1:] = cupy.cumsum(lengths)
-        entries = int(start[-1])
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    left = stages.left() if passed[stages.last] else None
+    out = _with_long_rows(start, entries, left, a, b, columns)
     if rooms is None:
         _fill(a, b, out, Stages(a.size), _sampled(out).slots, ascending=ascending)
     else:
         move(rooms, entries / a.size, out)
         if passed[0]:
             _fill(a, b, out, stages.again(), _sampled(out).slots, ascending=ascending)
-    if left:
-        long_rows.fill(rows, a, b, columns, out, ascending=ascending)
+    if left is not None:
+        long_rows.fill(left, a, b, columns, out, ascending=ascending)
     return out
 
 
-def _of_even_rows(a: Csr, b: Csr, expected: Expected, ascending: bool) -> Csr | None:
-    """A B by rooms for all rows; None if there are rows without one."""
+def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: bool) -> Csr | None:
+    """A B by rooms for all rows but a few; None if there are more without one."""
     room = counters(1 + COUNTERS // 2)
-    rooms = in_rooms(a, Rooms(*b), mean_of(b), expected, Stages(a.size, room[1:].view(np.int32)))
+    stages = Stages(a.size, room[1:].view(np.int32))
+    rooms = in_rooms(a, Rooms(*b), mean_of(b), expected, stages)
     if rooms is None:
         return None
     start, entries, passed = _starts(rooms.lengths, room)
-    if passed[1]:
+    if passed[stages.last] * HOMELESS > a.size:
         return None
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    left = stages.left() if passed[stages.last] else None
+    out = _with_long_rows(start, entries, left, a, b, columns)
+    if left is not None:
+        rooms.columns[left.astype(np.int64) * rooms.room] = 0  # a room to be read, for what is overwritten below
     if ascending:
         sort_rooms(rooms, out)
     else:
         move(rooms, expected.mean, out)
+    if left is not None:
+        long_rows.fill(left, a, b, columns, out, ascending=ascending)
     return out
+
+
+def _with_long_rows(start: Array, entries: int, left: Array | None, a: Csr, b: Csr, columns: int) -> Csr:
+    """A matrix for A B, whose rows begin at `start` as long as those that are left have no entries."""
+    if left is not None:
+        lengths = cupy.diff(start)
+        lengths[left] = long_rows.count(left, a, b, columns)
+        start[1:] = cupy.cumsum(lengths)
+        entries = int(start[-1])
+    return Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+
+
+@final
+class _Kept:
+    """Rows of a matrix that have entries: of the others nobody makes anything.
+
+    Args:
+        flags: bool, which they are.
+        numbers: theirs, ascending, at least one.
+    """
+
+    def __init__(self, flags: Array, numbers: Array) -> None:
+        self._flags, self._numbers = flags, numbers
+
+    @classmethod
+    def of(cls, a: Csr) -> _Kept | None:
+        """Those of A; None where nearly all rows have entries, or none. It waits."""
+        flags = a.start[1:] > a.start[:-1]
+        numbers = cupy.flatnonzero(flags)
+        return cls(flags, numbers) if 0 < len(numbers) < (1.0 - EMPTY) * a.size else None
+
+    def rows(self, matrix: Csr) -> Csr:
+        """These rows of a matrix that has no entries in others, in its memory."""
+        return matrix._replace(start=cupy.append(matrix.start[self._numbers], matrix.start[-1:]))
+
+    def spread(self, matrix: Csr) -> Csr:
+        """All rows, of these."""
+        before = cupy.zeros(len(self._flags) + 1, dtype=np.int64)
+        before[1:] = cupy.cumsum(self._flags)
+        return matrix._replace(start=matrix.start[before])
 
 
 def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
@@ -190,6 +239,9 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
         stages, expected = Stages(a.size), _sampled(out)
+        if expected.empty > EMPTY and (kept := _Kept.of(a)):
+            made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
+            return pattern._replace(values=made.values)
         room = _room(expected.usual) if expected.even and not ascending else 0
         if 0 < room <= MOST_ALONE and len(a.columns) <= LONG * a.size:
             _launch_alone("fill", a, Rooms(*b), room, stages, (out.start, out.values))
@@ -216,7 +268,8 @@ class Expected(NamedTuple):
         slots: for these.
         ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
             before it is known that there are some.
-        even: whether some rows were counted, and none had far more columns than the others.
+        even: whether some rows were counted, and nearly all of them have so many columns at most.
+        empty: the part of those that have none.
     """
 
     mean: float
@@ -225,6 +278,7 @@ class Expected(NamedTuple):
     slots: float
     ample: bool = False
     even: bool = False
+    empty: float = 0.0
 
 
 def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Callable[[], Expected]:
@@ -274,7 +328,8 @@ def _of_samples(found: Any) -> Expected:
     if most / 0.75 > 1 << MOST_BITS:
         most = usual
     nearly = float(ascending[int(NEARLY * len(found))])
-    return Expected(float(found.mean()), nearly, most, most / 0.75, even=ascending[-1] <= 2.0 * nearly)
+    even = bool(ascending[int(EVEN * len(found))] <= most)
+    return Expected(float(found.mean()), nearly, most, most / 0.75, even=even, empty=float((found == 0).mean()))
 
 
 def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
