@@ -4,6 +4,11 @@
 // smaller one for its own root (Jaiganesh, Burtscher, HPDC 2018). Threads do that in any order, but the last root of a set
 // is its first cell in every order, and so each result has the same bits. 4 bytes a cell are written and read again along
 // the ways to the roots, 3 bytes of links and 16 of labels once.
+//
+// Ways to the roots take the time, so few links are gone: cells of a line that a warp has beside each other begin with one root,
+// and of links between two such lines only the first of those beside each other joins them.
+
+constexpr int WARP = 32;
 
 __device__ __forceinline__ int cell() { return static_cast<int>(static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x); }
 
@@ -30,21 +35,31 @@ __device__ __forceinline__ void join(int* root, int a, int b) {
     }
 }
 
-extern "C" __global__ void alone(int cells, int* __restrict__ root) {
-    const int here = cell();
-    if (here < cells) root[here] = here;
+// Whether a cell is linked with the one before it along x. Links: one more than cells along their axis; what the outermost
+// faces say is not read.
+__device__ __forceinline__ bool follows(int nx, const bool* __restrict__ x, int here) {
+    const int line = here / nx;
+    return here - line * nx > 0 && x[here + line];
 }
 
-// Links: one more than cells along their axis; what the outermost faces say is not read.
+// Roots to begin with: of cells that a warp has, and that follow each other, the first one.
+extern "C" __global__ void first_roots(int nx, int cells, const bool* __restrict__ x, int* __restrict__ root) {
+    const int here = cell(), lane = threadIdx.x % WARP;
+    const unsigned begins = __ballot_sync(0xffffffffu, here >= cells || lane == 0 || !follows(nx, x, here));
+    if (here < cells) root[here] = here - lane + (WARP - 1 - __clz(begins & (0xffffffffu >> (WARP - 1 - lane))));
+}
+
 extern "C" __global__ void join_linked(
     int nx, int ny, int cells, const bool* __restrict__ x, const bool* __restrict__ y, const bool* __restrict__ z, int* root
 ) {
     const int here = cell();
     if (here >= cells) return;
-    const int i = here % nx, line = here / nx, j = line % ny, k = line / ny;
-    if (i > 0 && x[here + line]) join(root, here, here - 1);
-    if (j > 0 && y[here + nx * k]) join(root, here, here - nx);
-    if (k > 0 && z[here]) join(root, here, here - nx * ny);
+    const int line = here / nx, j = line % ny, k = line / ny, left = here - 1, plane = nx * ny;
+    const bool follows_left = follows(nx, x, here);
+    if (follows_left && threadIdx.x % WARP == 0) join(root, here, left);
+    if (j > 0 && y[here + nx * k] && !(follows_left && y[left + nx * k] && follows(nx, x, here - nx)))
+        join(root, here, here - nx);
+    if (k > 0 && z[here] && !(follows_left && z[left] && follows(nx, x, here - plane))) join(root, here, here - plane);
 }
 
 // A root's label becomes the smallest of its set's. Labels are not negative: their bits ascend as they do.

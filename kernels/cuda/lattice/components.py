@@ -25,7 +25,7 @@ def least_of_connected(labels: Array, links: Sequence[Array]) -> Array:
     x, y, z = (cupy.ascontiguousarray(link) for link in links)
     _, ny, nx = (np.int32(n) for n in labels.shape)
     root, least, out = cupy.empty(labels.shape, dtype=np.int32), labels.copy(), cupy.empty_like(labels)
-    _launch("alone", root)
+    _launch("first_roots", nx, x, root)
     _launch("join_linked", nx, ny, x, y, z, root)
     _launch("take_least", labels, root, least)
     _launch("spread_least", root, least, out)

@@ -39,10 +39,9 @@ def transposed(a: Csr, columns: int) -> Csr:
     if not len(a.columns):
         return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     stages = Stages(columns)
-    out, places = _begun(a, columns, stages)
+    out, images = _begun(a, columns, stages)
     if a.size > MOST_SORTED and len(rows := stages.left()):  # else no row is longer
-        of_rows, numbers = places.view(np.int32).reshape(-1, 2).T
-        sort_long(rows, Csr(out.start, of_rows, a.values[a.start[of_rows] + numbers]), a.size, out)
+        sort_long(rows, Csr(out.start, images.view(np.int32)[:, 2], images[:, 0]), a.size, out)
     return out
 
 
@@ -52,17 +51,17 @@ def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
 
 
 def _begun(a: Csr, columns: int, stages: Stages) -> tuple[Csr, Array]:
-    """What `begun_transpose` returns; and int64, the places (mirrors.cu) of all entries, not sorted."""
+    """What `begun_transpose` returns; and float64 (entries, 2), its entries in the order of chance: images, as in mirrors.cu."""
     entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
     ranks = cupy.empty(entries, dtype=np.int32)
     grid = (min(-(-entries // MOST_THREADS), BLOCKS * device_property("multiProcessorCount")),)
     kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
-    start, places = starts_of(counts), cupy.empty(entries, dtype=np.int64)
-    _by_rows("scatter", a, (a.start, a.columns, ranks, start, places))
+    start, images = starts_of(counts), cupy.empty((entries, 2))
+    _by_rows("scatter", a, (*a, ranks, start, images))
     del ranks  # before the rows take more memory
     out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-    _sort_stages("sort_scattered", entries / columns, (start, places, a.start, a.values), out, stages)
-    return out, places
+    _sort_stages("sort_images", entries / columns, (start, images), out, stages)
+    return out, images
 
 
 def ascending(a: Csr, columns: int) -> Csr:

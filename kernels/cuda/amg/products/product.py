@@ -88,6 +88,8 @@ EVEN: Final = 1.0 - 1.0 / 32.0
 """Part of the rows that need no larger room, of which there is one for 16 rows or 32."""
 HOMELESS: Final = 64
 """One of so many rows at most may find no room at all where rows are made in rooms: it is made by a block then."""
+MOST_MEAN: Final = 768.0
+"""Columns of a row in the mean, from which on all rows are made by blocks: those that tables have room for are few then."""
 EMPTY: Final = 0.25
 """Part of the rows without entries from which on these are left out first."""
 USUAL: Final = 0.9
@@ -134,6 +136,8 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     expected = expected_of(a, Rooms(*b), mean_of(b))
     if expected.empty > EMPTY and (kept := _Kept.of(a)):
         return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
+    if expected.mean > MOST_MEAN and not expected.ample:
+        return _by_blocks(a, b, columns, ascending)
     if expected.even and (made := _of_even_rows(a, b, columns, expected, ascending)):
         return made
     room = counters(1 + COUNTERS // 2)  # the number of entries, and rows that were passed on: read at once
@@ -180,6 +184,14 @@ def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: b
         move(rooms, expected.mean, out)
     if left is not None:
         long_rows.fill(left, a, b, columns, out, ascending=ascending)
+    return out
+
+
+def _by_blocks(a: Csr, b: Csr, columns: int, ascending: bool) -> Csr:
+    """A B of which all rows are long, each by a block."""
+    rows = cupy.arange(a.size, dtype=np.int32)
+    out = _with_long_rows(cupy.zeros(a.size + 1, dtype=np.int64), 0, rows, a, b, columns)
+    long_rows.fill(rows, a, b, columns, out, ascending=ascending)
     return out
 
 
