@@ -161,8 +161,10 @@ def test_some_rows_of_large_products_are_counted_first(
 
     monkeypatch.setattr(gpu, "LARGE", 0)
     a, b, columns = CASES[case]
-    found = gpu.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
-    same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
+    for terms in (gpu.MANY_TERMS, 200):  # with 200 "dense" and "wide" rows are made by blocks
+        monkeypatch.setattr(gpu, "MANY_TERMS", terms)
+        found = gpu.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
+        same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
 
 
 @pytest.mark.parametrize(

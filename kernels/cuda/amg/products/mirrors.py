@@ -27,6 +27,8 @@ MOST_SORTED: Final = 4096
 BLOCKS: Final = 8
 """Blocks of 256 threads for each multiprocessor where entries are ranked: with one for each entry of 55 million it took
 0.91 ms in place of 0.72."""
+LANES_OF_IMAGES: Final = 16
+"""Lanes of a row whose images are written: with 4, those of 12 entries took 1.3 times as long, of 24 1.5 times."""
 LANES_OF_LOST: Final = 8
 """Lanes of a row in `fill_lost`, as in mirrors.cu."""
 
@@ -39,29 +41,23 @@ def transposed(a: Csr, columns: int) -> Csr:
     if not len(a.columns):
         return Csr(cupy.zeros(columns + 1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
     stages = Stages(columns)
-    out, images = _begun(a, columns, stages)
-    if a.size > MOST_SORTED and len(rows := stages.left()):  # else no row is longer
-        sort_long(rows, Csr(out.start, images.view(np.int32)[:, 2], images[:, 0]), a.size, out)
+    out = begun_transpose(a, columns, stages)
+    _sort_rest(out, a.size, out, stages)
     return out
 
 
 def begun_transpose(a: Csr, columns: int, stages: Stages) -> Csr:
-    """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which nobody writes."""
-    return _begun(a, columns, stages)[0]
-
-
-def _begun(a: Csr, columns: int, stages: Stages) -> tuple[Csr, Array]:
-    """What `begun_transpose` returns; and float64 (entries, 2), its entries in the order of chance: images, as in mirrors.cu."""
+    """Aᵀ of a matrix with entries, but for rows that the last of the stages leaves, which have yet to be sorted."""
     entries, counts = len(a.columns), cupy.zeros(columns, dtype=np.int32)
     ranks = cupy.empty(entries, dtype=np.int32)
     grid = (min(-(-entries // MOST_THREADS), BLOCKS * device_property("multiProcessorCount")),)
     kernel(FILE, "rank_entries", DTYPE)(grid, (MOST_THREADS,), (a.columns, np.int64(entries), counts, ranks))
-    start, images = starts_of(counts), cupy.empty((entries, 2))
-    _by_rows("scatter", a, (*a, ranks, start, images))
-    del ranks  # before the rows take more memory
-    out = Csr(start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
-    _sort_stages("sort_images", entries / columns, (start, images), out, stages)
-    return out, images
+    out = Csr(starts_of(counts), cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
+    places = a.start, a.columns, ranks, out.start
+    _by_rows("scatter_columns", a, (*places, out.columns))
+    _by_rows("scatter_values", a, (*places, a.values, out.values))
+    _sort_short(Rooms(*out), out, stages)
+    return out
 
 
 def ascending(a: Csr, columns: int) -> Csr:
@@ -165,7 +161,8 @@ class Halves:
         counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
         for first, rooms in self._pieces:
             ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
-            _by_rooms("rank_mirrored", first, rooms, rooms[:2], (counts, ranks))
+            width = 4 if rooms.room <= WARP else 16
+            _by_rooms("rank_mirrored", width, first, rooms, rooms[:2], (counts, ranks))
             self._ranks.append(ranks)
         self._start, self._begin = starts_of_halves(all_lengths(pieces), counts, known)
 
@@ -173,7 +170,7 @@ class Halves:
         """The rows, with columns ascending, none of them longer than `MOST_SORTED`; both numbers as they were known."""
         images = cupy.empty(2 * below)  # a value, and a column with as many bytes
         for (first, rooms), ranks in zip(self._pieces, self._ranks, strict=True):
-            _by_rooms("scatter_images", first, rooms, rooms[:3], (ranks, self._begin, images))
+            _by_rooms("scatter_images", LANES_OF_IMAGES, first, rooms, rooms[:3], (ranks, self._begin, images))
         out = Csr(self._start, cupy.empty(entries, dtype=np.int32), cupy.empty(entries))
         for first, rooms in self._pieces if entries else ():
             source = (*rooms.shape, *rooms[:3], self._begin[first:], images, self._start[first:])
@@ -181,9 +178,11 @@ class Halves:
         return out
 
 
-def _by_rooms(name: str, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]) -> None:
-    """Launch a kernel that goes through rows in rooms, with some threads a row."""
-    rows, width = len(rooms.lengths), 4 if rooms.room <= 32 else 16
+def _by_rooms(
+    name: str, width: int, first: int, rooms: Rooms, arrays: tuple[Any, ...], others: tuple[Any, ...]
+) -> None:
+    """Launch a kernel that goes through rows in rooms, with so many threads a row."""
+    rows = len(rooms.lengths)
     sizes, grid = (np.int32(rows), np.int32(width), np.int32(first)), (-(-rows * width // MOST_THREADS),)
     kernel(FILE, name, DTYPE)(grid, (MOST_THREADS,), (*sizes, *arrays, *rooms.shape, *others))
 
