@@ -25,7 +25,7 @@ from dsolver.errors import ClusterError, InputError
 from dsolver.problems import Problem
 from dsolver.session import recovery
 from tests.clusters import cluster
-from tests.patience import PATIENCE, gone
+from tests.patience import PATIENCE, eventually, gone
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 8, 24)
@@ -352,6 +352,23 @@ def test_a_short_solve_is_one_message_to_each_rank(client: Client, b: F64, monke
         sent.clear()
         solver.solve(b, callback=lambda state: state.iteration == 3)
         assert sent == ["exchange_rank", *["call_rank"] * 3, "unload_rank"], "a callback may stop after any iteration"
+
+
+def test_the_scheduler_forgets_an_x_that_no_rank_has_made(client: Client, b: F64) -> None:
+    def blocks(dask_scheduler: Any) -> int:
+        return sum(str(key).startswith("dsolver-block") for key in dask_scheduler.tasks)
+
+    right = da.from_array(b, chunks=(8, 8, 24))
+    with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, device="cpu") as solver:
+        before = client.run_on_scheduler(blocks)
+        # The first call brings no x, for the callback is asked after each iteration; its keys were known by then.
+        x = solver.solve(right, callback=lambda state: state.iteration == 3).x
+        assert eventually(lambda: client.run_on_scheduler(blocks) == before + 2), (
+            "the blocks of x are there, and no others"
+        )
+        assert np.isfinite(x.compute()).all()
+        del x
+        assert eventually(lambda: client.run_on_scheduler(blocks) == before)
 
 
 REFUSED: list[tuple[Any, Any, str]] = [

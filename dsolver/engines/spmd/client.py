@@ -49,6 +49,10 @@ GPU_TIMEOUT: Final = 3600.0
 """Seconds that a program waits for the GPUs of others."""
 POLL: Final = 0.5
 """Seconds between looks whether a GPU is free."""
+ITEM: Final = 8
+"""Bytes of an item of a block: float64."""
+HEAD_START: Final = 0.001
+"""Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
 Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
 """Caller of ranks, in the event loop: their replies, or something made of them."""
 
@@ -87,10 +91,12 @@ class SpmdProgram(RunningProgram[P_co]):
         spec: S,
     ) -> None:
         self._client = client
+        self._partition = partition
         self._owners = tuple(owners)
         self._workers = tuple(dict.fromkeys(owners))
         self._open = True
         self._lease: Any = None
+        self._telling: asyncio.Future[Any] | None = None  # held, as the loop does not hold it
         loop: Any = client.loop
         self._reached = asyncio.run_coroutine_threadsafe(self._answer_directly(), loop.asyncio_loop)
         self._spans: list[Span] = []
@@ -155,17 +161,19 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named)
         held = self._on_cluster(name, blocks)
         here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
+        keys = None if here else self._new_keys()
         with self._or_end():
             replies, made = self._with_blocks(
-                ranks.exchange_rank, held, name, call, here, gather=partial(self._exchanged, here)
+                ranks.exchange_rank, held, name, call, keys, gather=partial(self._exchanged, keys)
             )
             result: R = self._result([reply for reply, _ in replies])
             return result, made
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
-        call = _packed_call(command, args, named)
+        call, keys = _packed_call(command, args, named), self._new_keys()
         with self._or_end():
-            futures: Blocks = self._client.sync(self._adopt, self._all(ranks.unload_rank, call))
+            self._all(ranks.unload_rank, call, keys)
+            futures: Blocks = self._client.sync(self._told, keys)
             return futures
 
     def close(self) -> None:
@@ -261,16 +269,24 @@ class SpmdProgram(RunningProgram[P_co]):
             raise _cause(failed, loss)
         return [replies[call.rank] for call in calls]
 
-    async def _exchanged(self, here: bool, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
-        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays where `here`.
+    async def _exchanged(
+        self, keys: Mapping[int, str] | None, what: bytes, calls: Sequence[Call]
+    ) -> tuple[list[Any], Blocks | None]:
+        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without keys.
 
-        One visit of the event loop for both: a second one would wait for it once more.
+        The scheduler is told of the blocks while ranks make them: nobody can ask for one before its future is returned.
         """
-        replies = await self._gather(what, calls)
-        made = [blocks for _, blocks in replies if blocks is not None]
-        if here or not made:
+        if keys is None:
+            replies = await self._gather(what, calls)
+            made = [blocks for _, blocks in replies if blocks is not None]
             return replies, {number: block for blocks in made for number, block in blocks.items()} or None
-        return replies, await self._adopt(made)
+        self._telling = telling = asyncio.ensure_future(self._told(keys, HEAD_START))
+        telling.add_done_callback(
+            lambda told: told.cancelled() or told.exception()
+        )  # where the ranks' failure is raised
+        replies = await self._gather(what, calls)
+        futures, self._telling = await telling, None
+        return replies, futures if any(placed for _, placed in replies) else None
 
     async def _ping(self, worker: str) -> object:
         return await self._client.run(ping, workers=[worker])
@@ -402,13 +418,19 @@ class SpmdProgram(RunningProgram[P_co]):
             return False
         return True
 
-    async def _adopt(self, placed: Sequence[Mapping[int, tuple[str, int]]]) -> dict[int, Future[Any]]:
-        """Futures of what ranks have put into their workers' memory, as `Client.scatter` makes them."""
-        where = {key: w for w, blocks in zip(self._workers, placed, strict=True) for key, _ in blocks.values()}
-        sizes = {key: size for blocks in placed for key, size in blocks.values()}
+    def _new_keys(self) -> dict[int, str]:
+        """Keys for a block of each chunk."""
+        name = f"dsolver-block-{uuid.uuid4().hex}"
+        return {number: f"{name}-{number}" for number in range(len(self._owners))}
+
+    async def _told(self, keys: Mapping[int, str], wait: float = 0.0) -> dict[int, Future[Any]]:
+        """Futures of a block of each chunk in its owner's memory, of which the scheduler is told after some seconds."""
+        await asyncio.sleep(wait)
+        where = {key: self._owners[number] for number, key in keys.items()}
+        sizes = {key: ITEM * self._partition[number].box.points for number, key in keys.items()}
         with _answered():
             futures = await wait_for(self._client, register(self._client, where, sizes), ANSWER)
-        return {number: futures[key] for blocks in placed for number, (key, _) in blocks.items()}
+        return {number: futures[key] for number, key in keys.items()}
 
 
 @contextmanager

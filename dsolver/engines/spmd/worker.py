@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
@@ -100,28 +99,31 @@ async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any
     return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
-async def unload_rank(program: str, call: bytes, *, dask_worker: Worker) -> Any:
-    """Run a command that returns blocks, and put them into the worker's memory.
-
-    Returns the key and the bytes of each chunk, for the scheduler to know.
-    """
+async def unload_rank(program: str, call: bytes, made: Mapping[int, str], *, dask_worker: Worker) -> Any:
+    """Run a command that returns blocks, and put them into the worker's memory under these keys by chunk number."""
     blocks = await _within(program, dask_worker, Rank.unload, call)
-    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks)
+    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks, made)
 
 
 async def exchange_rank(
-    program: str, name: str, call: bytes, here: bool, keys: Mapping[int, Any], *, dask_worker: Worker
+    program: str,
+    name: str,
+    call: bytes,
+    made: Mapping[int, str] | None,
+    keys: Mapping[int, Any],
+    *,
+    dask_worker: Worker,
 ) -> Any:
     """`load_rank` with a command that also returns blocks or None.
 
-    Returns what `load_rank` does, and None or what `unload_rank` returns; the blocks themselves where the client wants
-    them `here`.
+    Returns what `load_rank` does, and whether there are blocks, which `unload_rank` puts away; the blocks themselves
+    where the client has no keys for them.
     """
     found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call)
     if isinstance(found, Failure):
         return found
     reply, blocks = found
-    return reply, blocks if blocks is None or here else _placed(dask_worker, blocks)
+    return reply, blocks if blocks is None or made is None else _placed(dask_worker, blocks, made)
 
 
 async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
@@ -185,13 +187,10 @@ async def _within(program: str, worker: Worker, method: Callable[..., Any], *arg
     return await rank.within(method, rank, *args)
 
 
-def _placed(worker: Worker, blocks: Mapping[int, Any]) -> dict[int, tuple[str, int]]:
-    """Key and bytes of each chunk's block, put into the worker's memory."""
-    from dask.sizeof import sizeof
-
-    data: dict[Any, object] = {f"dsolver-block-{uuid.uuid4().hex}": block for block in blocks.values()}
-    worker.update_data(data=data)
-    return {number: (key, sizeof(data[key])) for number, key in zip(blocks, data, strict=True)}
+def _placed(worker: Worker, blocks: Mapping[int, Any], keys: Mapping[int, str]) -> bool:
+    """Put blocks of chunks into the worker's memory; returns True."""
+    worker.update_data(data={keys[number]: block for number, block in blocks.items()})
+    return True
 
 
 async def _blocks(worker: Worker, keys: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:
