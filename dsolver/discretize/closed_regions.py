@@ -149,8 +149,7 @@ def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
     places = found[order]
     first = places[groups.starts]
     across, inside = xp.zeros(patch.shape, dtype=np.bool_), xp.zeros(1)
-    for axis in range(3):
-        linked = rule.linked(patch, axis)
+    for axis, linked in enumerate(rule.linked(patch)):
         between = linked[tuple(slice(1, -1) if i == 2 - axis else slice(None) for i in range(3))]
         inside += between.astype(np.float64).sum()  # CuPy adds flags up in one block
         for side in (0, 1):

@@ -103,7 +103,7 @@ def _first_labels(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> 
     labels = xp.where(rule.grounded(patch), GROUNDED, rows(patch) + 1.0)
     solid = rule.solid(patch)
     labels = labels if solid is None else xp.where(solid, SOLID, labels)
-    return backend.lattice.least_of_connected(labels, [rule.linked(patch, axis) for axis in range(3)]).T
+    return backend.lattice.least_of_connected(labels, rule.linked(patch)).T
 
 
 def _spread(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
@@ -111,7 +111,7 @@ def _spread(backend: Backend, _: int, patch: Patch, *, rule: CellRule) -> Any:
     xp = patch.xp
     before = patch.own[LABELS]
     labels, around = before.copy(), patch.padded(LABELS, SOLID)
-    linked = [rule.linked(patch, axis) for axis in range(3)]
+    linked = rule.linked(patch)
     for axis, side in product(range(3), (0, 1)):
         end = layer(axis, side)
         here = labels[end]

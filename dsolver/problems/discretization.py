@@ -179,8 +179,8 @@ class CellRule(Rule):
         """The cells that are left out: bool (nz, ny, nx), or None for none."""
 
     @abstractmethod
-    def linked(self, patch: Patch, axis: int) -> Array:
-        """Whether cells are coupled through the faces along an axis: bool (nz, ny, nx) with one more along it."""
+    def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
+        """Whether cells are coupled through the faces along x, y, z: bool (nz, ny, nx) with one more along each."""
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:

@@ -121,19 +121,23 @@ class Diffusion(CellRule):
     def solid(self, patch: Patch) -> Array | None:
         return patch.own[self.exchanged[0]] == 0.0 if self.mask else None
 
-    def linked(self, patch: Patch, axis: int) -> Array:
-        name, across = self.fields[axis], slice(1, -1)
-        if name in self.exchanged:  # zero in cells that are left out
-            conducts = patch.padded(name, 1.0)[tuple(slice(None) if i == 2 - axis else across for i in range(3))] > 0.0
-        else:
-            conducts = patch.xp.ones([n + 2 * (i == 2 - axis) for i, n in enumerate(patch.shape)], dtype=np.bool_)
-        faces = part(conducts, axis, 0) & part(conducts, axis, 1)
+    def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
+        conducts = {name: patch.padded(name, 1.0) > 0.0 for name in self.exchanged}  # zero in cells that are left out
+        x, y, z = (self._linked_along(patch, axis, conducts.get(self.fields[axis])) for axis in range(3))
+        return x, y, z
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _linked_along(self, patch: Patch, axis: int, conducts: Array | None) -> Array:
+        """Whether cells are coupled along an axis; conducts: which do, and of a layer around them; None for all."""
+        if conducts is None:
+            conducts = patch.xp.ones([n + 2 for n in patch.shape], dtype=np.bool_)
+        lines = conducts[tuple(slice(None) if i == 2 - axis else slice(1, -1) for i in range(3))]
+        faces = part(lines, axis, 0) & part(lines, axis, 1)
         for side in (0, 1):
             if self._at_edge(patch, axis, side):
                 faces[layer(axis, side)] = False
         return faces
-
-    # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _fluxes(self, patch: Patch) -> Fluxes:
         """The conductivities and sizes that fluxes between a chunk's cells follow from, and its face conditions."""
