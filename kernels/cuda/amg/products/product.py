@@ -224,7 +224,7 @@ class _Kept:
 
     @classmethod
     def of(cls, a: Csr) -> _Kept | None:
-        """Those of A; None where nearly all rows have entries, or none. It waits."""
+        """Rows of A that have entries; None where nearly all of them have some, or none. It waits."""
         flags = a.start[1:] > a.start[:-1]
         numbers = cupy.flatnonzero(flags)
         return cls(flags, numbers) if 0 < len(numbers) < (1.0 - EMPTY) * a.size else None
