@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 import dsolver
 from dsolver import Solver, Status, problems
 from dsolver.engines.spmd.client import SpmdProgram
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.problems import Problem
 from dsolver.session import recovery
 from tests.clusters import cluster
@@ -354,21 +354,55 @@ def test_a_short_solve_is_one_message_to_each_rank(client: Client, b: F64, monke
         assert sent == ["exchange_rank", *["call_rank"] * 3, "unload_rank"], "a callback may stop after any iteration"
 
 
-def test_the_scheduler_forgets_an_x_that_no_rank_has_made(client: Client, b: F64) -> None:
-    def blocks(dask_scheduler: Any) -> int:
-        return sum(str(key).startswith("dsolver-block") for key in dask_scheduler.tasks)
+def blocks_of(client: Client) -> set[str]:
+    """The blocks of ranks that the scheduler knows."""
 
+    def known(dask_scheduler: Any) -> set[str]:
+        return {str(key) for key in dask_scheduler.tasks if str(key).startswith("dsolver-block")}
+
+    found: set[str] = client.run_on_scheduler(known)
+    return found
+
+
+def test_the_scheduler_forgets_an_x_that_no_rank_has_made(client: Client, b: F64) -> None:
     right = da.from_array(b, chunks=(8, 8, 24))
     with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, device="cpu") as solver:
-        before = client.run_on_scheduler(blocks)
+        before = blocks_of(client)
         # The first call brings no x, for the callback is asked after each iteration; its keys were known by then.
         x = solver.solve(right, callback=lambda state: state.iteration == 3).x
-        assert eventually(lambda: client.run_on_scheduler(blocks) == before + 2), (
-            "the blocks of x are there, and no others"
-        )
+        assert eventually(lambda: len(blocks_of(client) - before) == 2), "the blocks of x are there, and no others"
         assert np.isfinite(x.compute()).all()
         del x
-        assert eventually(lambda: client.run_on_scheduler(blocks) == before)
+        assert gone(lambda: blocks_of(client) - before)
+
+
+def test_the_scheduler_forgets_an_x_whose_ranks_have_failed(
+    client: Client, b: F64, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = client.persist(da.from_array(b, chunks=(8, 8, 24)))
+    with Solver(problems.poisson7(GRID, chunks=(2, 1, 1)), client=client, device="cpu") as solver:
+        solver.solve(right, rtol=0.5)
+        before = blocks_of(client)
+
+        async def lost(*_: Any) -> Any:
+            await asyncio.sleep(0.1)  # the scheduler knows of x by then
+            raise RankError("it was lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SpmdProgram, "_gather", lost)
+            with pytest.raises(RankError, match="it was lost"):
+                solver._session.program.exchange("b", {}, False, max)
+        assert gone(lambda: blocks_of(client) - before)
+
+
+def test_keys_of_a_worker_that_nobody_knows_are_forgotten(client: Client) -> None:
+    from dsolver.engines.dask.blocks import register
+
+    there = next(iter(client.scheduler_info()["workers"]))
+    where = {"dsolver-block-of-a-worker": there, "dsolver-block-of-none": "tcp://127.0.0.1:9"}
+    with pytest.raises(KeyError):
+        client.sync(register, client, where, dict.fromkeys(where, 1 << 30))
+    assert gone(lambda: blocks_of(client) & where.keys())
 
 
 REFUSED: list[tuple[Any, Any, str]] = [

@@ -161,10 +161,20 @@ def test_some_rows_of_large_products_are_counted_first(
 
     monkeypatch.setattr(gpu, "LARGE", 0)
     a, b, columns = CASES[case]
-    for terms in (gpu.MANY_TERMS, 200):  # with 200 "dense" and "wide" rows are made by blocks
+    for terms in (gpu.MANY_TERMS, 200):
         monkeypatch.setattr(gpu, "MANY_TERMS", terms)
         found = gpu.product(on(cupy, a), on(cupy, b), columns, ascending=ascending)
         same(found, hosts.product(a, b, columns, TEAM, ascending=ascending))
+
+
+def test_long_rows_of_large_products_are_made_by_blocks_at_once(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda.amg.products import product as gpu
+
+    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(gpu, "MANY_TERMS", 200)
+    monkeypatch.setattr(gpu, "Stages", None)  # of no use
+    a, b, columns = CASES["dense"]
+    same(gpu.product(on(cupy, a), on(cupy, b), columns), hosts.product(a, b, columns, TEAM, ascending=True))
 
 
 @pytest.mark.parametrize(

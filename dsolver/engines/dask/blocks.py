@@ -89,11 +89,20 @@ async def register(client: Any, where: Mapping[Any, str], sizes: Mapping[Any, in
         client: holds the futures.
         where: the worker address of each key.
         sizes: bytes of each key's value.
+
+    Raises:
+        KeyError: the scheduler does not know a worker.
     """
     from distributed import Future
 
     holders = {key: [worker] for key, worker in where.items()}
-    await client.scheduler.update_data(who_has=holders, nbytes=dict(sizes), client=client.id)
+    try:
+        await client.scheduler.update_data(who_has=holders, nbytes=dict(sizes), client=client.id)
+    except KeyError:
+        # Keys before that worker's are known by now, and nobody's: they are forgotten when a client lets them go.
+        for op in ("client-desires-keys", "client-releases-keys"):
+            client._send_to_scheduler({"op": op, "keys": list(where), "client": client.id})
+        raise
     futures: dict[Any, Future[Any]] = {key: Future(key, client) for key in where}
     for key in where:
         client.futures[key].finish()

@@ -50,7 +50,7 @@ GPU_TIMEOUT: Final = 3600.0
 POLL: Final = 0.5
 """Seconds between looks whether a GPU is free."""
 ITEM: Final = 8
-"""Bytes of an item of a block: float64."""
+"""Bytes of an item of x."""
 HEAD_START: Final = 0.001
 """Seconds that calls are ahead of what the scheduler is told of their results: ranks wait for the calls."""
 Gather = Callable[[bytes, Sequence[Call]], Awaitable[Any]]
@@ -161,19 +161,19 @@ class SpmdProgram(RunningProgram[P_co]):
         call = _packed_call(command, args, named)
         held = self._on_cluster(name, blocks)
         here = here and len(self._workers) <= FAN  # of more ranks they would travel by way of others
-        keys = None if here else self._new_keys()
+        made_as = None if here else _new_name()
         with self._or_end():
             replies, made = self._with_blocks(
-                ranks.exchange_rank, held, name, call, keys, gather=partial(self._exchanged, keys)
+                ranks.exchange_rank, held, name, call, made_as, gather=partial(self._exchanged, made_as)
             )
             result: R = self._result([reply for reply, _ in replies])
             return result, made
 
     def unload(self, command: Callable[Concatenate[P_co, Q], Blocks], *args: Q.args, **named: Q.kwargs) -> Blocks:
-        call, keys = _packed_call(command, args, named), self._new_keys()
+        call, name = _packed_call(command, args, named), _new_name()
         with self._or_end():
-            self._all(ranks.unload_rank, call, keys)
-            futures: Blocks = self._client.sync(self._told, keys)
+            sizes = {number: size for made in self._all(ranks.unload_rank, call, name) for number, size in made.items()}
+            futures: Blocks = self._client.sync(self._told, name, sizes)
             return futures
 
     def close(self) -> None:
@@ -269,23 +269,20 @@ class SpmdProgram(RunningProgram[P_co]):
             raise _cause(failed, loss)
         return [replies[call.rank] for call in calls]
 
-    async def _exchanged(
-        self, keys: Mapping[int, str] | None, what: bytes, calls: Sequence[Call]
-    ) -> tuple[list[Any], Blocks | None]:
-        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without keys.
+    async def _exchanged(self, name: str | None, what: bytes, calls: Sequence[Call]) -> tuple[list[Any], Blocks | None]:
+        """Replies of ranks to `exchange_rank`, and the blocks that they have made: futures, or arrays without a name.
 
         The scheduler is told of the blocks while ranks make them: nobody can ask for one before its future is returned.
         """
-        if keys is None:
+        if name is None:
             replies = await self._gather(what, calls)
             made = [blocks for _, blocks in replies if blocks is not None]
             return replies, {number: block for blocks in made for number, block in blocks.items()} or None
-        self._telling = telling = asyncio.ensure_future(self._told(keys, HEAD_START))
-        telling.add_done_callback(
-            lambda told: told.cancelled() or told.exception()
-        )  # where the ranks' failure is raised
+        sizes = {number: ITEM * self._partition[number].box.points for number in range(len(self._owners))}
+        self._telling = telling = asyncio.ensure_future(self._told(name, sizes, HEAD_START))
+        telling.add_done_callback(self._let_go)
         replies = await self._gather(what, calls)
-        futures, self._telling = await telling, None
+        futures = await telling
         return replies, futures if any(placed for _, placed in replies) else None
 
     async def _ping(self, worker: str) -> object:
@@ -418,19 +415,24 @@ class SpmdProgram(RunningProgram[P_co]):
             return False
         return True
 
-    def _new_keys(self) -> dict[int, str]:
-        """Keys for a block of each chunk."""
-        name = f"dsolver-block-{uuid.uuid4().hex}"
-        return {number: f"{name}-{number}" for number in range(len(self._owners))}
+    async def _told(self, name: str, sizes: Mapping[int, int], wait: float = 0.0) -> dict[int, Future[Any]]:
+        """Futures of blocks of that name in their owners' memory, of which the scheduler is told after some seconds.
 
-    async def _told(self, keys: Mapping[int, str], wait: float = 0.0) -> dict[int, Future[Any]]:
-        """Futures of a block of each chunk in its owner's memory, of which the scheduler is told after some seconds."""
+        sizes: bytes of each, by chunk number.
+        """
         await asyncio.sleep(wait)
+        keys = {number: ranks.key_of(name, number) for number in sizes}
         where = {key: self._owners[number] for number, key in keys.items()}
-        sizes = {key: ITEM * self._partition[number].box.points for number, key in keys.items()}
         with _answered():
-            futures = await wait_for(self._client, register(self._client, where, sizes), ANSWER)
+            made = register(self._client, where, {keys[number]: size for number, size in sizes.items()})
+            futures = await wait_for(self._client, made, ANSWER)
         return {number: futures[key] for number, key in keys.items()}
+
+    def _let_go(self, told: asyncio.Future[Any]) -> None:
+        """Forget futures that only this task has; where ranks fail, their error is raised, and not that of this one."""
+        self._telling = None
+        if not told.cancelled():
+            told.exception()
 
 
 @contextmanager
@@ -472,3 +474,8 @@ def _packed(what: str, value: Any) -> bytes:
     except Exception as error:  # each type fails in its own way
         raise InputError(f"{what} cannot be sent to the workers: {error!r}") from error
     return packed
+
+
+def _new_name() -> str:
+    """Name of blocks that ranks are to make, from which their keys follow."""
+    return f"dsolver-block-{uuid.uuid4().hex}"

@@ -99,31 +99,34 @@ async def load_rank(program: str, name: str, call: bytes, keys: Mapping[int, Any
     return await _within(program, dask_worker, Rank.load, name, *await _blocks(dask_worker, keys), call)
 
 
-async def unload_rank(program: str, call: bytes, made: Mapping[int, str], *, dask_worker: Worker) -> Any:
-    """Run a command that returns blocks, and put them into the worker's memory under these keys by chunk number."""
+async def unload_rank(program: str, call: bytes, made_as: str, *, dask_worker: Worker) -> Any:
+    """Run a command that returns blocks, and put them into the worker's memory by this name.
+
+    Returns the bytes of each block by chunk number, for the scheduler to know.
+    """
     blocks = await _within(program, dask_worker, Rank.unload, call)
-    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks, made)
+    return blocks if isinstance(blocks, Failure) else _placed(dask_worker, blocks, made_as)
 
 
 async def exchange_rank(
     program: str,
     name: str,
     call: bytes,
-    made: Mapping[int, str] | None,
+    made_as: str | None,
     keys: Mapping[int, Any],
     *,
     dask_worker: Worker,
 ) -> Any:
     """`load_rank` with a command that also returns blocks or None.
 
-    Returns what `load_rank` does, and whether there are blocks, which `unload_rank` puts away; the blocks themselves
-    where the client has no keys for them.
+    Returns what `load_rank` does, and None or what `unload_rank` returns; the blocks themselves where the client has no
+    name for them.
     """
     found = await _within(program, dask_worker, Rank.exchange, name, *await _blocks(dask_worker, keys), call)
     if isinstance(found, Failure):
         return found
     reply, blocks = found
-    return reply, blocks if blocks is None or made is None else _placed(dask_worker, blocks, made)
+    return reply, blocks if blocks is None or made_as is None else _placed(dask_worker, blocks, made_as)
 
 
 async def close_rank(program: str, reason: str | None, *, dask_worker: Worker) -> None:
@@ -187,10 +190,17 @@ async def _within(program: str, worker: Worker, method: Callable[..., Any], *arg
     return await rank.within(method, rank, *args)
 
 
-def _placed(worker: Worker, blocks: Mapping[int, Any], keys: Mapping[int, str]) -> bool:
-    """Put blocks of chunks into the worker's memory; returns True."""
-    worker.update_data(data={keys[number]: block for number, block in blocks.items()})
-    return True
+def key_of(name: str, number: int) -> str:
+    """Key of a chunk's block."""
+    return f"{name}-{number}"
+
+
+def _placed(worker: Worker, blocks: Mapping[int, Any], name: str) -> dict[int, int]:
+    """Bytes of each chunk's block, put into the worker's memory."""
+    from dask.sizeof import sizeof
+
+    worker.update_data(data={key_of(name, number): block for number, block in blocks.items()})
+    return {number: sizeof(block) for number, block in blocks.items()}
 
 
 async def _blocks(worker: Worker, keys: Mapping[int, Any]) -> tuple[dict[int, Any], list[Any]]:

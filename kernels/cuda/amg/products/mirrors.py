@@ -161,7 +161,7 @@ class Halves:
         counts, self._ranks = cupy.zeros(size, dtype=np.int32), []
         for first, rooms in self._pieces:
             ranks = cupy.empty(len(rooms.columns), dtype=np.int32)
-            width = 4 if rooms.room <= WARP else 16
+            width = 4 if rooms.room <= 32 else 16
             _by_rooms("rank_mirrored", width, first, rooms, rooms[:2], (counts, ranks))
             self._ranks.append(ranks)
         self._start, self._begin = starts_of_halves(all_lengths(pieces), counts, known)

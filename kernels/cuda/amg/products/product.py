@@ -92,7 +92,7 @@ MANY_TERMS: Final = 1 << 13
 """Products of numbers in a row, in the mean, from which on rows of large products are made by blocks: 15,000 took 0.75
 of the time of tables, 6,000 as long, and 1,200 1.7 times as long."""
 EMPTY: Final = 0.25
-"""Part of the rows without entries from which on these are left out first."""
+"""Part of the sampled rows of A B, and of all rows of A, without entries from which on these are left out first."""
 USUAL: Final = 0.9
 """Part of the rows whose columns there is room for."""
 LONGER: Final = 1.5
@@ -137,8 +137,9 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     expected = expected_of(a, Rooms(*b), mean_of(b))
     if expected.empty > EMPTY and (kept := _Kept.of(a)):
         return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
-    if not expected.ample and len(a.columns) * mean_of(b) > MANY_TERMS * a.size:
-        return _by_blocks(a, b, columns, ascending)
+    many = not expected.ample and len(a.columns) * mean_of(b) > MANY_TERMS * a.size
+    if many and ascending and columns <= long_rows.RANGE:
+        return _by_blocks(a, b, columns)
     made = _of_even_rows(a, b, columns, expected, ascending) if expected.even else None
     return _in_stages(a, b, columns, expected, ascending) if made is None else made
 
@@ -177,7 +178,7 @@ def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: b
     if rooms is None:
         return None
     start, entries, passed = _starts(rooms.lengths, room)
-    if passed[stages.last] * HOMELESS > a.size:
+    if int(passed[stages.last]) * HOMELESS > a.size:
         return None
     left = stages.left() if passed[stages.last] else None
     out = _with_long_rows(start, entries, left, a, b, columns)
@@ -192,11 +193,11 @@ def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: b
     return out
 
 
-def _by_blocks(a: Csr, b: Csr, columns: int, ascending: bool) -> Csr:
-    """A B of which all rows are long, each by a block."""
+def _by_blocks(a: Csr, b: Csr, columns: int) -> Csr:
+    """A B of which all rows are long, each by a block, with columns ascending."""
     rows = cupy.arange(a.size, dtype=np.int32)
     out = _with_long_rows(cupy.zeros(a.size + 1, dtype=np.int64), 0, rows, a, b, columns)
-    long_rows.fill(rows, a, b, columns, out, ascending=ascending)
+    long_rows.fill(rows, a, b, columns, out, ascending=True)
     return out
 
 
@@ -285,7 +286,7 @@ class Expected(NamedTuple):
         slots: for these.
         ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
             before it is known that there are some.
-        even: whether some rows were counted, and nearly all of them have so many columns at most.
+        even: whether some rows were counted, and nearly all of them have `most` columns at most.
         empty: the part of those that have none.
     """
 
