@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import uint64
@@ -16,6 +16,10 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
+WORTH: Final = 1 << 16
+"""Numbers that are worth a thread."""
+MARGIN: Final = 1.01
+"""What rounding adds to no sum of fewer than 10¹⁰ terms."""
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
@@ -90,7 +94,9 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
         diagonal: float64, a_ii for every column of R.
         team: shares the rows.
     """
-    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, NEGLIGIBLE)
+    weights, centers = (max(team.run(_largest, 0, len(of), of, worth=WORTH)) for of in (r.values, diagonal))
+    largest = MARGIN * weights * weights * centers  # of the terms of a sum
+    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, largest, NEGLIGIBLE)
 
 
 def symmetrize(a: Csr, below: int) -> None:
@@ -228,16 +234,33 @@ def _take_upper(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
 
 
 @compiled()
-def _fill_lost(first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal: Any, negligible: Any) -> None:
-    for i in range(first, last):
+def _largest(first: Any, last: Any, values: Any) -> Any:
+    """The largest size of these numbers."""
+    found = 0.0
+    for i in range(uint64(first), uint64(last)):
+        size = abs(values[i])
+        found = size if size > found else found
+    return found
+
+
+@compiled()
+def _fill_lost(
+    first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal: Any, largest: Any, negligible: Any
+) -> None:
+    """Rows whose diagonal is more than that of the largest sum that there may be are not lost, and read no further."""
+    for i in range(uint64(first), uint64(last)):
+        at, end = uint64(coarse.start[i]), uint64(coarse.start[i + ONE])
+        while at < end and coarse.columns[at] != below + i:
+            at += ONE
+        most = negligible * (np.float64(r.start[i + ONE] - r.start[i]) * largest)
+        if at == end or coarse.values[at] > most:
+            continue
         size = 0.0
-        for k in range(r.start[i], r.start[i + 1]):
-            size += r.values[k] * r.values[k] * diagonal[r.columns[k]]
-        for k in range(coarse.start[i], coarse.start[i + 1]):
-            if coarse.columns[k] == below + i and coarse.values[k] <= negligible * size:
-                coarse.values[coarse.start[i] : coarse.start[i + 1]] = 0.0
-                coarse.values[k] = size if size > 0.0 else 1.0  # a column of P that is zero
-                break
+        for k in range(uint64(r.start[i]), uint64(r.start[i + ONE])):
+            size += r.values[k] * r.values[k] * diagonal[uint64(r.columns[k])]
+        if coarse.values[at] <= negligible * size:
+            coarse.values[uint64(coarse.start[i]) : end] = 0.0
+            coarse.values[at] = size if size > 0.0 else 1.0  # a column of P that is zero
 
 
 @compiled()

@@ -28,7 +28,7 @@ WORTH_A_THREAD = 1024
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
 """Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
-EIGHT, ONE, FOUR = uint64(LANES), uint64(1), uint64(4)
+EIGHT, ONE, TWO, FOUR = uint64(LANES), uint64(1), uint64(2), uint64(4)
 WITHIN = uint64(WINDOW - 1)
 WIDE = uint64(NO_BASE)
 
@@ -187,24 +187,31 @@ def _fill(
     wide: Any,
     values: Any,
 ) -> None:
-    """Columns and values of octets [first, last), all of them."""
-    rows, none = len(start) - 1, values.dtype.type(0)
-    at, past, held = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    for s in range(first, last):
-        v, width = np.int64(octets[s, 0]) * LANES, np.int64(octets[s + 1, 0]) - np.int64(octets[s, 0])
-        place, base = np.int64(octets[s, 1]) * LANES, np.int64(octets[s, 2])
-        begin = s * LANES // WINDOW * WINDOW
-        some = start[begin + lanes[s * LANES]]  # an entry of the longest row
-        for lane in range(LANES):
-            row = begin + lanes[s * LANES + lane]
-            at[lane] = past[lane] = held[lane] = some
-            if row < rows and start[row + 1] > start[row]:
-                at[lane], past[lane], held[lane] = start[row], start[row + 1], start[row + 1] - 1
-        for k in range(width):
-            for lane in range(LANES):
-                j = min(at[lane] + k, held[lane])
-                values[v + k * LANES + lane] = entries[j] if at[lane] + k < past[lane] else none
-                if base == NO_BASE:
-                    wide[place // 2 + k * LANES + lane] = columns[j]
-                else:
-                    words[place + k * LANES + lane] = columns[j] - base
+    """Columns and values of octets [first, last), all of them: lane after lane, so that a row is read at one go."""
+    rows, none = uint64(len(start) - 1), values.dtype.type(0)
+    for s in range(uint64(first), uint64(last)):
+        v, width = uint64(octets[s, 0]) * EIGHT, uint64(octets[s + ONE, 0]) - uint64(octets[s, 0])
+        place, base = uint64(octets[s, 1]) * EIGHT, np.int64(octets[s, 2])
+        begin = s * EIGHT - (s * EIGHT & WITHIN)
+        if width == 0:
+            continue
+        some = uint64(start[begin + uint64(lanes[s * EIGHT])])  # an entry of the longest row
+        for lane in range(EIGHT):
+            row = begin + uint64(lanes[s * EIGHT + lane])
+            at, length, held = some, uint64(0), some
+            if row < rows and start[row + ONE] > start[row]:
+                at, length, held = (
+                    uint64(start[row]),
+                    uint64(start[row + ONE] - start[row]),
+                    uint64(start[row + ONE]) - ONE,
+                )
+            for k in range(length):
+                values[v + k * EIGHT + lane] = entries[at + k]
+            for k in range(length, width):
+                values[v + k * EIGHT + lane] = none
+            if base == NO_BASE:
+                for k in range(width):
+                    wide[place // TWO + k * EIGHT + lane] = columns[min(at + k, held)]
+            else:
+                for k in range(width):
+                    words[place + k * EIGHT + lane] = columns[min(at + k, held)] - base

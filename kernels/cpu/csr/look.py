@@ -7,8 +7,9 @@ from math import fsum
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
+from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
@@ -81,7 +82,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
     for row in range(first, last):
         total, total_low, size, size_low, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(start[row], start[row + 1]):
+        for k in range(uint64(start[uint64(row)]), uint64(start[uint64(row) + ONE])):
             value = values[k]
             total, total_low = _added(total, total_low, value)
             size, size_low = _added(size, size_low, abs(value))
@@ -126,13 +127,16 @@ def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
     left = start[:-1].copy()  # of each row, the first entry that has not been met yet
     mirrored, found = True, (0.0, rows, rows)
     for i in range(rows):
-        for k in range(left[i], start[i + 1]):
+        for k in range(uint64(left[uint64(i)]), uint64(start[uint64(i) + ONE])):
             j = np.int64(columns[k])
+            at = left[uint64(j)]
+            if j > i and at < start[uint64(j) + ONE] and columns[uint64(at)] == i and values[uint64(at)] == values[k]:
+                left[uint64(j)] = at + 1  # nearly always, and no difference is less
+                continue
             if j < i:
                 mirrored, found = False, _wider(found, abs(values[k]), j, i)
             if j <= i:
                 continue
-            at = left[j]
             while at < start[j + 1] and columns[at] < i:
                 mirrored, found = False, _wider(found, abs(values[at]), np.int64(columns[at]), j)
                 at += 1
