@@ -25,6 +25,8 @@ Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 F64 = npt.NDArray[np.float64]
 WORTH_A_THREAD = 1024
+"""Octets, where they are made."""
+ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
 """Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
@@ -48,7 +50,12 @@ class CpuOctets(SeparateDot, Octets):
         return OctetsColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=WORTH_A_THREAD)
+        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=self.worth)
+
+    @cached_property
+    def worth(self) -> int:
+        """Octets that are worth a thread."""
+        return max(1, ENTRIES_WORTH_A_THREAD * self.count // max(1, len(self.values)))
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
@@ -64,7 +71,7 @@ class OctetsColumns(SeparateDot, Columns):
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
         columns = zip(x, y, strict=True)
-        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=WORTH_A_THREAD)
+        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=a.worth)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
