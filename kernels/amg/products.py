@@ -33,11 +33,11 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
     places = list(accumulate(counts[:-1], np.add, initial=start[:-1].copy()))  # of each part, in each row of Aᵀ
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
 
-    def fill(number: int, _: int) -> None:
+    def fill(number: int) -> None:
         first, last, _ = parts[number]
         _fill_mirrored(first, last, places[number], a, out)
 
-    team.run(fill, 0, len(parts), worth=1)
+    team.each(fill, len(parts))
     return out
 
 

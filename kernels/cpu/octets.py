@@ -24,8 +24,6 @@ from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, O
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 F64 = npt.NDArray[np.float64]
-WORTH_A_THREAD = 1024
-"""Octets, where they are made."""
 ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
@@ -55,7 +53,7 @@ class CpuOctets(SeparateDot, Octets):
     @cached_property
     def worth(self) -> int:
         """Octets that are worth a thread."""
-        return max(1, ENTRIES_WORTH_A_THREAD * self.count // max(1, len(self.values)))
+        return _worth(self.count, len(self.values))
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
@@ -95,8 +93,12 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     values = np.empty(int(octets[-1, 0]) * LANES, dtype=matrix.values.dtype)
     indices = np.empty(int(octets[-1, 1]) * LANES, dtype=np.uint16)
     arrays = (octets, lanes, indices, indices.view(np.int32), values)
-    team.run(_fill, 0, count, *matrix, *arrays, worth=WORTH_A_THREAD)
+    team.run(_fill, 0, count, *matrix, *arrays, worth=_worth(count, len(values)))
     return CpuOctets(shape=(rows, columns), octets=octets, lanes=lanes, indices=indices, values=values, vectors=vectors)
+
+
+def _worth(count: int, entries: int) -> int:
+    return max(1, ENTRIES_WORTH_A_THREAD * count // max(1, entries))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

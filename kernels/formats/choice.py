@@ -41,14 +41,15 @@ rows took 0.70 and 0.95 on meshes (deviation 0.27 and 0.21), 1.28 on quadratic e
 0.96."""
 
 LONG_ON_CPU: Final = 48.0
-"""Mean entries of rows from which a CPU takes them in chunks: with 35 of coarse levels octets took 0.5 to 0.95."""
+"""Mean entries of rows from which a CPU takes them in chunks: with 35 on coarse levels octets took 0.5 to 0.95."""
 SHORT_ON_CPU: Final = 10.0
 """Mean entries of rows up to which a CPU takes them one after the other where columns lie far apart: two threads took
 1.59 and 1.78 times SciPy's speed with chunks (7 points in random order, many empty rows), 2.14 and 2.27 so; with 12
 entries a row chunks are faster."""
-HOLES: Final = 1.2
-"""Entries with holes for each entry up to which octets gain more than they read: with 1.16 and 1.18 on coarse levels
-they took 0.6 to 0.8 of the time of chunks."""
+HOLES: Final = ((24.0, 1.2), (LONG_ON_CPU, 1.12))
+"""Entries with holes for each entry up to which octets gain more than they read, for rows of less than so many entries
+in the mean: with 17 entries and 1.16 (a coarse level) they took 0.6 to 0.75 of the time of chunks, with 29 and 1.15
+(quadratic elements) 0.9 to 1.2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +137,6 @@ def cpu_choice(statistics: Statistics) -> Choice:
         return Choice(name="rows", why="short rows, columns far apart")
     if one.near < CLOSE:
         return Choice(name="chunks", why="columns far apart")
-    if one.octets > HOLES:
+    if one.octets > next(holes for below, holes in HOLES if mean < below):
         return Choice(name="chunks", why="rows of different lengths")
     return Choice(name="octets", why="short rows of similar lengths, their columns close together")

@@ -67,13 +67,13 @@ def test_rows_of_similar_lengths_are_sorted_in_windows() -> None:
 
 
 def test_rows_of_different_lengths_are_cut_into_chunks() -> None:
-    gpu, cpu = choices(uneven(15.0, 14.0, 200))
+    gpu, cpu = choices(uneven(30.0, 25.0, 200))
     assert gpu.name == cpu.name == "chunks"
     assert cpu.why == "rows of different lengths"
 
 
 def test_a_cpu_takes_long_rows_one_after_the_other() -> None:
-    _, cpu = choices(uneven(50.0, 10.0, 200))
+    _, cpu = choices(uneven(70.0, 10.0, 200))
     assert (cpu.name, cpu.why) == ("chunks", "long rows")
 
 

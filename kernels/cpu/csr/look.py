@@ -16,6 +16,8 @@ from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Look, counted
 
 ROWS_WORTH_A_THREAD = 8192
+COMPARISON = 0.5
+"""Time of the comparison with the transpose, which one thread makes, as a part of that of all rows."""
 
 
 def look(rows: Csr, allowed: float, team: Team) -> Look:
@@ -27,19 +29,15 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         team: threads that share the rows.
     """
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
-    count = max(1, min(team.threads - 1, rows.size // ROWS_WORTH_A_THREAD))
-    cuts = [rows.size * part // count for part in range(count + 1)]
+    threads = max(1, min(team.threads, rows.size // ROWS_WORTH_A_THREAD))
+    each = (1.0 + COMPARISON) / threads  # of the time of all rows; the first thread has fewer of these, if any
+    cuts = [0, *(round(rows.size * max(0.0, each * (part + 1) - COMPARISON)) for part in range(threads))]
 
-    def part(number: int) -> Any:
-        if not number:  # takes one thread as long as the rest takes another
-            return _compare_with_transpose(start, columns, values)
-        return _look_at_rows(cuts[number - 1], cuts[number], start, columns, values, CANCELED)
+    def part(number: int) -> list[Any]:
+        compared = [] if number else [_compare_with_transpose(start, columns, values)]
+        return [*compared, _look_at_rows(cuts[number], cuts[number + 1], start, columns, values, CANCELED)]
 
-    def found(first: int, last: int) -> list[Any]:
-        return list(map(part, range(first, last)))
-
-    alone = rows.size < 2 * ROWS_WORTH_A_THREAD
-    (mirrored, (difference, i, j)), *parts = chain(*team.run(found, 0, count + 1, worth=count + 1 if alone else 1))
+    (mirrored, (difference, i, j)), *parts = chain(*team.each(part, threads))
     empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
     rows_cancel = not any(opened)
     return Look(
