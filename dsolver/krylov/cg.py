@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Protocol, TypeGuard, final, runtime_checkable
+from typing import Any, Protocol, TypeGuard, final, runtime_checkable
 
 from dsolver.engines.base import Engine, Field, PartialSums, PerChunk, Scalar
 from dsolver.kernels.contract import AXPBY, DOT, LOAD, QUOTIENT, UPDATE_P, UPDATE_X_R
@@ -38,12 +38,14 @@ def apply_with_dot(m: ApproximateInverse, r: Field, z: Field, parts: PartialSums
     return False
 
 
-def _makes_dot(m: ApproximateInverse | None) -> TypeGuard[DotMaker]:
-    return _follows(type(m), DotMaker)
+def _makes_dot(m: object) -> TypeGuard[DotMaker]:
+    kind: Any = type(m)
+    return _follows(kind, DotMaker)
 
 
-def _makes_direction(m: ApproximateInverse | None) -> TypeGuard[DirectionMaker]:
-    return _follows(type(m), DirectionMaker)
+def _makes_direction(m: object) -> TypeGuard[DirectionMaker]:
+    kind: Any = type(m)
+    return _follows(kind, DirectionMaker)
 
 
 @cache

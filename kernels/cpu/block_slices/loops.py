@@ -247,7 +247,8 @@ def measure_rows(
             row = uint64(_row_of(s * SLICE + lane, rows, order))  # far behind the last one for none
             if row < uint64(rows) and start[row + ONE] > start[row]:
                 begin, end = uint64(start[row]), uint64(start[row + ONE])
-                width = max(width, np.int64(end - begin))
+                length: Any = np.int64(end - begin)
+                width = max(width, length)
                 low, high = min(low, columns[begin]), max(high, columns[end - ONE])
         kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
         base = low if width > 0 else 0
