@@ -19,7 +19,7 @@ from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 WORTH: Final = 1 << 16
 """Numbers that are worth a thread."""
 MARGIN: Final = 1.01
-"""What rounding adds to no sum of fewer than 10¹⁰ terms."""
+"""A factor that outweighs the roundings of any sum here."""
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
