@@ -138,12 +138,13 @@ def _count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
 @compiled()
 def _fill_mirrored(first: Any, last: Any, place: Any, a: Any, out: Any) -> None:
     """Entries of rows first .. last of A in the rows of Aᵀ; place: where the next one of each row goes."""
-    for i in range(first, last):
-        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            n = uint64(place[uint64(a.columns[k])])
-            out.columns[n] = i
-            out.values[n] = a.values[k]
-            place[uint64(a.columns[k])] = n + ONE
+    for i in range(uint64(first), uint64(last)):
+        for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
+            c = uint64(a.columns[k])
+            n = place[c]
+            place[c] = n + 1  # before what is written: the next entry may ask for it
+            out.columns[uint64(n)] = i
+            out.values[uint64(n)] = a.values[k]
 
 
 @compiled()
