@@ -106,21 +106,39 @@ def _rank(first: Any, last: Any, key: Any, state: Any, rank: Any) -> None:
 def _settle(
     first: Any, last: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any, rank: Any
 ) -> Any:
-    """Decide a point when its neighbors with larger keys are decided.
+    """Decide points whose neighbors with larger keys are decided, over and over while that decides any.
 
-    It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
-    whatever is decided has a larger one. Threads see the decisions of others sooner or later, which changes when a
-    point is decided, not how. Only that a coarse neighbor was found is a branch: nobody foresees the others.
+    Threads see the decisions of others sooner or later, which changes when a point is decided, not how.
 
     Returns:
         first, and the number of points left, which are moved there.
     """
-    left = first
-    for n in range(first, last):
-        i = todo[n]
-        me = below + i
+    begin, end = uint64(first), uint64(last)
+    while True:
+        left = _decide(begin, end, todo, a, below, bits, key, origin, state, rank)
+        if left in (begin, end):
+            return first, np.int64(left - begin)
+        end = left
+
+
+@njit
+def _decide(
+    begin: Any, end: Any, todo: Any, a: Any, below: Any, bits: Any, key: Any, origin: Any, state: Any, rank: Any
+) -> Any:
+    """Decide a point when its neighbors with larger keys are decided; others are moved to the begin.
+
+    It is fine if it depends on a coarse one of them, and else coarse. Neighbors with smaller keys are decided later, so
+    whatever is decided has a larger one. Only that a coarse neighbor was found is a branch: nobody foresees the others.
+
+    Returns:
+        the end of the points left.
+    """
+    left = begin
+    for n in range(begin, end):
+        i = uint64(todo[n])
+        me = uint64(below + todo[n])
         mine, waits, ties, fine = rank[me], False, False, False
-        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+        for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
             if bits[k] == 0:
                 continue
             its = rank[uint64(a.columns[k])]
@@ -135,16 +153,16 @@ def _settle(
             state[me], rank[me] = FINE, LEAST
         elif waits:
             todo[left] = i
-            left += 1
+            left += ONE
         else:
             state[me], rank[me] = COARSE, MOST
-    return first, left - first
+    return left
 
 
 @njit
 def _waits(i: Any, me: Any, a: Any, bits: Any, key: Any, origin: Any, rank: Any) -> Any:
     """Whether a neighbor of point i is undecided that has a larger key, or the same one and a larger number."""
-    for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
+    for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
         j = uint64(a.columns[k])
         if bits[k] != 0 and LEAST < rank[j] < MOST and (key[j], origin[j]) > (key[me], origin[me]):
             return True

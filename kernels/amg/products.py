@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import uint64
@@ -16,6 +16,10 @@ from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
 
+WORTH: Final = 1 << 16
+"""Numbers that are worth a thread."""
+MARGIN: Final = 1.01
+"""A factor that outweighs the roundings of any sum here."""
 ONE, LINE, AHEAD = uint64(1), uint64(8), uint64(8)
 # Places in arrays are unsigned where time counts: numba then needs no test for negative ones.
 
@@ -29,11 +33,11 @@ def transposed(a: Csr, columns: int, team: Team) -> Csr:
     places = list(accumulate(counts[:-1], np.add, initial=start[:-1].copy()))  # of each part, in each row of Aᵀ
     out = Csr(start, np.empty(start[-1], dtype=np.int32), np.empty(start[-1]))
 
-    def fill(number: int, _: int) -> None:
+    def fill(number: int) -> None:
         first, last, _ = parts[number]
         _fill_mirrored(first, last, places[number], a, out)
 
-    team.run(fill, 0, len(parts), worth=1)
+    team.each(fill, len(parts))
     return out
 
 
@@ -90,7 +94,9 @@ def fill_lost(coarse: Csr, below: int, r: Csr, diagonal: Any, team: Team) -> Non
         diagonal: float64, a_ii for every column of R.
         team: shares the rows.
     """
-    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, NEGLIGIBLE)
+    weights, centers = (max(team.run(_largest, 0, len(of), of, worth=WORTH)) for of in (r.values, diagonal))
+    largest = MARGIN * weights * weights * centers  # of the terms of a sum
+    team.run(_fill_lost, 0, coarse.size, coarse, below, r, diagonal, largest, NEGLIGIBLE)
 
 
 def symmetrize(a: Csr, below: int) -> None:
@@ -132,12 +138,13 @@ def _count_columns(first: Any, last: Any, a: Any, columns: Any) -> Any:
 @compiled()
 def _fill_mirrored(first: Any, last: Any, place: Any, a: Any, out: Any) -> None:
     """Entries of rows first .. last of A in the rows of Aᵀ; place: where the next one of each row goes."""
-    for i in range(first, last):
-        for k in range(uint64(a.start[i]), uint64(a.start[i + 1])):
-            n = uint64(place[uint64(a.columns[k])])
-            out.columns[n] = i
-            out.values[n] = a.values[k]
-            place[uint64(a.columns[k])] = n + ONE
+    for i in range(uint64(first), uint64(last)):
+        for k in range(uint64(a.start[i]), uint64(a.start[i + ONE])):
+            c = uint64(a.columns[k])
+            n = place[c]
+            place[c] = n + 1  # before what is written: the next entry may ask for it
+            out.columns[uint64(n)] = i
+            out.values[uint64(n)] = a.values[k]
 
 
 @compiled()
@@ -228,16 +235,33 @@ def _take_upper(first: Any, last: Any, a: Any, mirrored: Any) -> Any:
 
 
 @compiled()
-def _fill_lost(first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal: Any, negligible: Any) -> None:
-    for i in range(first, last):
+def _largest(first: Any, last: Any, values: Any) -> Any:
+    """The largest size of these numbers."""
+    found = 0.0
+    for i in range(uint64(first), uint64(last)):
+        size = abs(values[i])
+        found = size if size > found else found
+    return found
+
+
+@compiled()
+def _fill_lost(
+    first: Any, last: Any, coarse: Any, below: Any, r: Any, diagonal: Any, largest: Any, negligible: Any
+) -> None:
+    """Rows whose diagonal is more than that of the largest sum that there may be are not lost, and read no further."""
+    for i in range(uint64(first), uint64(last)):
+        at, end = uint64(coarse.start[i]), uint64(coarse.start[i + ONE])
+        while at < end and coarse.columns[at] != below + i:
+            at += ONE
+        most = negligible * (np.float64(r.start[i + ONE] - r.start[i]) * largest)
+        if at == end or coarse.values[at] > most:
+            continue
         size = 0.0
-        for k in range(r.start[i], r.start[i + 1]):
-            size += r.values[k] * r.values[k] * diagonal[r.columns[k]]
-        for k in range(coarse.start[i], coarse.start[i + 1]):
-            if coarse.columns[k] == below + i and coarse.values[k] <= negligible * size:
-                coarse.values[coarse.start[i] : coarse.start[i + 1]] = 0.0
-                coarse.values[k] = size if size > 0.0 else 1.0  # a column of P that is zero
-                break
+        for k in range(uint64(r.start[i]), uint64(r.start[i + ONE])):
+            size += r.values[k] * r.values[k] * diagonal[uint64(r.columns[k])]
+        if coarse.values[at] <= negligible * size:
+            coarse.values[uint64(coarse.start[i]) : end] = 0.0
+            coarse.values[at] = size if size > 0.0 else 1.0  # a column of P that is zero
 
 
 @compiled()

@@ -24,11 +24,11 @@ from dsolver.kernels.formats.octets import LANES, NEAR_REACH, NO_BASE, WINDOW, O
 Real = npt.NDArray[Any]
 """Numbers of the backend's value type."""
 F64 = npt.NDArray[np.float64]
-WORTH_A_THREAD = 1024
+ENTRIES_WORTH_A_THREAD = 49152
 WINDOWS_WORTH_A_THREAD = 16
 AT_ONCE = 512
 """Octets that one vector after the other is multiplied with, as of `products.AT_ONCE` of compressed rows."""
-EIGHT, ONE, FOUR = uint64(LANES), uint64(1), uint64(4)
+EIGHT, ONE, TWO, FOUR = uint64(LANES), uint64(1), uint64(2), uint64(4)
 WITHIN = uint64(WINDOW - 1)
 WIDE = uint64(NO_BASE)
 
@@ -48,7 +48,12 @@ class CpuOctets(SeparateDot, Octets):
         return OctetsColumns(self, width)
 
     def spmv(self, x: Real, y: Real) -> None:
-        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=WORTH_A_THREAD)
+        self.vectors.team.run(_spmv, 0, self.count, *self.head, x, y, worth=self.worth)
+
+    @cached_property
+    def worth(self) -> int:
+        """Octets that are worth a thread."""
+        return _worth(self.count, len(self.values))
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
@@ -64,7 +69,7 @@ class OctetsColumns(SeparateDot, Columns):
         """See `dsolver.kernels.contract.SPMV`."""
         a = self.one
         columns = zip(x, y, strict=True)
-        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=WORTH_A_THREAD)
+        a.vectors.team.run_columns(_spmv, a.count, a.head, columns, at_once=AT_ONCE, worth=a.worth)
 
 
 def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
@@ -88,8 +93,12 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     values = np.empty(int(octets[-1, 0]) * LANES, dtype=matrix.values.dtype)
     indices = np.empty(int(octets[-1, 1]) * LANES, dtype=np.uint16)
     arrays = (octets, lanes, indices, indices.view(np.int32), values)
-    team.run(_fill, 0, count, *matrix, *arrays, worth=WORTH_A_THREAD)
+    team.run(_fill, 0, count, *matrix, *arrays, worth=_worth(count, len(values)))
     return CpuOctets(shape=(rows, columns), octets=octets, lanes=lanes, indices=indices, values=values, vectors=vectors)
+
+
+def _worth(count: int, entries: int) -> int:
+    return max(1, ENTRIES_WORTH_A_THREAD * count // max(1, entries))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------
@@ -187,24 +196,31 @@ def _fill(
     wide: Any,
     values: Any,
 ) -> None:
-    """Columns and values of octets [first, last), all of them."""
-    rows, none = len(start) - 1, values.dtype.type(0)
-    at, past, held = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    for s in range(first, last):
-        v, width = np.int64(octets[s, 0]) * LANES, np.int64(octets[s + 1, 0]) - np.int64(octets[s, 0])
-        place, base = np.int64(octets[s, 1]) * LANES, np.int64(octets[s, 2])
-        begin = s * LANES // WINDOW * WINDOW
-        some = start[begin + lanes[s * LANES]]  # an entry of the longest row
-        for lane in range(LANES):
-            row = begin + lanes[s * LANES + lane]
-            at[lane] = past[lane] = held[lane] = some
-            if row < rows and start[row + 1] > start[row]:
-                at[lane], past[lane], held[lane] = start[row], start[row + 1], start[row + 1] - 1
-        for k in range(width):
-            for lane in range(LANES):
-                j = min(at[lane] + k, held[lane])
-                values[v + k * LANES + lane] = entries[j] if at[lane] + k < past[lane] else none
-                if base == NO_BASE:
-                    wide[place // 2 + k * LANES + lane] = columns[j]
-                else:
-                    words[place + k * LANES + lane] = columns[j] - base
+    """Columns and values of octets [first, last), all of them: lane after lane, so that a row is read at one go."""
+    rows, none = uint64(len(start) - 1), values.dtype.type(0)
+    for s in range(uint64(first), uint64(last)):
+        v, width = uint64(octets[s, 0]) * EIGHT, uint64(octets[s + ONE, 0]) - uint64(octets[s, 0])
+        place, base = uint64(octets[s, 1]) * EIGHT, np.int64(octets[s, 2])
+        begin = s * EIGHT - (s * EIGHT & WITHIN)
+        if width == 0:
+            continue
+        some = uint64(start[begin + uint64(lanes[s * EIGHT])])  # an entry of the longest row
+        for lane in range(EIGHT):
+            row = begin + uint64(lanes[s * EIGHT + lane])
+            at, length, held = some, uint64(0), some
+            if row < rows and start[row + ONE] > start[row]:
+                at, length, held = (
+                    uint64(start[row]),
+                    uint64(start[row + ONE] - start[row]),
+                    uint64(start[row + ONE]) - ONE,
+                )
+            for k in range(length):
+                values[v + k * EIGHT + lane] = entries[at + k]
+            for k in range(length, width):
+                values[v + k * EIGHT + lane] = none
+            if base == NO_BASE:
+                for k in range(width):
+                    wide[place // TWO + k * EIGHT + lane] = columns[min(at + k, held)]
+            else:
+                for k in range(width):
+                    words[place + k * EIGHT + lane] = columns[min(at + k, held)] - base

@@ -40,14 +40,19 @@ SIMILAR: Final = 0.35
 rows took 0.70 and 0.95 on meshes (deviation 0.27 and 0.21), 1.28 on quadratic elements (0.60), where chunks took
 0.96."""
 
-LONG_ON_CPU: Final = 24.0
-"""Mean entries of rows from which a CPU takes them in chunks."""
+LONG_ON_CPU: Final = (24.0, 48.0)
+"""Mean entries of rows from which a CPU takes them in chunks: those that are equally long, whose ends it foresees (27
+points: octets took 1.06), and all others (35 entries on coarse levels: octets took 0.5 to 0.95)."""
+ALIKE: Final = 0.1
+"""Standard deviation over mean of their lengths up to which rows are equally long."""
 SHORT_ON_CPU: Final = 10.0
 """Mean entries of rows up to which a CPU takes them one after the other where columns lie far apart: two threads took
 1.59 and 1.78 times SciPy's speed with chunks (7 points in random order, many empty rows), 2.14 and 2.27 so; with 12
 entries a row chunks are faster."""
-HOLES: Final = 1.12
-"""Entries with holes for each entry up to which octets gain more than they read."""
+HOLES: Final = (1.2, 1.12)
+"""Entries with holes for each entry up to which octets gain more than they read, for rows shorter and longer than those
+that stay in chunks where they are equally long: with 17 entries and 1.16 (a coarse level) they took 0.6 to 0.75 of the
+time of chunks, with 29 and 1.15 (quadratic elements) 0.9 to 1.2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,16 +130,17 @@ def gpu_choice(statistics: Statistics) -> Choice:
 def cpu_choice(statistics: Statistics) -> Choice:
     """The format for a CPU: runs save columns, octets what a processor loses where it mistakes the end of a row."""
     one, mean = statistics.stored.get(1), statistics.mean
+    alike = statistics.variance**0.5 <= ALIKE * mean
     if one is not None and one.runs >= LATTICE and one.padding <= 1.1:
         return Choice(name="slices", why="rows of a lattice")
     if one is None or statistics.longest > 16 * mean + 64:
         return Choice(name="chunks", why="some rows are far longer than the others")
-    if mean >= LONG_ON_CPU:
+    if mean >= LONG_ON_CPU[0 if alike else 1]:
         return Choice(name="chunks", why="long rows")
     if one.near < CLOSE and mean <= SHORT_ON_CPU:
         return Choice(name="rows", why="short rows, columns far apart")
     if one.near < CLOSE:
         return Choice(name="chunks", why="columns far apart")
-    if one.octets > HOLES:
+    if one.octets > HOLES[0 if mean < LONG_ON_CPU[0] else 1]:
         return Choice(name="chunks", why="rows of different lengths")
     return Choice(name="octets", why="short rows of similar lengths, their columns close together")

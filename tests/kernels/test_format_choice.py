@@ -67,14 +67,17 @@ def test_rows_of_similar_lengths_are_sorted_in_windows() -> None:
 
 
 def test_rows_of_different_lengths_are_cut_into_chunks() -> None:
-    gpu, cpu = choices(uneven(15.0, 14.0, 200))
+    gpu, cpu = choices(uneven(30.0, 25.0, 200))
     assert gpu.name == cpu.name == "chunks"
     assert cpu.why == "rows of different lengths"
 
 
-def test_a_cpu_takes_long_rows_one_after_the_other() -> None:
-    _, cpu = choices(uneven(50.0, 10.0, 200))
-    assert (cpu.name, cpu.why) == ("chunks", "long rows")
+@pytest.mark.parametrize(
+    ("mean", "deviation", "name"), [(35.0, 1.0, "chunks"), (35.0, 7.0, "octets"), (70.0, 14.0, "chunks")]
+)
+def test_a_cpu_takes_long_rows_one_after_the_other(mean: float, deviation: float, name: str) -> None:
+    _, cpu = choices(uneven(mean, deviation, 2000))
+    assert (cpu.name, cpu.why == "long rows") == (name, name == "chunks")
 
 
 @pytest.mark.parametrize(("length", "name"), [(7, "rows"), (15, "chunks")])

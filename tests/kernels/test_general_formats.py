@@ -73,7 +73,8 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices of tests are cut among threads, too."""
     monkeypatch.setattr(cpu_rows, "ROWS_WORTH_A_THREAD", 16)
     monkeypatch.setattr(cpu_rows, "CHUNKS_WORTH_A_THREAD", 1)
-    monkeypatch.setattr(cpu_octets, "WORTH_A_THREAD", 2)
+    monkeypatch.setattr(cpu_rows, "ENTRIES_WORTH_A_THREAD", 64)
+    monkeypatch.setattr(cpu_octets, "ENTRIES_WORTH_A_THREAD", 128)
 
 
 def compressed(name: str, dtype: str) -> tuple[Csr, Any]:

@@ -50,6 +50,11 @@ def test_a_part_may_be_cut_again_among_the_threads_that_are_free() -> None:
     assert sum(team.run(inside, 0, 100, worth=1)) == 4950
 
 
+def test_each_piece_is_worked_on_whoever_is_free() -> None:
+    team = Team(2)
+    assert team.each(lambda number: sum(team.each(lambda inside: number * inside, 5)), 2) == [0, 10]
+
+
 def test_rooms_are_used_again_until_they_are_let_go() -> None:
     team = Team()
     room = team.room(10)

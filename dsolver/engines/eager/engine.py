@@ -185,7 +185,12 @@ class EagerEngine(Engine):
     # -- operations --------------------------------------------------------------------------------------------------
 
     def run(self, kernel: Kernel, *operands: Operand) -> None:
-        self._call(kernel, operands, [*map(items_of if self.width == 1 else self._seen, operands)])
+        if self._width > 1 or self._timer_slot.timer is not NO_TIMER:
+            self._call(kernel, operands, [*map(items_of if self.width == 1 else self._seen, operands)])
+            return
+        call = self._kernels.kernel(kernel.name)
+        for number in self.owned:
+            call(*[item_of(operand, number) for operand in operands])
 
     def run_after(self, halo: Halo, kernel: Kernel, *operands: Operand) -> None:
         assert isinstance(halo, EagerHalo)

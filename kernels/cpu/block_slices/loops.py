@@ -241,13 +241,15 @@ def measure_rows(
 ) -> None:
     """Shapes of slices [first, last) of single entries, as `measure` finds them, in a tenth of the time."""
     known = np.empty(64, np.int64)
-    for s in range(first, last):
+    for s in range(uint64(first), uint64(last)):
         width, low, high = 0, NONE, -1
-        for lane in range(_SLICE):
-            row = _row_of(s * _SLICE + lane, rows, order)
-            if row >= 0 and start[row + 1] > start[row]:
-                width = max(width, start[row + 1] - start[row])
-                low, high = min(low, columns[start[row]]), max(high, columns[start[row + 1] - 1])
+        for lane in range(SLICE):
+            row = uint64(_row_of(s * SLICE + lane, rows, order))  # far behind the last one for none
+            if row < uint64(rows) and start[row + ONE] > start[row]:
+                begin, end = uint64(start[row]), uint64(start[row + ONE])
+                length: Any = np.int64(end - begin)
+                width = max(width, length)
+                low, high = min(low, columns[begin]), max(high, columns[end - ONE])
         kind = _NEAR if width > 0 and high - low <= NEAR_REACH else WIDE
         base = low if width > 0 else 0
         if len(order) == 0 and width > 0:
@@ -255,7 +257,7 @@ def measure_rows(
             most = width * (of_values + (64 if kind == _NEAR else 128)) // of_values
             if most > len(known):
                 known = np.empty(2 * most, np.int64)
-            count = _run_distances(start, columns, rows, s, most, known)
+            count = _run_distances(start, columns, rows, s, uint64(most), known)
             if count <= most and known[0] >= 0 and known[count - 1] + _SLICE <= wide:
                 width, kind = count, _RUN
         found[s, 0], found[s, 1], found[s, 2] = width, kind, base
@@ -275,31 +277,55 @@ def fill_rows(
     wide: Any,
     values: Any,
 ) -> None:
-    """Columns and values of slices [first, last) of single entries; values (K, SLICE) are zero before."""
+    """Columns and values of slices [first, last) of single entries; values (K, SLICE) are zero before.
+
+    A row that has all of its slice's runs has them in their order, so nobody looks for the run of an entry.
+    """
     known = np.empty(64, np.int64)
-    for s in range(first, last):
-        v, place = np.int64(slices[s, 0]), np.int64(slices[s, 1]) * _UNIT
-        width, kind, base = np.int64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
+    for s in range(uint64(first), uint64(last)):
+        v, place = uint64(slices[s, 0]), uint64(slices[s, 1]) * UNIT
+        width, kind, base = uint64(slices[s, 2] >> 2), np.int64(slices[s, 2] & 3), np.int64(slices[s, 3])
         if kind == _RUN:
-            if width > len(known):
-                known = np.empty(2 * width, np.int64)
+            if width > uint64(len(known)):
+                known = np.empty(np.int64(2 * width), np.int64)
             _run_distances(start, columns, rows, s, width, known)
             for k in range(width):
-                wide[place // 2 + k] = known[k]
-        for lane in range(_SLICE):
-            row, held, k = _row_of(s * _SLICE + lane, rows, order), base, 0
-            for i in range(start[row], start[row + 1]) if row >= 0 else range(0):
-                if kind == _RUN:
-                    while known[k] != columns[i] - lane:
-                        k += 1
-                else:
-                    held = columns[i]
-                    _put(kind, held, base, place, k * _SLICE + lane, words, wide)
-                values[v + k, lane] = entries[i]
-                k += 1
-            while kind != _RUN and k < width:
-                _put(kind, held, base, place, k * _SLICE + lane, words, wide)
-                k += 1
+                wide[place // TWO + k] = known[k]
+        for lane in range(SLICE):
+            row, begin, end = _row_of(s * SLICE + lane, rows, order), uint64(0), uint64(0)
+            if row >= 0:
+                begin, end = uint64(start[uint64(row)]), uint64(start[uint64(row) + ONE])
+            if kind != _RUN or end - begin == width:
+                for k in range(end - begin):
+                    values[v + k, lane] = entries[begin + k]
+            else:
+                _fill_holed(columns, entries, begin, end, v, lane, known, values)
+            if kind != _RUN:
+                _fill_columns(columns, begin, end, kind, base, place, width, lane, words, wide)
+
+
+@njit(inline="always")
+def _fill_holed(columns: Any, entries: Any, begin: Any, end: Any, v: Any, lane: Any, known: Any, values: Any) -> None:
+    """Values of a row that has not all of its slice's runs."""
+    k = uint64(0)
+    for i in range(begin, end):
+        while known[k] != np.int64(columns[i]) - np.int64(lane):
+            k += ONE
+        values[v + k, lane] = entries[i]
+
+
+@njit(inline="always")
+def _fill_columns(
+    columns: Any, begin: Any, end: Any, kind: Any, base: Any, place: Any, width: Any, lane: Any, words: Any, wide: Any
+) -> None:
+    """Columns of a row's entries, and of holes behind them that of the last one."""
+    held = base
+    for k in range(width):
+        held = np.int64(columns[begin + k]) if begin + k < end else held
+        if kind == _NEAR:
+            words[place + k * SLICE + lane] = held - base
+        else:
+            wide[place // TWO + k * SLICE + lane] = held
 
 
 @njit
@@ -310,37 +336,42 @@ def _row_of(place: Any, rows: Any, order: Any) -> Any:
 
 
 @njit
-def _put(kind: Any, column: Any, base: Any, place: Any, item: Any, words: Any, wide: Any) -> None:
-    """The column of an entry, or of a hole."""
-    if kind == _NEAR:
-        words[place + item] = column - base
-    else:
-        wide[place // 2 + item] = column
-
-
-@njit
 def _run_distances(start: Any, columns: Any, rows: Any, s: Any, most: Any, known: Any) -> Any:
     """The distances of a slice's columns from their lanes, ascending, into `known`.
 
     Returns:
         how many there are, `most` + 1 if more.
     """
-    count = 0
-    for lane in range(min(_SLICE, rows - s * _SLICE)):
-        row, k = s * _SLICE + lane, 0
-        for i in range(start[row], start[row + 1]):
-            distance = columns[i] - lane
+    count, begin = uint64(0), s * SLICE
+    for lane in range(min(SLICE, uint64(rows) - begin)):
+        first, last = uint64(start[begin + lane]), uint64(start[begin + lane + ONE])
+        if last - first == count and _same(columns, first, np.int64(lane), count, known):
+            continue
+        k = uint64(0)
+        for i in range(first, last):
+            distance = np.int64(columns[i]) - np.int64(lane)
             while k < count and known[k] < distance:
-                k += 1
+                k += ONE
             if k < count and known[k] == distance:
                 continue
             if count == most:
-                return most + 1
-            for m in range(count, k, -1):
-                known[m] = known[m - 1]
+                return np.int64(most) + 1
+            m = count
+            while m > k:
+                known[m] = known[m - ONE]
+                m -= ONE
             known[k] = distance
-            count += 1
-    return count
+            count += ONE
+    return np.int64(count)
+
+
+@njit(inline="always")
+def _same(columns: Any, first: Any, lane: Any, count: Any, known: Any) -> Any:
+    """Whether a row's distances are those that are known: as a rule those of the row before."""
+    same = True
+    for k in range(count):
+        same &= known[k] == np.int64(columns[first + k]) - lane
+    return same
 
 
 @njit

@@ -7,14 +7,17 @@ from math import fsum
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
+from dsolver.kernels.cpu.csr.loops import ONE
 from dsolver.kernels.cpu.loops.compiled import compiled
 from dsolver.kernels.cpu.loops.team import Team
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import CANCELED, Look, counted
 
 ROWS_WORTH_A_THREAD = 8192
+COMPARISON = 0.5
+"""Time of the comparison with the transpose, which one thread makes, as a part of that of all rows."""
 
 
 def look(rows: Csr, allowed: float, team: Team) -> Look:
@@ -26,19 +29,15 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         team: threads that share the rows.
     """
     start, columns, values = (np.require(part, requirements="W") for part in rows)  # loops are compiled for such
-    count = max(1, min(team.threads - 1, rows.size // ROWS_WORTH_A_THREAD))
-    cuts = [rows.size * part // count for part in range(count + 1)]
+    threads = max(1, min(team.threads, rows.size // ROWS_WORTH_A_THREAD))
+    each = (1.0 + COMPARISON) / threads  # of the time of all rows; the first thread has fewer of these, if any
+    cuts = [0, *(round(rows.size * max(0.0, each * (part + 1) - COMPARISON)) for part in range(threads))]
 
-    def part(number: int) -> Any:
-        if not number:  # takes one thread as long as the rest takes another
-            return _compare_with_transpose(start, columns, values)
-        return _look_at_rows(cuts[number - 1], cuts[number], start, columns, values, CANCELED)
+    def part(number: int) -> list[Any]:
+        compared = [] if number else [_compare_with_transpose(start, columns, values)]
+        return [*compared, _look_at_rows(cuts[number], cuts[number + 1], start, columns, values, CANCELED)]
 
-    def found(first: int, last: int) -> list[Any]:
-        return list(map(part, range(first, last)))
-
-    alone = rows.size < 2 * ROWS_WORTH_A_THREAD
-    (mirrored, (difference, i, j)), *parts = chain(*team.run(found, 0, count + 1, worth=count + 1 if alone else 1))
+    (mirrored, (difference, i, j)), *parts = chain(*team.each(part, threads))
     empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
     rows_cancel = not any(opened)
     return Look(
@@ -81,7 +80,7 @@ def _look_at_rows(first: Any, last: Any, start: Any, columns: Any, values: Any, 
     largest, positive, positive_low, dominance, dominance_low = 0.0, 0.0, 0.0, 0.0, 0.0
     for row in range(first, last):
         total, total_low, size, size_low, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(start[row], start[row + 1]):
+        for k in range(uint64(start[uint64(row)]), uint64(start[uint64(row) + ONE])):
             value = values[k]
             total, total_low = _added(total, total_low, value)
             size, size_low = _added(size, size_low, abs(value))
@@ -126,13 +125,16 @@ def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
     left = start[:-1].copy()  # of each row, the first entry that has not been met yet
     mirrored, found = True, (0.0, rows, rows)
     for i in range(rows):
-        for k in range(left[i], start[i + 1]):
+        for k in range(uint64(left[uint64(i)]), uint64(start[uint64(i) + ONE])):
             j = np.int64(columns[k])
+            at = left[uint64(j)]
+            if j > i and at < start[uint64(j) + ONE] and columns[uint64(at)] == i and values[uint64(at)] == values[k]:
+                left[uint64(j)] = at + 1  # nearly always, and no difference is less
+                continue
             if j < i:
                 mirrored, found = False, _wider(found, abs(values[k]), j, i)
             if j <= i:
                 continue
-            at = left[j]
             while at < start[j + 1] and columns[at] < i:
                 mirrored, found = False, _wider(found, abs(values[at]), np.int64(columns[at]), j)
                 at += 1

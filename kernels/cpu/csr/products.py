@@ -26,6 +26,8 @@ AT_ONCE = 64
 first one and from a cache for the others. A call of a loop takes 5 us, those of so many chunks 60."""
 SHORT = 16.0
 """Mean entries of a row up to which rows between two levels get holes."""
+ENTRIES_WORTH_A_THREAD = 32768
+"""Entries of rows between two levels: rows of R may be ten times as long as those of P."""
 ROWS_AT_ONCE = 16384
 """Rows of a transfer that one vector after the other is multiplied with, likewise."""
 
@@ -65,7 +67,12 @@ class CpuTransfer(TransferRows):
     def _run(self, x: Real, keep: float, y: Real, plus: Real | None = None) -> None:
         team, rows = self.vectors.team, self.shape[0]
         before = y if plus is None else plus
-        team.run(loops.transfer, 0, rows, *self.entries, x, keep, before, y, worth=ROWS_WORTH_A_THREAD)
+        team.run(loops.transfer, 0, rows, *self.entries, x, keep, before, y, worth=self.worth)
+
+    @cached_property
+    def worth(self) -> int:
+        """Rows that are worth a thread."""
+        return max(1, ENTRIES_WORTH_A_THREAD * self.shape[0] // max(1, len(self.entries.columns)))
 
 
 @final
@@ -87,7 +94,7 @@ class TransferColumns(Columns):
     def _run(self, x: Real, keep: float, y: Real, plus: Real | None = None) -> None:
         a, before = self.one, y if plus is None else plus
         columns = [(x[n], keep, before[n], y[n]) for n in range(self.width)]
-        sizes = {"at_once": ROWS_AT_ONCE, "worth": ROWS_WORTH_A_THREAD}
+        sizes = {"at_once": ROWS_AT_ONCE, "worth": a.worth}
         a.vectors.team.run_columns(loops.transfer, a.shape[0], a.entries, columns, **sizes)
 
 

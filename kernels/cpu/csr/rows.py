@@ -44,17 +44,17 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
     parts: list[tuple[int, int, Room]] = [(first, last, team.room(entries)) for first, last, entries in bounds]
     start = np.zeros(rows + 1, dtype=np.int64)
 
-    def piece(number: int, _: int) -> None:
+    def piece(number: int) -> None:
         first, last, room = parts[number]
         ends = start[first + 1 : last + 1]
         write(first, last, ends, *room)
         np.cumsum(ends, out=ends)
 
-    team.run(piece, 0, len(parts), worth=1)
+    team.each(piece, len(parts))
     begins = list(accumulate((int(start[last]) for _, last, _ in parts), initial=0))
     out = Csr(start, np.empty(begins[-1], np.int32), np.empty(begins[-1]))
 
-    def copy(number: int, _: int) -> None:
+    def copy(number: int) -> None:
         (first, last, room), begin, end = parts[number], begins[number], begins[number + 1]
         out.columns[begin:end] = room.columns[: end - begin]
         out.values[begin:end] = room.values[: end - begin]
@@ -62,7 +62,7 @@ def written(team: Team, rows: int, most: Callable[[int, int], int], write: Calla
             start[first + 1 : last + 1] += begin
         team.leave(room)
 
-    team.run(copy, 0, len(parts), worth=1)
+    team.each(copy, len(parts))
     return out
 
 

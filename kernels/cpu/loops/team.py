@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from threading import Lock, Thread
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import WeakSet, finalize
 
 import numpy as np
 import numpy.typing as npt
+
+T = TypeVar("T")
 
 
 class Room(NamedTuple):
@@ -156,6 +158,14 @@ class Team:
             self._wait(helpers)
             raise
         return found + self._wait(helpers)
+
+    def each(self, work: Callable[[int], T], count: int) -> list[T]:
+        """work(number) for each number below a count, shared among threads; fewer may be free than when it was cut."""
+
+        def several(first: int, last: int) -> list[T]:
+            return [work(number) for number in range(first, last)]
+
+        return [found for part in self.run(several, 0, count, worth=1) for found in part]
 
     def _wait(self, helpers: list[Helper]) -> list[Any]:
         """Results of the helpers, all of whom are free then; or the exception that one of them raised."""
