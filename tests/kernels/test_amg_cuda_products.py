@@ -480,6 +480,7 @@ def test_the_few_rows_that_find_no_room_are_made_by_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, larger: int, ascending: bool
 ) -> None:
     from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.amg.products.stages import Rooms
 
     monkeypatch.setattr(gpu, "LARGE", 0)
     monkeypatch.setattr(gpu, "FEW", 0)
@@ -494,7 +495,7 @@ def test_the_few_rows_that_find_no_room_are_made_by_blocks(
     there = on(cupy, a)
     expected = hosts.product(a, a, size, TEAM, ascending=ascending)
     assert (np.diff(expected.start) > 768).any() == (larger == 768)
-    found = gpu._of_even_rows(there, there, size, gpu.expected_of(there, gpu.Rooms(*there), 5.0), ascending)
+    found = gpu._of_even_rows(there, there, size, gpu.expected_of(there, Rooms(*there), 5.0), ascending)
     assert found is not None
     same(found, expected)
 
@@ -511,7 +512,12 @@ def test_rows_without_entries_are_left_out(cupy: Any, monkeypatch: pytest.Monkey
     there, expected = on(cupy, a), hosts.product(a, a, 900, TEAM, ascending=ascending)
     made: list[int] = []
     whole = gpu._of_even_rows
-    monkeypatch.setattr(gpu, "_of_even_rows", lambda *given: (made.append(given[0].size), whole(*given))[1])
+
+    def spied(a: Csr, *more: Any) -> Csr | None:
+        made.append(a.size)
+        return whole(a, *more)
+
+    monkeypatch.setattr(gpu, "_of_even_rows", spied)
     found = gpu.product(there, there, 900, ascending=ascending)
     same(found, expected)
     assert made == [360]
