@@ -390,8 +390,8 @@ def test_the_scheduler_forgets_an_x_whose_ranks_have_failed(
 
         with monkeypatch.context() as patch:
             patch.setattr(SpmdProgram, "_gather", lost)
+            program: Any = solver._session.program
             with pytest.raises(RankError, match="it was lost"):
-                program: Any = solver._session.program
                 program.exchange("b", {}, False, max)
         assert gone(lambda: blocks_of(client) - before)
 
