@@ -16,6 +16,7 @@ from numba import njit, uint64
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.loops.compiled import compiled
+from dsolver.kernels.cpu.loops.team import worth_of
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.csr import Csr
@@ -53,7 +54,7 @@ class CpuOctets(SeparateDot, Octets):
     @cached_property
     def worth(self) -> int:
         """Octets that are worth a thread."""
-        return _worth(self.count, len(self.values))
+        return worth_of(ENTRIES_WORTH_A_THREAD, self.count, len(self.values))
 
     @cached_property
     def head(self) -> tuple[Any, ...]:
@@ -93,12 +94,9 @@ def made(matrix: Csr, columns: int, vectors: CpuVectors) -> CpuOctets:
     values = np.empty(int(octets[-1, 0]) * LANES, dtype=matrix.values.dtype)
     indices = np.empty(int(octets[-1, 1]) * LANES, dtype=np.uint16)
     arrays = (octets, lanes, indices, indices.view(np.int32), values)
-    team.run(_fill, 0, count, *matrix, *arrays, worth=_worth(count, len(values)))
+    worth = worth_of(ENTRIES_WORTH_A_THREAD, count, len(values))
+    team.run(_fill, 0, count, *matrix, *arrays, worth=worth)
     return CpuOctets(shape=(rows, columns), octets=octets, lanes=lanes, indices=indices, values=values, vectors=vectors)
-
-
-def _worth(count: int, entries: int) -> int:
-    return max(1, ENTRIES_WORTH_A_THREAD * count // max(1, entries))
 
 
 # -- loops -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dsolver.kernels.batched import Columns
 from dsolver.kernels.cpu.csr import loops
+from dsolver.kernels.cpu.loops.team import worth_of
 from dsolver.kernels.cpu.vectors import CpuVectors
 from dsolver.kernels.formats.base import SeparateDot
 from dsolver.kernels.formats.compressed import LONGEST, NO_BASE, Chunks, CompressedRows, TransferRows, count_of
@@ -72,7 +73,7 @@ class CpuTransfer(TransferRows):
     @cached_property
     def worth(self) -> int:
         """Rows that are worth a thread."""
-        return max(1, ENTRIES_WORTH_A_THREAD * self.shape[0] // max(1, len(self.entries.columns)))
+        return worth_of(ENTRIES_WORTH_A_THREAD, self.shape[0], len(self.entries.columns))
 
 
 @final

@@ -74,6 +74,17 @@ class Helper:
             self._done.release()
 
 
+def worth_of(entries: int, count: int, held: int) -> int:
+    """Number of pieces that are worth a thread.
+
+    Args:
+        entries: that are worth one.
+        count: of all pieces.
+        held: entries that these have.
+    """
+    return max(1, entries * count // max(1, held))
+
+
 @final
 class Team:
     """Cuts a range among a fixed number of threads.
