@@ -107,9 +107,11 @@ def test_rows_that_outgrow_their_tables_go_to_larger_ones_and_in_the_end_to_bloc
     cupy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dsolver.kernels.cuda.amg.products import product as gpu
+    from dsolver.kernels.cuda.amg.products import tables
 
-    monkeypatch.setattr(gpu, "LEAST_BITS", 3)
-    monkeypatch.setattr(gpu, "LONGEST", 90)
+    for module in (gpu, tables):
+        monkeypatch.setattr(module, "LEAST_BITS", 3)
+    monkeypatch.setattr(tables, "LONGEST", 90)
     a, b = random(60, 200, 9.0, 12), random(200, 3000, 50.0, 13)
     lengths = np.diff(hosts.product(a, b, 3000, TEAM).start)
     assert (lengths > 768).any()
@@ -157,9 +159,10 @@ def test_sums_of_wide_rows_begin_at_eight_bytes() -> None:
 def test_some_rows_of_large_products_are_counted_first(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str, ascending: bool
 ) -> None:
+    from dsolver.kernels.cuda.amg.products import expected_columns
     from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(expected_columns, "LARGE", 0)
     a, b, columns = CASES[case]
     for terms in (gpu.MANY_TERMS, 200):
         monkeypatch.setattr(gpu, "MANY_TERMS", terms)
@@ -168,9 +171,10 @@ def test_some_rows_of_large_products_are_counted_first(
 
 
 def test_long_rows_of_large_products_are_made_by_blocks_at_once(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dsolver.kernels.cuda.amg.products import expected_columns
     from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "MANY_TERMS", 200)
     monkeypatch.setattr(gpu, "Stages", None)  # of no use
     a, b, columns = CASES["dense"]
@@ -278,19 +282,19 @@ ROOMS: dict[str, tuple[dict[str, Any], bool]] = {
     "by groups of lanes": ({"MOST_ALONE": 0, "AMPLE": 0.5}, True),
     "too large": ({"MOST_ROOM": 0}, False),
 }
-"""Names in `products`, and whether rows find room."""
+"""Names in `product` or `expected_columns`, and whether rows find room."""
 
 
 @pytest.mark.parametrize("case", ROOMS)
 def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
     from dsolver.kernels.cuda.amg.products import product as gpu
 
     names, fits = ROOMS[case]
     for name, value in names.items():
-        monkeypatch.setattr(gpu, name, value)
+        monkeypatch.setattr(gpu if hasattr(gpu, name) else expected_columns, name, value)
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 3, offsets=[0, 7, 49], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
@@ -307,11 +311,11 @@ def test_coarse_rows_with_one_wait_and_again_where_rows_find_no_room(
 def test_a_long_coarse_row_has_its_images_and_one_too_long_to_sort_is_made_with_them(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
     from dsolver.kernels.cuda.amg.products import product as gpu
 
-    for name, value in (("AMPLE", 200.0), ("MOST_ALONE", 0)):  # also a full row finds room
-        monkeypatch.setattr(gpu, name, value)
+    monkeypatch.setattr(expected_columns, "AMPLE", 200.0)  # also a full row finds room
+    monkeypatch.setattr(gpu, "MOST_ALONE", 0)
     n, a = 600, symmetric(arrow(600))
     turned = sp.csr_array((a.values, a.columns, a.start), shape=(n, n))[:: -1 if last else 1, :: -1 if last else 1]
     a = Csr(turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
@@ -331,7 +335,7 @@ def test_a_long_coarse_row_has_its_images_and_one_too_long_to_sort_is_made_with_
 def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, apart: int, whole: bool
 ) -> None:
-    from dsolver.kernels.cuda.amg.products import galerkin
+    from dsolver.kernels.cuda.amg.products import expected_columns, galerkin
     from dsolver.kernels.cuda.amg.products import product as gpu
     from dsolver.kernels.cuda.amg.products.stages import Rooms
 
@@ -339,8 +343,8 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
-    of_ap = there[0], Rooms(*there[1]), gpu.mean_of(p)
-    expected = gpu.expected_of(*of_ap)
+    of_ap = there[0], Rooms(*there[1]), expected_columns.mean_of(p)
+    expected = expected_columns.expected_of(*of_ap)
     # Two pieces, which may have a quarter more rows than half of all.
     most = -(-5 * gpu._shape(*of_ap, expected).entries // 8)
     monkeypatch.setattr(gpu, "MOST_ROOM", most)
@@ -356,9 +360,10 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
 def test_new_values_of_short_rows_are_made_by_a_thread_each(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, short: int
 ) -> None:
+    from dsolver.kernels.cuda.amg.products import expected_columns
     from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "SHORT", short)  # read by lanes together, or by the thread
     monkeypatch.setattr(gpu, "_room", lambda _: 4)  # some rows have more
     a, p = symmetric(lattice(7)), shuffled(sp.eye_array(343, 172, format="csr") + sp.eye_array(343, 172, k=-171))
@@ -479,10 +484,11 @@ def test_rows_find_room_that_their_mean_does_not_foretell(cupy: Any, monkeypatch
 def test_the_few_rows_that_find_no_room_are_made_by_blocks(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, larger: int, ascending: bool
 ) -> None:
+    from dsolver.kernels.cuda.amg.products import expected_columns
     from dsolver.kernels.cuda.amg.products import product as gpu
     from dsolver.kernels.cuda.amg.products.stages import Rooms
 
-    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(expected_columns, "LARGE", 0)
     monkeypatch.setattr(gpu, "FEW", 0)
     monkeypatch.setattr(gpu, "LARGER", ((600, 16),))  # so few that some rows find none, whatever they have
     size = 2000
@@ -495,16 +501,17 @@ def test_the_few_rows_that_find_no_room_are_made_by_blocks(
     there = on(cupy, a)
     expected = hosts.product(a, a, size, TEAM, ascending=ascending)
     assert (np.diff(expected.start) > 768).any() == (larger == 768)
-    found = gpu._of_even_rows(there, there, size, gpu.expected_of(there, Rooms(*there), 5.0), ascending)
+    found = gpu._of_even_rows(there, there, size, expected_columns.expected_of(there, Rooms(*there), 5.0), ascending)
     assert found is not None
     same(found, expected)
 
 
 @pytest.mark.parametrize("ascending", [False, True])
 def test_rows_without_entries_are_left_out(cupy: Any, monkeypatch: pytest.MonkeyPatch, ascending: bool) -> None:
+    from dsolver.kernels.cuda.amg.products import expected_columns
     from dsolver.kernels.cuda.amg.products import product as gpu
 
-    monkeypatch.setattr(gpu, "LARGE", 0)
+    monkeypatch.setattr(expected_columns, "LARGE", 0)
     lengths = np.where(np.arange(900) % 5 < 2, 6, 0)  # of the last rows, too
     start = np.concatenate([[0], np.cumsum(lengths)])
     columns = np.concatenate([np.random.default_rng(3).choice(900, 6, replace=False) for _ in range(360)])

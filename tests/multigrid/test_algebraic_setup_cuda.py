@@ -149,7 +149,7 @@ def test_large_levels_are_stored_late_with_the_same_bits_and_in_less_memory_as_i
         used.append(pool.used_bytes())
         return made
 
-    for name in ("products.product.LARGE", "products.product.FEW", "couplings.LOOSE"):  # as of large systems
+    for name in ("products.expected_columns.LARGE", "products.product.FEW", "couplings.LOOSE"):  # as of large systems
         monkeypatch.setattr(f"dsolver.kernels.cuda.amg.{name}", 0)
     digests, most, counted = [], [], []
     for late, room in ((1 << 25, 1 << 28), (1000, 1000)):

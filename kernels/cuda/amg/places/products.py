@@ -15,7 +15,9 @@ import numpy as np
 from dsolver.kernels.amg.setup import Places
 from dsolver.kernels.cuda.amg.products import long_rows
 from dsolver.kernels.cuda.amg.products import product as scalar
+from dsolver.kernels.cuda.amg.products.expected_columns import mean_of
 from dsolver.kernels.cuda.amg.products.stages import MOST_THREADS, WARP, Stages
+from dsolver.kernels.cuda.amg.products.tables import LONGEST
 from dsolver.kernels.cuda.csr.finish import NOTHING
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.loader import kernel
@@ -79,7 +81,7 @@ def numeric(kept: Places, pattern: Csr, a: Csr, b: Csr, columns: int, *, ascendi
 def _add(found: _Found, lanes: int, most: int, rows: Any, count: int, a: Csr, b: Csr, out: Csr) -> None:
     assert found.places is not None
     function = kernel(FILE, f"add_{lanes}_{found.places.itemsize}", DTYPE)
-    limits = np.int32(most), np.int64(scalar.LONGEST)
+    limits = np.int32(most), np.int64(LONGEST)
     arguments = (rows, np.int32(count), *a, b.start, b.values, *limits, out.start, found.first, found.places)
     grid = (-(-count * lanes // MOST_THREADS),)
     function(grid, (MOST_THREADS,), (*arguments, out.values), shared_mem=8 * most * MOST_THREADS // lanes)
@@ -95,13 +97,13 @@ def _find(pattern: Csr, a: Csr, b: Csr) -> _Found:
     if not terms or terms * np.dtype(number).itemsize > OF_ENTRY * entries:
         return _Found(first=first[:1], places=None)
     mean = len(pattern.columns) / a.size
-    lanes = _lanes(scalar.mean_of(b))
+    lanes = _lanes(mean_of(b))
     while lanes < WARP and mean > ROOM // 2 * lanes:
         lanes *= 2
     places, stages = cupy.empty(terms, dtype=number), Stages(a.size)
     bits = min(max(int(np.ceil(np.log2(1.5 * max(mean, 1.0)))), LEAST_BITS), MOST_BITS)
     for width, size in ((lanes, bits), (WARP, MOST_BITS)):
-        limits = np.int32(size), np.int32(3 << size >> 2), np.int64(scalar.LONGEST)
+        limits = np.int32(size), np.int32(3 << size >> 2), np.int64(LONGEST)
         arguments = (*a[:2], *b[:2], *limits, *pattern[:2], first, places)
         stages.launch(kernel(FILE, f"place_{width}_{places.itemsize}", DTYPE), width, arguments, 6 << size)
     room, left = min(longest, ROOM * lanes), stages.left()

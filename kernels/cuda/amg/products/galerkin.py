@@ -14,6 +14,7 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
+from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, expecting, mean_of
 from dsolver.kernels.cuda.amg.products.mirrors import (
     MOST_SORTED,
     Halves,
@@ -24,17 +25,7 @@ from dsolver.kernels.cuda.amg.products.mirrors import (
     mirrored,
     transposed,
 )
-from dsolver.kernels.cuda.amg.products.product import (
-    EVERY,
-    Expected,
-    expected_of,
-    expecting,
-    in_rooms,
-    mean_of,
-    move,
-    pieces_of,
-    product,
-)
+from dsolver.kernels.cuda.amg.products.product import in_rooms, move, pieces_of, product
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, Rooms, Stages
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.counters import counters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
 import cupy
@@ -10,28 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.amg.products import long_rows
+from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, mean_of, sampled_of
 from dsolver.kernels.cuda.amg.products.mirrors import sort_rooms
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
+from dsolver.kernels.cuda.amg.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
 from dsolver.kernels.cuda.csr.starts import starts_of
 from dsolver.kernels.cuda.launch.counters import counters
 from dsolver.kernels.cuda.launch.loader import kernel
-from dsolver.kernels.cuda.launch.readback import Sent, read_back
-from dsolver.kernels.cuda.launch.schedule import device_property
+from dsolver.kernels.cuda.launch.readback import read_back
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Array
 
 FILE, DTYPE = "amg/products/product.cu", "float64"
 ALONE, ALONE_IN_ROOMS = "amg/products/alone.cu", "amg/products/alone_in_rooms.cu"
-EVERY: Final = -(1 << 30)
-"""A diagonal before all columns, for products of which every column is wanted, as in product.cu."""
-LEAST_BITS, MOST_BITS = 5, 10
-"""Tables have 32 to 1024 slots, three quarters of which are used at most."""
-BLOCK: Final = 256
-"""Threads of a block that counts a sampled row by itself."""
-OF_BLOCK: Final = 13
-"""Bits of its table."""
-LONGEST: Final = 1 << 12
-"""Longest row of A that is multiplied so: its entries are taken one after the other."""
 MOST_ROOM: Final = 1 << 28
 """Entries for which there is room before the rows' lengths are known, 3 GiB; rooms that nobody moves may have as many
 as A has. Larger products are counted first, or made in pieces where that is possible (`galerkin._in_pieces`)."""
@@ -39,20 +29,12 @@ SNUG: Final = 7 * MOST_ROOM // 8
 """Entries of all rooms up to which larger ones may be more than the least."""
 OVERLAP: Final = 1.25
 """Rows of A P that a piece of the rows of R A P reads, over its part of all, about: neighbors of other pieces' rows."""
-LARGE: Final = 1 << 23
-"""Columns of all rows, about, from which on some rows are counted first."""
-SAMPLES: Final = 512
-"""Rows that are counted."""
 LARGER: Final = ((16, 16), (16, 8), (32, 16), (32, 8), (32, 4))
 """Rows for each larger room, and times that this is as large as a row's own: the first of these for which `SPARE`
 entries suffice, and `SNUG` with the rows' own rooms, else the last. Beside thin layers one of 22 rows needed a larger
 room, elsewhere one of 100, 13 times as large as its own."""
 SPARE: Final = 1 << 26
 """Entries of larger rooms, 0.8 GB."""
-AMPLE: Final = 3.0
-"""Slots of tables of small products for each column that is guessed: rows had up to 2.2 times as many in a set-up.
-Where not all rows would be under way at once, or each would need a block, tables have half of them."""
-SHARED: Final = "sharedMemPerMultiprocessor"
 MOST_ALONE: Final = 16
 """Columns of rows that a thread makes, at most."""
 OF_ROOMS: Final = (8, 12, 16, 20, 24)
@@ -76,16 +58,8 @@ OF_TABLES: Final = 70
 """Percent of a multiprocessor's memory for tables and L1 that tables may have then. Threads read a room in pieces of 16
 bytes, and 16 warps have 74 KB of rooms under way: where tables left L1 28 KB, R A P of 256³ took 9.2 ms in place of
 5.3."""
-TIGHT: Final = 0.9
-"""Columns of nearly all rows of small products for each column that is guessed: rows of set-ups had up to 0.8."""
 FEW: Final = 1 << 23
 """Entries of larger rooms up to which each row may have one; in larger products some of them, see `LARGER`."""
-HALF: Final = 0.7
-"""Columns from the diagonal on, as a part of all: half in the mean, and all in the first rows."""
-NEARLY: Final = 0.985
-"""Part of the rows for whose columns there is room in their own rooms, where a thread makes them."""
-EVEN: Final = 1.0 - 1.0 / 32.0
-"""Part of the rows that need no larger room, of which there is one for 16 rows or 32."""
 HOMELESS: Final = 64
 """One of so many rows at most may find no room at all where rows are made in rooms: it is made by a block then."""
 MANY_TERMS: Final = 1 << 13
@@ -93,32 +67,6 @@ MANY_TERMS: Final = 1 << 13
 of the time of tables, 6,000 as long, and 1,200 1.7 times as long."""
 EMPTY: Final = 0.25
 """Part of the sampled rows of A B, and of all rows of A, without entries from which on these are left out first."""
-USUAL: Final = 0.9
-"""Part of the rows whose columns there is room for."""
-LONGER: Final = 1.5
-"""Columns that there is room for as parts of those of usual rows, where all samples fit into a table."""
-COUNTED, SUMMED = 4, 14
-"""Bytes of shared memory of a slot, where columns are counted and where they are added up."""
-OF_WARP: Final = 8192
-"""Bytes of shared memory of a warp, where fewer rows at a time would need more."""
-
-
-class _Tables(NamedTuple):
-    """Tables of a stage: lanes of a row, 1 << bits slots of each, most columns of a row, and the longest row of A."""
-
-    lanes: int
-    bits: int
-    most: int
-    longest: int
-
-    @classmethod
-    def of(cls, lanes: int, bits: int, longest: int = LONGEST) -> _Tables:
-        return cls(lanes, bits, 3 << bits >> 2, longest)
-
-    @property
-    def limits(self) -> tuple[Any, ...]:
-        """Arguments of kernels: bits, most columns, longest row of A."""
-        return np.int32(self.bits), np.int32(self.most), np.int64(self.longest)
 
 
 def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
@@ -160,11 +108,11 @@ def _in_stages(a: Csr, b: Csr, columns: int, expected: Expected, ascending: bool
     left = stages.left() if passed[stages.last] else None
     out = _with_long_rows(start, entries, left, a, b, columns)
     if rooms is None:
-        _fill(a, b, out, Stages(a.size), _sampled(out).slots, ascending=ascending)
+        _fill(a, b, out, Stages(a.size), sampled_of(out).slots, ascending=ascending)
     else:
         move(rooms, entries / a.size, out)
         if passed[0]:
-            _fill(a, b, out, stages.again(), _sampled(out).slots, ascending=ascending)
+            _fill(a, b, out, stages.again(), sampled_of(out).slots, ascending=ascending)
     if left is not None:
         long_rows.fill(left, a, b, columns, out, ascending=ascending)
     return out
@@ -256,7 +204,7 @@ def numeric(pattern: Csr, a: Csr, b: Csr, columns: int, *, ascending: bool = Tru
     """
     out = pattern._replace(values=cupy.empty(len(pattern.columns)))
     if a.size:
-        stages, expected = Stages(a.size), _sampled(out)
+        stages, expected = Stages(a.size), sampled_of(out)
         if expected.empty > EMPTY and (kept := _Kept.of(a)):
             made = numeric(kept.rows(pattern), kept.rows(a), b, columns, ascending=ascending)
             return pattern._replace(values=made.values)
@@ -276,86 +224,12 @@ def _starts(lengths: Array, room: Array) -> tuple[Array, int, npt.NDArray[np.int
     return start, int(known[0]), known[1:].view(np.int32)
 
 
-class Expected(NamedTuple):
-    """Columns of rows of A B, and slots of a table for them.
-
-    Attributes:
-        mean: columns in the mean.
-        usual: of nearly all rows, at most.
-        most: as a rule, at most.
-        slots: for these.
-        ample: whether hardly a row will have more, so that nobody counts those of rows for which there is no room
-            before it is known that there are some.
-        even: whether some rows were counted, and nearly all of them have `most` columns at most.
-        empty: the part of those that have none.
-    """
-
-    mean: float
-    usual: float
-    most: float
-    slots: float
-    ample: bool = False
-    even: bool = False
-    empty: float = 0.0
-
-
-def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Callable[[], Expected]:
-    """Columns of rows of A B, before they are known, to be called for: of large products, some rows are counted first.
-
-    mean: entries of a row of B. diagonal: as of `in_rooms`. sampled: whether rows are counted in any case.
-
-    Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
-    7-point matrix has 25 of 49, though, and columns at random have nearly all.
-    """
-    ample = ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY)
-    if ample and not sampled:
-        return lambda: ample
-    tables, found = _Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
-    arguments = (np.int32(a.size), a.start, a.columns, *b.places, *tables.limits, np.int32(diagonal), found)
-    kernel(FILE, "count_some", DTYPE)((SAMPLES,), (BLOCK,), arguments, shared_mem=COUNTED << tables.bits)
-    sent = Sent(found)
-    return lambda: _of_samples(sent())
-
-
-def expected_of(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: bool = False) -> Expected:
-    """Columns of rows of A B: see `expecting`. It waits."""
-    return expecting(a, b, mean, diagonal, sampled=sampled)()
-
-
-def ample_of(rows: int, terms: float, *, half: bool = False) -> Expected | None:
-    """Columns of rows with so many products on average, ample for nearly all of them; None where they are many.
-
-    half: whether only those from the diagonal on are wanted.
-    """
-    guess = terms**0.8
-    if guess * rows >= LARGE:
-        return None
-    guess *= HALF if half else 1.0
-    slots = AMPLE * guess
-    together = device_property("multiProcessorCount") * device_property(SHARED)
-    if rows * SUMMED * slots > together or slots > 1 << MOST_BITS:
-        slots /= 2.0
-    return Expected(guess, TIGHT * guess, 0.75 * slots, slots, ample=True)
-
-
-def _of_samples(found: Any) -> Expected:
-    """Columns of all rows, by those of some: int (samples,)."""
-    ascending = np.sort(found)
-    usual = float(ascending[int(USUAL * len(found))])
-    most = min(float(ascending[-1]), LONGER * usual)
-    if most / 0.75 > 1 << MOST_BITS:
-        most = usual
-    nearly = float(ascending[int(NEARLY * len(found))])
-    even = bool(ascending[int(EVEN * len(found))] <= most)
-    return Expected(float(found.mean()), nearly, most, most / 0.75, even=even, empty=float((found == 0).mean()))
-
-
 def rooms_of(a: Csr, b: Csr, mean: float, expected: Expected, ascending: bool, stages: Stages, lengths: Array) -> Rooms:
     """Columns and values of rows of A B in rooms, and their lengths, of those that have room.
 
     mean: entries of a row of B.
     """
-    tables = _tables(expected.slots, mean)[0]
+    tables = tables_of(expected.slots, mean)[0]
     most = tables.most if expected.ample else min(max(4 * int(np.ceil(expected.most / 4.0)), 16), tables.most)
     made = Rooms(lengths, cupy.empty(a.size * most, dtype=np.int32), cupy.empty(a.size * most), most)
     _make(a, Rooms(*b), made, tables._replace(most=most), stages, ascending=ascending)
@@ -412,8 +286,8 @@ class _Shape(NamedTuple):
 
     alone: bool
     room: int
-    first: _Tables
-    second: _Tables
+    first: Tables
+    second: Tables
     entries: int
 
 
@@ -424,16 +298,16 @@ def _shape(a: Csr, b: Rooms, mean: float, expected: Expected) -> _Shape:
         alone = b.room in OF_ROOMS and room <= MOST_OF_ROOMS and a.size >= MANY
     else:
         alone = room <= MOST_ALONE and len(a.columns) <= LONG * a.size
-    tables = _tables(expected.slots, mean)[0]
+    tables = tables_of(expected.slots, mean)[0]
     room = room if alone else 4 * min(int(np.ceil(expected.most / 4.0)), tables.most // 4)
     second, larger = _larger(a.size, room)
     return _Shape(alone, room, tables, second, a.size * room + larger)
 
 
-def _larger(rows: int, room: int) -> tuple[_Tables, int]:
+def _larger(rows: int, room: int) -> tuple[Tables, int]:
     """Tables of the stage whose rows have larger rooms, and the entries of these; room: of each row's own."""
     for part, times in LARGER:
-        second = _Tables.of(WARP, min(max(int(np.ceil(np.log2(times * room))), LEAST_BITS), MOST_BITS))
+        second = Tables.of(WARP, min(max(int(np.ceil(np.log2(times * room))), LEAST_BITS), MOST_BITS))
         entries = (rows if rows * second.most <= FEW else rows // part) * second.most
         if entries <= min(SPARE, SNUG - rows * room):
             break
@@ -460,7 +334,7 @@ def _launch_alone(
 
 
 def _make(
-    a: Csr, b: Rooms, made: Rooms, tables: _Tables, stages: Stages, *, ascending: bool = False, diagonal: int = EVERY
+    a: Csr, b: Rooms, made: Rooms, tables: Tables, stages: Stages, *, ascending: bool = False, diagonal: int = EVERY
 ) -> None:
     """Launch the next stage, by groups of lanes."""
     what = (*tables.limits, np.int32(ascending), *made.shape, np.int32(diagonal), *made[:3])
@@ -482,7 +356,7 @@ def move(rooms: Rooms, mean: float, out: Csr) -> None:
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
     """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
-    for tables in _tables(2.0 * guess, mean_of(b), stages.number):
+    for tables in tables_of(2.0 * guess, mean_of(b), stages.number):
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
         matrices = (a.start, a.columns, *Rooms(*b).places)
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
@@ -490,45 +364,13 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in _tables(slots, mean_of(b), stages.number):
+    for tables in tables_of(slots, mean_of(b), stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
     return stages
 
 
-def _sampled(out: Csr) -> Expected:
-    """Columns of rows whose lengths are known; of large matrices, by those of some."""
-    if len(out.columns) < LARGE:
-        mean = len(out.columns) / out.size
-        return Expected(mean, mean, mean, 1.7 * mean)
-    found = cupy.empty(SAMPLES, dtype=np.int32)
-    kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
-    return _of_samples(read_back(found))
-
-
 def _room(columns: float) -> int:
     """Places for so many columns, a multiple of four."""
     return 4 * int(np.ceil(max(columns, 1.0) / 4.0))
-
-
-def _tables(slots: float, mean: float, number: int = 0) -> list[_Tables]:
-    """The stages of a pass whose first tables have about so many slots, from a number on; always the last one.
-
-    mean: entries of a row of B.
-
-    A row of B is one batch of lanes as a rule, and tables leave room for 28 warps on a multiprocessor, since waiting
-    is what takes the time: rows of 8 entries and 128 slots took 8.4 ms with 16 lanes on an H200, and 10.7 with 8.
-    """
-    bits = min(max(int(np.ceil(np.log2(max(slots, 1.0)))), LEAST_BITS), MOST_BITS)
-    lanes = 4 if mean <= 4.5 else 8 if mean <= 6.5 else 16 if mean <= 16.0 else WARP
-    bits = max(bits, lanes.bit_length() + 1)  # a batch of columns must find room behind those that are allowed
-    while lanes < WARP and (SUMMED * WARP // lanes) << bits > OF_WARP:
-        lanes *= 2
-    stages = [_Tables.of(lanes, bits, min(64 * lanes, LONGEST)), _Tables.of(WARP, bits + 3)]
-    return [*[tables for tables in stages if tables.bits < MOST_BITS][number:], _Tables.of(WARP, MOST_BITS)]
-
-
-def mean_of(b: Csr) -> float:
-    """Entries of a row on the average."""
-    return float(len(b.columns)) / max(b.size, 1)
