@@ -2,6 +2,7 @@
 
     python bench/poisson.py [--grid 512 512 512] [--bc dirichlet] [--precond-dtype float64]
     python bench/poisson.py --kappa smooth [--M amg]
+    python bench/poisson.py --grid 256 256 256 --spacing 1 1 0.1
     python bench/poisson.py --grid 512 512 512 --grid 1024 1024 1024 --workers 4
     python bench/poisson.py --grid 64 64 64 --workers 2 --device cpu
     python bench/poisson.py --memory
@@ -153,19 +154,20 @@ def metered() -> tuple[int, int]:
     return found.used, found.held
 
 
-def problem_of(grid: Any, bc: str, kappa: Any) -> problems.Problem:
+def problem_of(grid: Any, bc: str, kappa: Any, spacing: Any) -> problems.Problem:
     """-div kappa grad on cells of a box, or with bc="points" on points with zeros around them."""
-    return problems.poisson7(grid) if bc == "points" else problems.diffusion(grid, kappa, bc=bc)
+    return problems.poisson7(grid) if bc == "points" else problems.diffusion(grid, kappa, bc=bc, spacing=spacing)
 
 
 def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
     """Set a system up and solve it, and tell of it."""
-    runtime, bc = site.runtime, options.bc or ("points" if options.kappa == "one" else "dirichlet")
+    runtime, spacing = site.runtime, tuple(options.spacing)
+    bc = options.bc or ("points" if options.kappa == "one" and len(set(spacing)) == 1 else "dirichlet")
     kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa], options.M)
     b = site.array(grid, random_block, options.M)
     if bc in SINGULAR:
         b = site.there(b - b.mean())
-    problem = problem_of(grid, bc, kappa)
+    problem = problem_of(grid, bc, kappa, spacing)
     where = {"client": runtime.client, "device": runtime.device, "precond_dtype": options.precond_dtype, "M": options.M}
     expected = dsolver.estimate(problem, bandwidth=1.0, **where)
     print(
@@ -217,6 +219,7 @@ def main() -> None:
     parser.add_argument("--grid", type=int, nargs=3, action="append", help="may be given several times")
     parser.add_argument("--bc", help="points (without kappa), dirichlet, neumann or periodic")
     parser.add_argument("--kappa", default="one", choices=("one", *KAPPAS))
+    parser.add_argument("--spacing", type=float, nargs=3, default=(1.0, 1.0, 1.0), help="edges of a cell (not of points)")
     parser.add_argument("--precond-dtype", default="float64")
     parser.add_argument("--M", default="auto")
     parser.add_argument("--rtol", type=float, default=1e-8)
