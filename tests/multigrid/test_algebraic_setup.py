@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import InputError
+from dsolver.multigrid.algebraic.classical import aggressive
 from dsolver.preconditioners import Algebraic
 from tests.multigrid.hierarchies import SMALL, hierarchy_of_matrix, transfers
 from tests.multigrid.matrices import blocks, bordered, channels, closed, poisson
@@ -46,11 +47,11 @@ def test_levels_with_the_interpolation_of_an_earlier_matrix(coarsening: str, cut
 
 
 @pytest.mark.parametrize(
-    ("matrix", "gathered", "aggressive"),
+    ("matrix", "gathered", "twice"),
     [(blocks(8), 20, 0), (closed(blocks(8)), 10000, 0), (closed(blocks(8)), 20, 1)],
 )
-def test_coarse_levels_are_galerkin_products(matrix: Any, gathered: int, aggressive: int) -> None:
-    m = Algebraic(coarse_rows=20, gathered_rows=gathered, aggressive_levels=aggressive)
+def test_coarse_levels_are_galerkin_products(matrix: Any, gathered: int, twice: int) -> None:
+    m = Algebraic(coarse_rows=20, gathered_rows=gathered, aggressive_levels=twice)
     _, matrices, levels = hierarchy_of_matrix(matrix, 3, m)
     assert len(levels[1].partition) == (3 if gathered == 20 else 1)
     for (fine, coarse), (a, found) in zip(pairwise(levels), pairwise(matrices), strict=True):
@@ -95,8 +96,8 @@ def solved(matrix: Any, m: Any = "amg", chunks: int = 3, **options: Any) -> Any:
     ids=["poisson", "channels", "blocks"],
 )
 def test_iterations(matrix: Any, mild: int, most: int) -> None:
-    for aggressive, allowed in enumerate((mild, most)):
-        solution = solved(matrix, Algebraic(aggressive_levels=aggressive), chunks=2)
+    for twice, allowed in enumerate((mild, most)):
+        solution = solved(matrix, Algebraic(aggressive_levels=twice), chunks=2)
         assert solution.converged
         assert solution.iterations <= allowed
 
@@ -150,6 +151,26 @@ def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
     matrix = sp.csr_array(100.0 * sp.kron(stiff, mass) + sp.kron(mass, stiff))
     assert solved(matrix, replace(SMALL, theta=0.25), chunks=2).iterations > 40
     assert solved(matrix, SMALL, chunks=2).iterations <= 20
+
+
+def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would leave nearly all points, and be dropped."""
+    n = 16
+    one = sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1])
+    matrix = sp.csr_array(sp.kron(100.0 * one, sp.eye_array(n)) + sp.kron(sp.eye_array(n), one))
+    passes = []
+
+    def counted(*given: Any) -> Any:
+        passes.append(made := second_pass(*given))
+        return made
+
+    second_pass = aggressive._second_pass
+    monkeypatch.setattr(aggressive, "_second_pass", counted)
+    foreseen = solved(matrix)
+    assert passes == []
+    monkeypatch.setattr(aggressive, "LINES", 1.0)
+    np.testing.assert_array_equal(solved(matrix).x, foreseen.x)
+    assert passes == [None]
 
 
 def test_singular_matrix() -> None:
