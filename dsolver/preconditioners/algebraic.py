@@ -109,7 +109,7 @@ class Algebraic(Preconditioner):
         sweeps: of Jacobi on the finest level, before and after; 1 or 2.
         cycle: "V", or "W": the two largest coarse levels are visited twice. By default "V", and "W" where A is not
             symmetric and P is not smoothed, for then coarse corrections are too small.
-        coarse_rows: a level with as few rows is solved by its inverse. By default 300, and 1000 where that is made on
+        coarse_rows: a level with as few rows is solved by its inverse. By default 300, and 1500 where that is made on
             GPUs.
         precision: value type of the levels, "float64" or "float32", which moves half the bytes; by default what
             `precond_dtype` says.
