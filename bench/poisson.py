@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--grid", type=int, nargs=3, action="append", help="may be given several times")
     parser.add_argument("--bc", help="points (without kappa), dirichlet, neumann or periodic")
     parser.add_argument("--kappa", default="one", choices=("one", *KAPPAS))
-    parser.add_argument("--spacing", type=float, nargs=3, default=(1.0, 1.0, 1.0), help="edges of a cell (not of points)")
+    parser.add_argument("--spacing", type=float, nargs=3, default=(1.0, 1.0, 1.0), help="edges of cells, not of points")
     parser.add_argument("--precond-dtype", default="float64")
     parser.add_argument("--M", default="auto")
     parser.add_argument("--rtol", type=float, default=1e-8)
