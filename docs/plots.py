@@ -291,7 +291,7 @@ def draw_fields(plt: Any, data: Series) -> Any:
         axes.axvline(mean(ratios.values()), color=color, linestyle=":", linewidth=1.5)
     axes.axvline(1.0, color=INK, linewidth=1.2)
     axes.set(xscale="log", xlim=(0.28, 1.4), yticks=list(places), yticklabels=names)
-    axes.set_xlabel("time with M=\"amg\" over the better rival's (line at 1; dotted: geometric means)")
+    axes.set_xlabel('time with M="amg" over the better rival\'s (line at 1; dotted: geometric means)')
     plain(axes.xaxis, (0.3, 0.4, 0.5, 0.7, 1))
     axes.grid(axis="x", alpha=0.25)
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
