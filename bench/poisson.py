@@ -62,6 +62,7 @@ def places(xp: Any, chunk: Chunk, grid: Any) -> list[Any]:
     return [line.reshape([-1 if a == b else 1 for b in range(3)]) for a, line in enumerate(lines)]
 
 
+UNIT = (1.0, 1.0, 1.0)
 KAPPAS = {"smooth": smooth_block, "jumps": jumps_block}
 
 
@@ -162,7 +163,7 @@ def problem_of(grid: Any, bc: str, kappa: Any, spacing: Any) -> problems.Problem
 def run(site: Site, grid: Any, options: argparse.Namespace) -> None:
     """Set a system up and solve it, and tell of it."""
     runtime, spacing = site.runtime, tuple(options.spacing)
-    bc = options.bc or ("points" if options.kappa == "one" and len(set(spacing)) == 1 else "dirichlet")
+    bc = options.bc or ("points" if options.kappa == "one" and spacing == UNIT else "dirichlet")
     kappa = 1.0 if options.kappa == "one" else site.array(grid, KAPPAS[options.kappa], options.M)
     b = site.array(grid, random_block, options.M)
     if bc in SINGULAR:
@@ -219,7 +220,7 @@ def main() -> None:
     parser.add_argument("--grid", type=int, nargs=3, action="append", help="may be given several times")
     parser.add_argument("--bc", help="points (without kappa), dirichlet, neumann or periodic")
     parser.add_argument("--kappa", default="one", choices=("one", *KAPPAS))
-    parser.add_argument("--spacing", type=float, nargs=3, default=(1.0, 1.0, 1.0), help="edges of cells, not of points")
+    parser.add_argument("--spacing", type=float, nargs=3, default=UNIT, help="edges of cells")
     parser.add_argument("--precond-dtype", default="float64")
     parser.add_argument("--M", default="auto")
     parser.add_argument("--rtol", type=float, default=1e-8)
@@ -228,6 +229,8 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="look at what is taken of the GPU")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options = parser.parse_args()
+    if options.bc == "points" and tuple(options.spacing) != UNIT:
+        parser.error("--spacing is of cells: give --bc dirichlet with it")
     with open_client(ClusterOptions(workers=options.workers, device=options.device)) as client:
         site = Site(runtime=connect(client, device=options.device))
         for grid in (SMALL, *map(tuple, options.grid or [(512, 512, 512)])):

@@ -153,12 +153,37 @@ def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
     assert solved(matrix, SMALL, chunks=2).iterations <= 20
 
 
-def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
     """It would leave nearly all points, and be dropped."""
-    n = 16
-    one = sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1])
-    matrix = sp.csr_array(sp.kron(100.0 * one, sp.eye_array(n)) + sp.kron(sp.eye_array(n), one))
-    passes = []
+    matrix = sp.csr_array(sp.kron(100.0 * line(16), sp.eye_array(16)) + sp.kron(sp.eye_array(16), line(16)))
+    passes = watched(monkeypatch)
+    foreseen = solved(matrix, chunks=chunks)
+    assert passes == []
+    monkeypatch.setattr(aggressive, "LINES", 0.0)
+    np.testing.assert_array_equal(solved(matrix, chunks=chunks).x, foreseen.x)
+    assert passes == [None]
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_strips_have_a_second_pass(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Though the first one leaves as many points of them as of lines."""
+    passes = watched(monkeypatch)
+    assert solved(
+        sp.csr_array(sp.kron(line(300), sp.eye_array(width)) + sp.kron(sp.eye_array(300), line(width)))
+    ).converged
+    assert passes
+    assert passes[0] is not None
+
+
+def line(n: int) -> Any:
+    """Couplings of points of a line."""
+    return sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1])
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What second passes will have made."""
+    passes: list[Any] = []
 
     def counted(*given: Any) -> Any:
         passes.append(made := second_pass(*given))
@@ -166,11 +191,7 @@ def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPat
 
     second_pass = aggressive._second_pass
     monkeypatch.setattr(aggressive, "_second_pass", counted)
-    foreseen = solved(matrix)
-    assert passes == []
-    monkeypatch.setattr(aggressive, "LINES", 1.0)
-    np.testing.assert_array_equal(solved(matrix).x, foreseen.x)
-    assert passes == [None]
+    return passes
 
 
 def test_singular_matrix() -> None:

@@ -14,7 +14,7 @@ from dsolver.multigrid.algebraic.aggregation.aggregates import leaders, node_gra
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER, smoothed
 from dsolver.multigrid.algebraic.aggregation.spectrum import largest_eigenvalue
 from dsolver.multigrid.algebraic.aggregation.tentative import tentative
-from dsolver.multigrid.algebraic.classical.aggressive import aggressive, follows_lines
+from dsolver.multigrid.algebraic.classical.aggressive import aggressive
 from dsolver.multigrid.algebraic.classical.coarse_couplings import couplings_to
 from dsolver.multigrid.algebraic.classical.coarse_points import coarse_numbers, split
 from dsolver.multigrid.algebraic.classical.interpolation import interpolated
@@ -111,8 +111,7 @@ class CoarsePoints(Method):
         numbers, bounds = coarse_numbers(engine, rows, split(engine, rows, graph, exchange, level.depth), exchange)
         if not _worth(bounds, level.bounds):
             return None
-        bits, fewer = graph.at("bits"), None
-        twice = level.depth < self.aggressive_levels and not follows_lines(bounds, level.bounds)
+        bits, fewer, twice = graph.at("bits"), None, level.depth < self.aggressive_levels
         del graph  # and the numbers of rows that depend on each
         couplings = couplings_to(level, bits, numbers, every=twice)
         if twice:

@@ -16,7 +16,14 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.distributed.setup_exchange import GhostExchange, Senders, exchange_lists, receivers_of, senders_of
+from dsolver.distributed.setup_exchange import (
+    GhostExchange,
+    Senders,
+    exchange_lists,
+    numbers_of,
+    receivers_of,
+    senders_of,
+)
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend
@@ -57,10 +64,10 @@ WORTH: Final = 0.5
 """Part of the first pass's points that the second one may leave. Beyond it there is little to save: with layers of flat
 cells 2 % of all entries for 11 iterations in place of 9, with a coefficient of each cell's own 12 % for 16 in place of
 12."""
-LINES: Final = 0.4
-"""Part of the rows that a first pass leaves, beyond which couplings follow lines. Of layers of flat cells, chains and
-trees it leaves 0.42 to 0.45, and a second pass would leave 0.83 to all of these points; of lattices, elements, rock and
-pores, where a second one leaves less than half, at most 0.37."""
+LINES: Final = 2.2
+"""Strong couplings of a coarse point of the first pass, in the mean, up to which they follow lines, where no two paths
+lead to the same point. It has 1.96 to 2.13 in layers of flat cells and in trees, of whose points a second pass would
+leave 0.98 and more, and at least 2.4 wherever it leaves less than half: 3 in strips of two cells, 5.9 on lattices."""
 SALT: Final = 1 << 20
 """Added to a level's number for the hashes of the second pass."""
 
@@ -101,15 +108,10 @@ class SecondGraph:
     seen: Seen
 
 
-def follows_lines(bounds: Bounds, finer: Bounds) -> bool:
-    """Whether so many points are left of a finer level by a first pass that a second one would leave most of them."""
-    return bounds[-1] > LINES * finer[-1]
-
-
 def aggressive(
     level: FineLevel, bits: PerChunk, numbers: PerChunk, bounds: Bounds, most: int, couplings: Couplings
 ) -> tuple[PerChunk, Bounds, PerChunk] | None:
-    """A second pass, and interpolation in two stages; None where the second pass leaves too many points.
+    """A second pass, and interpolation in two stages; None where the second pass leaves too many points, or would.
 
     Args:
         level: which has had its first pass.
@@ -122,7 +124,10 @@ def aggressive(
     Returns:
         numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
     """
-    engine, found = level.engine, _second_pass(level, bits, numbers, bounds, couplings)
+    engine = level.engine
+    if sum(numbers_of(engine, engine.per_chunk(_count, couplings.own))) <= LINES * bounds[-1]:
+        return None
+    found = _second_pass(level, bits, numbers, bounds, couplings)
     if found is None:
         return None
     fewer, bounds_left, points, left = found
@@ -169,6 +174,11 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:
+    """The number of strong couplings of own points to coarse ones."""
+    return float(len(couplings.rows.columns))
 
 
 def _to_fewer(
