@@ -153,15 +153,16 @@ def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
     assert solved(matrix, SMALL, chunks=2).iterations <= 20
 
 
+@pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
+def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPatch, chunks: int, device: str) -> None:
     """It would leave nearly all points, and be dropped."""
     matrix = sp.csr_array(sp.kron(100.0 * line(16), sp.eye_array(16)) + sp.kron(sp.eye_array(16), line(16)))
     passes = watched(monkeypatch)
-    foreseen = solved(matrix, chunks=chunks)
+    foreseen = solved(matrix, chunks=chunks, device=device)
     assert passes == []
     monkeypatch.setattr(aggressive, "LINES", 0.0)
-    np.testing.assert_array_equal(solved(matrix, chunks=chunks).x, foreseen.x)
+    np.testing.assert_array_equal(solved(matrix, chunks=chunks, device=device).x, foreseen.x)
     assert passes == [None]
 
 

@@ -64,6 +64,8 @@ WORTH: Final = 0.5
 """Part of the first pass's points that the second one may leave. Beyond it there is little to save: with layers of flat
 cells 2 % of all entries for 11 iterations in place of 9, with a coefficient of each cell's own 12 % for 16 in place of
 12."""
+MANY: Final = 0.4
+"""Part of the rows that a first pass leaves, beyond which couplings may follow lines: these leave 0.42 to 0.45."""
 LINES: Final = 2.2
 """Strong couplings of a coarse point of the first pass, in the mean, up to which they follow lines, where no two paths
 lead to the same point. It has 1.96 to 2.13 in layers of flat cells and in trees, of whose points a second pass would
@@ -124,10 +126,9 @@ def aggressive(
     Returns:
         numbers and bounds of the coarse points that are left, and the rows of P of every chunk, as `interpolated`.
     """
-    engine = level.engine
-    if sum(numbers_of(engine, engine.per_chunk(_count, couplings.own))) <= LINES * bounds[-1]:
+    if _on_lines(level, bounds, couplings):
         return None
-    found = _second_pass(level, bits, numbers, bounds, couplings)
+    engine, found = level.engine, _second_pass(level, bits, numbers, bounds, couplings)
     if found is None:
         return None
     fewer, bounds_left, points, left = found
@@ -139,6 +140,14 @@ def aggressive(
     around = exchange_lists(engine, read, engine.per_chunk(partial(_answers, bounds=bounds), p2, wanted))
     p = engine.per_chunk(partial(_product, bounds=bounds_left, most=most), level.rows, p1, p2, seen, around)
     return fewer, bounds_left, p
+
+
+def _on_lines(level: FineLevel, bounds: Bounds, couplings: Couplings) -> bool:
+    """Whether strong couplings follow lines."""
+    if bounds[-1] <= MANY * level.bounds[-1]:
+        return False  # and nobody waits for a number
+    counts = level.engine.per_chunk(_count, couplings.own)
+    return sum(numbers_of(level.engine, counts)) <= LINES * bounds[-1]
 
 
 def _second_pass(
@@ -178,7 +187,7 @@ def _asked(engine: Engine, seen: PerChunk) -> tuple[Senders, PerChunk]:
 
 def _count(_: Backend, __: int, couplings: CoarseCouplings) -> float:
     """The number of strong couplings of own points to coarse ones."""
-    return float(len(couplings.rows.columns))
+    return float(couplings.rows.start[-1])  # a chunk that is alone has room for more of them
 
 
 def _to_fewer(
