@@ -180,7 +180,10 @@ class CellRule(Rule):
 
     @abstractmethod
     def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
-        """Whether cells are coupled through the faces along x, y, z: bool (nz, ny, nx) with one more along each."""
+        """Whether cells are coupled through the faces along x, y, z: bool (nz, ny, nx) with one more along each.
+
+        Of problems some of whose cells are left out.
+        """
 
 
 def evaluated(xp: Any, what: str, function: Callable[..., Any], points: Sequence[Array], shape: Sequence[int]) -> Array:

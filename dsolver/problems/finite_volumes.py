@@ -125,15 +125,13 @@ class Diffusion(CellRule):
 
     def linked(self, patch: Patch) -> tuple[Array, Array, Array]:
         conducts = {name: patch.padded(name, 1.0) > 0.0 for name in self.exchanged}  # zero in cells that are left out
-        x, y, z = (self._linked_along(patch, axis, conducts.get(self.fields[axis])) for axis in range(3))
+        x, y, z = (self._linked_along(patch, axis, conducts[self.fields[axis]]) for axis in range(3))
         return x, y, z
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _linked_along(self, patch: Patch, axis: int, conducts: Array | None) -> Array:
-        """Whether cells are coupled along an axis; conducts: which do, and of a layer around them; None for all."""
-        if conducts is None:
-            conducts = patch.xp.ones([n + 2 for n in patch.shape], dtype=np.bool_)
+    def _linked_along(self, patch: Patch, axis: int, conducts: Array) -> Array:
+        """Whether cells are coupled along an axis; conducts: which do, and of a layer around them."""
         lines = conducts[tuple(slice(None) if i == 2 - axis else slice(1, -1) for i in range(3))]
         faces = part(lines, axis, 0) & part(lines, axis, 1)
         for side in (0, 1):
