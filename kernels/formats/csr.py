@@ -27,6 +27,11 @@ class Csr(NamedTuple):
         return len(self.start) - 1
 
     @property
+    def mean(self) -> float:
+        """Entries of a row in the mean, 0 without rows."""
+        return len(self.columns) / max(1, self.size)
+
+    @property
     def width(self) -> int:
         """Entries of the longest row."""
         return max(1, int(np.diff(self.start).max())) if self.size else 1

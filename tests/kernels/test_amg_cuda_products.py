@@ -343,7 +343,7 @@ def test_coarse_rows_in_pieces_whose_rows_of_ap_find_room(
     a, diagonal = symmetric(lattice(7)), np.random.default_rng(23).random(343)
     p = shuffled(sp.diags_array([np.ones(343)] * 2, offsets=[0, apart], shape=(343, 343)).tocsr()[:, ::2])
     there = on(cupy, a), on(cupy, p), 172, cupy.asarray(diagonal)
-    of_ap = there[0], Rooms(*there[1]), expected_columns.mean_of(p)
+    of_ap = there[0], Rooms(*there[1]), there[1].mean
     expected = expected_columns.expected_of(*of_ap)
     # Two pieces, which may have a quarter more rows than half of all.
     most = -(-5 * gpu._shape(*of_ap, expected).entries // 8)

@@ -146,7 +146,7 @@ def test_elements_of_stretched_cells_are_coarsened_along_them() -> None:
     """Their couplings across are just above a quarter of those along."""
     n = 24
     ends = [-1, 0, 1]
-    stiff = sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=ends)
+    stiff = line(n)
     mass = sp.diags_array([np.full(n - 1, 1.0), np.full(n, 4.0), np.full(n - 1, 1.0)], offsets=ends) / 6.0
     matrix = sp.csr_array(100.0 * sp.kron(stiff, mass) + sp.kron(mass, stiff))
     assert solved(matrix, replace(SMALL, theta=0.25), chunks=2).iterations > 40
@@ -169,21 +169,20 @@ def test_couplings_along_lines_need_no_second_pass(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("width", [2, 3])
 def test_strips_have_a_second_pass(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """Though the first one leaves as many points of them as of lines."""
+    matrix = sp.csr_array(sp.kron(line(300), sp.eye_array(width)) + sp.kron(sp.eye_array(300), line(width)))
     passes = watched(monkeypatch)
-    assert solved(
-        sp.csr_array(sp.kron(line(300), sp.eye_array(width)) + sp.kron(sp.eye_array(300), line(width)))
-    ).converged
+    assert solved(matrix).converged
     assert passes
     assert passes[0] is not None
 
 
 def line(n: int) -> Any:
-    """Couplings of points of a line."""
+    """Second differences on a line: (n, n)."""
     return sp.diags_array([np.full(n - 1, -1.0), np.full(n, 2.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1])
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What second passes will have made."""
+    """Results of second passes from now on, a list that grows; None for one that was dropped."""
     passes: list[Any] = []
 
     def counted(*given: Any) -> Any:

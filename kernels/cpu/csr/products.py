@@ -148,7 +148,7 @@ def evened(rows: Csr, vectors: CpuVectors) -> Csr:
     Those with 1.5 entries in the mean get 2 or 4, rows of R with 3 to 8 a multiple of 4: 0.6 of the time. Rows that are
     longer stay as they are.
     """
-    mean = len(rows.columns) / max(1, rows.size)
+    mean = rows.mean
     if not 0 < mean <= SHORT:
         return rows
     step = 2 if mean <= 2 else 4

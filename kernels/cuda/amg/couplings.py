@@ -30,7 +30,7 @@ def row_measures(a: Csr, below: int) -> tuple[Array, Array, Array]:
     """See `dsolver.kernels.amg.setup.AlgebraicSetup.row_measures`."""
     largest, diagonal, share = (cupy.empty(a.size) for _ in range(3))
     if a.size:
-        fitting = int(TILE / max(1.0, _mean_length(a)))  # rows whose entries make a tile
+        fitting = int(TILE / max(1.0, a.mean))  # rows whose entries make a tile
         of_block = min(THREADS, max(8, 1 << fitting.bit_length() - 1)) if fitting else 8
         numbers = (np.int32(a.size), np.int32(below), np.int32(of_block))
         grid = (-(-a.size // of_block),)
@@ -70,12 +70,7 @@ def coarse_couplings(
 
 def lanes_of(a: Csr) -> int:
     """Lanes of a row: as few as read what lies together, for the more rows are under way."""
-    mean = _mean_length(a)
-    return next((lanes for lanes in LANES if OF_LANE * lanes >= mean), LANES[-1])
-
-
-def _mean_length(a: Csr) -> float:
-    return len(a.columns) / max(1, a.size)
+    return next((lanes for lanes in LANES if OF_LANE * lanes >= a.mean), LANES[-1])
 
 
 def _launch(name: str, a: Csr, arguments: tuple[Any, ...]) -> None:

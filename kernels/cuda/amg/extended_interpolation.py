@@ -7,7 +7,7 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.rows import DTYPE, Rows, mean_of, terms_of, terms_of_coarse
+from dsolver.kernels.cuda.amg.rows import DTYPE, Rows, terms_of, terms_of_coarse
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.lattice.coarsening import NEGLIGIBLE
@@ -28,7 +28,7 @@ def interpolation(
         _each(seen.size, "add_up", (seen.start, seen.values, np.int64(seen.size), sums))
     size, points = (a.size, np.uintp(0)) if points is None else (len(points), points)
     arguments = points, *a, bits, state, np.int32(below), *seen, sums, coarse, np.float64(NEGLIGIBLE)
-    return _kept("interpolate", size, columns, most, mean_of(a), terms_of_coarse(a), arguments)
+    return _kept("interpolate", size, columns, most, a.mean, terms_of_coarse(a), arguments)
 
 
 def renamed(seen: Csr, names: Any) -> Csr:
@@ -45,7 +45,7 @@ def kept_product(a: Csr, b: Csr, columns: int, most: int) -> Csr:
 
     Columns of a row of B are distinct.
     """
-    return _kept("multiply", a.size, columns, most, mean_of(a), terms_of(a, b), (*a, *b))
+    return _kept("multiply", a.size, columns, most, a.mean, terms_of(a, b), (*a, *b))
 
 
 def _kept(name: str, size: int, columns: int, most: int, mean: float, terms: float, arguments: tuple[Any, ...]) -> Csr:

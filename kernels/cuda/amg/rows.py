@@ -117,20 +117,14 @@ class Rows:
         )
 
 
-def mean_of(a: Csr) -> float:
-    """Entries of a row on average."""
-    return len(a.columns) / max(1, a.size)
-
-
 def terms_of(a: Csr, b: Csr) -> float:
     """Terms of a row of A B on average, from sizes that the host knows."""
-    return mean_of(a) * max(1.0, mean_of(b))
+    return a.mean * max(1.0, b.mean)
 
 
 def terms_of_coarse(a: Csr) -> float:
     """Terms of a row of A B on average, roughly, where B is A's entries that lead to coarse points: one of twenty."""
-    mean = mean_of(a)
-    return mean * max(1.0, 0.05 * mean)
+    return a.mean * max(1.0, 0.05 * a.mean)
 
 
 def _bytes(most: int, kept: int, bits: int | None = None) -> int:

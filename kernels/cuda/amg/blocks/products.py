@@ -15,7 +15,6 @@ from dsolver.kernels.amg.setup import BlockSizes
 from dsolver.kernels.cuda.amg.blocks.rows import BlockRows, in_blocks
 from dsolver.kernels.cuda.amg.products import long_rows
 from dsolver.kernels.cuda.amg.products import product as scalar
-from dsolver.kernels.cuda.amg.products.expected_columns import mean_of
 from dsolver.kernels.cuda.amg.products.stages import SHARED, WARP, Stages
 from dsolver.kernels.cuda.launch.loader import kernel
 from dsolver.kernels.formats.csr import Csr
@@ -75,7 +74,7 @@ def factors(a: Csr, b: Csr, columns: int, blocks: BlockSizes, *pattern: Csr) -> 
     """
     rows, inner, width = blocks
     some = any(rows % each == 0 for each in ROWS.get(inner, ())) and 1 < width <= WIDEST and columns % width == 0
-    if not some or len(a.columns) * mean_of(b) < LEAST:
+    if not some or len(a.columns) * b.mean < LEAST:
         return (None,) * (2 + len(pattern))
     return in_blocks((a, rows, inner), (b, inner, width), *((each, rows, width) for each in pattern))
 
@@ -92,8 +91,8 @@ def values(a: BlockRows, b: BlockRows, columns: int, pattern: Csr, *, ascending:
     nodes = pattern._replace(values=cupy.empty(len(pattern.columns) * a.rows * width))
     out = BlockRows(nodes, a.rows, width)
     rows = next(some for some in ROWS[a.columns] if a.rows % some == 0)
-    parts, mean = a.rows // rows, mean_of(pattern)
-    span = mean_of(b.nodes) * width
+    parts, mean = a.rows // rows, pattern.mean
+    span = b.nodes.mean * width
     paired = span > NARROW and width % 2 == 0 and b.nodes.values.data.ptr % 16 == 0
     wide = WIDE[a.columns] if paired else 1
     lanes = next((lanes for lanes, most in zip((8, 16), SPANS, strict=True) if span <= wide * most), WARP)

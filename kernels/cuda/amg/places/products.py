@@ -15,7 +15,6 @@ import numpy as np
 from dsolver.kernels.amg.setup import Places
 from dsolver.kernels.cuda.amg.products import long_rows
 from dsolver.kernels.cuda.amg.products import product as scalar
-from dsolver.kernels.cuda.amg.products.expected_columns import mean_of
 from dsolver.kernels.cuda.amg.products.stages import MOST_THREADS, WARP, Stages
 from dsolver.kernels.cuda.amg.products.tables import LONGEST
 from dsolver.kernels.cuda.csr.finish import NOTHING
@@ -96,8 +95,8 @@ def _find(pattern: Csr, a: Csr, b: Csr) -> _Found:
     entries = len(a.columns) + len(b.columns) + len(pattern.columns)
     if not terms or terms * np.dtype(number).itemsize > OF_ENTRY * entries:
         return _Found(first=first[:1], places=None)
-    mean = len(pattern.columns) / a.size
-    lanes = _lanes(mean_of(b))
+    mean = pattern.mean
+    lanes = _lanes(b.mean)
     while lanes < WARP and mean > ROOM // 2 * lanes:
         lanes *= 2
     places, stages = cupy.empty(terms, dtype=number), Stages(a.size)

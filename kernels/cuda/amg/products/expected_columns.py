@@ -75,7 +75,7 @@ def expecting(a: Csr, b: Rooms, mean: float, diagonal: int = EVERY, *, sampled: 
     Of n products about n^0.8 have columns of their own at most in a set-up: 28 have 16 and 340 have 58. The square of a
     7-point matrix has 25 of 49, though, and columns at random have nearly all.
     """
-    ample = ample_of(a.size, len(a.columns) / a.size * mean, half=diagonal != EVERY)
+    ample = ample_of(a.size, a.mean * mean, half=diagonal != EVERY)
     if ample and not sampled:
         return lambda: ample
     tables, found = Tables.of(BLOCK, OF_BLOCK, 4 * LONGEST), cupy.empty(SAMPLES, dtype=np.int32)
@@ -121,13 +121,7 @@ def _of_samples(found: Any) -> Expected:
 def sampled_of(out: Csr) -> Expected:
     """Columns of rows whose lengths are known; of large matrices, by those of some."""
     if len(out.columns) < LARGE:
-        mean = len(out.columns) / out.size
-        return Expected(mean, mean, mean, 1.7 * mean)
+        return Expected(out.mean, out.mean, out.mean, 1.7 * out.mean)
     found = cupy.empty(SAMPLES, dtype=np.int32)
     kernel(FILE, "lengths_of_some", DTYPE)((SAMPLES // WARP,), (WARP,), (np.int32(out.size), out.start, found))
     return _of_samples(read_back(found))
-
-
-def mean_of(b: Csr) -> float:
-    """Entries of a row on the average."""
-    return float(len(b.columns)) / max(b.size, 1)

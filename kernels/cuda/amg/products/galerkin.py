@@ -14,7 +14,7 @@ from typing import Any, Final, final
 import cupy
 import numpy as np
 
-from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, expecting, mean_of
+from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, expecting
 from dsolver.kernels.cuda.amg.products.mirrors import (
     MOST_SORTED,
     Halves,
@@ -64,10 +64,10 @@ def _in_rooms(a: Csr, p: Csr, columns: int, diagonal: Any, symmetric: bool) -> t
         return None
     known = counters(SIZES + 3 * PASSED)  # and rows that stages have passed on
     *of_products, of_r = known[SIZES:].view(np.int32).reshape(3, COUNTERS)
-    stages, of_first = Stages(columns, of_r), expecting(a, Rooms(*p), mean_of(p), sampled=a.size >= SOME)
+    stages, of_first = Stages(columns, of_r), expecting(a, Rooms(*p), p.mean, sampled=a.size >= SOME)
     r = begun_transpose(p, columns, stages)
     first = of_first()  # it was there before R, for which nobody waits
-    if (pieces := pieces_of(a, Rooms(*p), mean_of(p), first)) > 1:
+    if (pieces := pieces_of(a, Rooms(*p), p.mean, first)) > 1:
         sorted_ = pieces <= MOST_PIECES and not read_back(of_r)[stages.last]
         made = _in_pieces(a, p, r, diagonal, first, pieces, symmetric=symmetric) if sorted_ else None
         return None if made is None else (r, made)
@@ -159,7 +159,7 @@ def _piece(a: Csr, p: Csr, r: Csr, expected: Expected, passed: Sequence[Array], 
     expected: of rows of A P. passed: int32 (COUNTERS,) of each product, rows that stages pass on. begin: the column of
     the first row's diagonal, or `EVERY`.
     """
-    ap = in_rooms(a, Rooms(*p), mean_of(p), expected, Stages(a.size, passed[0]))
+    ap = in_rooms(a, Rooms(*p), p.mean, expected, Stages(a.size, passed[0]))
     if ap is None:
         return None
     second = expected_of(r, ap, expected.mean, begin, sampled=r.size >= SOME)

@@ -227,7 +227,7 @@ def _lanes(mean: float) -> int:
 
 def _sort_short(a: Rooms, out: Csr, stages: Stages) -> None:
     """The rows of the stages, of all but those that shared memory does not hold, which are left."""
-    _sort_stages("sort", len(out.columns) / out.size, (*a.shape, out.start, a.columns, a.values), out, stages)
+    _sort_stages("sort", out.mean, (*a.shape, out.start, a.columns, a.values), out, stages)
 
 
 def _sort_stages(name: str, mean: float, source: tuple[Any, ...], out: Csr, stages: Stages) -> None:

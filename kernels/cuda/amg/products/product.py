@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.kernels.cuda.amg.products import long_rows
-from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, mean_of, sampled_of
+from dsolver.kernels.cuda.amg.products.expected_columns import EVERY, Expected, expected_of, sampled_of
 from dsolver.kernels.cuda.amg.products.mirrors import sort_rooms
 from dsolver.kernels.cuda.amg.products.stages import COUNTERS, MOST_THREADS, WARP, Rooms, Stages
 from dsolver.kernels.cuda.amg.products.tables import COUNTED, LEAST_BITS, MOST_BITS, SUMMED, Tables, tables_of
@@ -82,10 +82,10 @@ def product(a: Csr, b: Csr, columns: int, *, ascending: bool = True) -> Csr:
     """
     if not a.size:
         return Csr(cupy.zeros(1, dtype=np.int64), cupy.empty(0, dtype=np.int32), cupy.empty(0))
-    expected = expected_of(a, Rooms(*b), mean_of(b))
+    expected = expected_of(a, Rooms(*b), b.mean)
     if expected.empty > EMPTY and (kept := _Kept.of(a)):
         return kept.spread(product(kept.rows(a), b, columns, ascending=ascending))
-    many = not expected.ample and len(a.columns) * mean_of(b) > MANY_TERMS * a.size
+    many = not expected.ample and len(a.columns) * b.mean > MANY_TERMS * a.size
     if many and ascending and columns <= long_rows.RANGE:
         return _by_blocks(a, b, columns)
     made = _of_even_rows(a, b, columns, expected, ascending) if expected.even else None
@@ -98,7 +98,7 @@ def _in_stages(a: Csr, b: Csr, columns: int, expected: Expected, ascending: bool
     lengths, stages = cupy.empty(a.size, dtype=np.int64), Stages(a.size, room[1:].view(np.int32))
     rooms = None
     if expected.most * a.size <= MOST_ROOM:
-        rooms = rooms_of(a, b, mean_of(b), expected, ascending, stages, lengths)
+        rooms = rooms_of(a, b, b.mean, expected, ascending, stages, lengths)
     if rooms is None or not expected.ample:
         _count(a, b, expected.mean, stages, lengths)
     start, entries, passed = _starts(lengths, room)
@@ -122,7 +122,7 @@ def _of_even_rows(a: Csr, b: Csr, columns: int, expected: Expected, ascending: b
     """A B by rooms for all rows but a few; None if there are more without one."""
     room = counters(1 + COUNTERS // 2)
     stages = Stages(a.size, room[1:].view(np.int32))
-    rooms = in_rooms(a, Rooms(*b), mean_of(b), expected, stages)
+    rooms = in_rooms(a, Rooms(*b), b.mean, expected, stages)
     if rooms is None:
         return None
     start, entries, passed = _starts(rooms.lengths, room)
@@ -356,7 +356,7 @@ def move(rooms: Rooms, mean: float, out: Csr) -> None:
 
 def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None:
     """Lengths of the rows of A B that the stages have not done yet, of all but those that are left."""
-    for tables in tables_of(2.0 * guess, mean_of(b), stages.number):
+    for tables in tables_of(2.0 * guess, b.mean, stages.number):
         function = kernel(FILE, f"count_{tables.lanes}", DTYPE)
         matrices = (a.start, a.columns, *Rooms(*b).places)
         stages.launch(function, tables.lanes, (*matrices, *tables.limits, lengths), COUNTED << tables.bits)
@@ -364,7 +364,7 @@ def _count(a: Csr, b: Csr, guess: float, stages: Stages, lengths: Array) -> None
 
 def _fill(a: Csr, b: Csr, out: Csr, stages: Stages, slots: float, *, ascending: bool) -> Stages:
     """Columns and values of the stages' rows of A B, whose starts are known, of all but those that are left."""
-    for tables in tables_of(slots, mean_of(b), stages.number):
+    for tables in tables_of(slots, b.mean, stages.number):
         function = kernel(FILE, f"fill_{tables.lanes}", DTYPE)
         arguments = (*a, *Rooms(*b).places, b.values, *tables.limits, np.int32(ascending), *out)
         stages.launch(function, tables.lanes, arguments, SUMMED << tables.bits)
