@@ -5,16 +5,15 @@ What a job is doing stands in the scheduler's metadata, which outlives every cli
 
 from __future__ import annotations
 
-import io
+import os
 import secrets
-import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from dsolver.cluster.jobs.files import pack, plain_files, unpack
+from dsolver.cluster.jobs.files import opened, pack, size_of, unpack
 from dsolver.cluster.jobs.task import LOOK, run
 from dsolver.errors import ClusterError, InputError
 from dsolver.monitor.job import ROOT
@@ -29,6 +28,7 @@ CANCEL: Final = 15.0
 SENT: Final = 64 << 20
 """Bytes of files that travel with a command, which the scheduler keeps until the job has ended."""
 LOG: Final = "output.log"
+"""Name of a fetched log; "dsolver-" comes before it where the job has made a file of that name."""
 UNDER_WAY: Final = ("queued", "running", "cancelling")
 """States of a job that has not ended."""
 
@@ -73,7 +73,7 @@ def submit(client: Client, command: Sequence[str], files: Sequence[Path] = ()) -
         InputError: the files are too large to travel.
         ClusterError: the scheduler does not answer.
     """
-    size = sum(path.stat().st_size for path in plain_files(files))
+    size = size_of(files)
     if size > SENT:
         raise InputError(
             f"the files that the command names have {size >> 20} MiB, of which {SENT >> 20} can travel with it: put "
@@ -142,6 +142,8 @@ def cancel(client: Client, name: str) -> Job:
 def fetch(client: Client, name: str, folder: Path) -> list[Path]:
     """Write the files that a job has made, and its log, into a folder, and return their paths.
 
+    Links and pipes that it has made are left behind.
+
     Raises:
         InputError: the job has not ended, or the folder exists and is not empty.
         ClusterError: its files are gone, or too large to travel.
@@ -157,9 +159,13 @@ def fetch(client: Client, name: str, folder: Path) -> list[Path]:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty: choose another folder, so that nothing is overwritten")
     folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(output["files"])) as archive:
-        unpack(archive, folder)
-    (folder / LOG).write_bytes(output["log"])
+    with opened(folder) as descriptor:
+        unpack(output["files"], descriptor)
+    log = LOG
+    while os.path.lexists(folder / log):  # a file of the job's own
+        log = f"dsolver-{log}"
+    with (folder / log).open("xb") as file:
+        file.write(output["log"])
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -1,73 +1,211 @@
-"""Files of jobs: archives that travel through the cluster, and folders that nobody else can look into."""
+"""Files of jobs: archives that travel through the cluster, and the folder of a job on a worker."""
 
 from __future__ import annotations
 
 import io
 import os
+import posixpath
+import shutil
 import stat
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Final, final
 
 from dsolver.errors import ClusterError
 
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
+"""Flags that open a folder."""
 
-def private(folder: Path) -> Path:
-    """A folder that nobody else can look into, made if it is not there.
+
+@final
+class JobFolder(ExitStack):
+    """The folder of a job on a worker and its log beside it, until the context ends.
+
+    Both are made if they are not there, and held open: the folder may lie below one of another user, who can put
+    anything under its name, but not into it.
+
+    Args:
+        below: where the jobs of all workers of this host lie.
+        name: of the job.
+
+    Attributes:
+        path: where it lies.
+        descriptor: of the open folder.
+        log: the open file.
 
     Raises:
-        ClusterError: it belongs to somebody else, who could change what a job writes and reads.
+        ClusterError: it belongs to another user, who could change what the job writes and reads.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-        raise ClusterError(f"the folder {folder} for jobs belongs to somebody else: give workers a --local-directory")
-    folder.chmod(0o700)
-    return folder
+
+    def __init__(self, below: Path, name: str) -> None:
+        super().__init__()
+        self.path = below / name
+        with ExitStack() as held:
+            self._jobs = held.enter_context(private(below))
+            self.descriptor = held.enter_context(private(name, self._jobs))
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            self.log = held.enter_context(os.fdopen(os.open(f"{name}.log", flags, 0o600, dir_fd=self._jobs), "r+b", 0))
+            self.push(held.pop_all())
+
+    def printed(self, most: int | None = None) -> bytes:
+        """The log, or its last bytes."""
+        self.log.seek(0 if most is None else max(0, os.fstat(self.log.fileno()).st_size - most))
+        return self.log.read()
+
+    def size(self) -> int:
+        """Bytes of the files in the folder."""
+        return sum(os.fstat(file.fileno()).st_size for _, file in _entries(self.descriptor) if file)
+
+    def packed(self) -> bytes:
+        """An archive of what the folder holds."""
+        packed = io.BytesIO()
+        with _archive(packed) as archive:
+            _add(archive, "", self.descriptor)
+        return packed.getvalue()
+
+    def remove(self) -> None:
+        """Remove it and its log, as far as that goes."""
+        shutil.rmtree(self.path.name, ignore_errors=True, dir_fd=self._jobs)
+        with suppress(OSError):
+            os.unlink(f"{self.path.name}.log", dir_fd=self._jobs)
 
 
-def plain_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files among paths, and in folders among them."""
+@contextmanager
+def private(name: str | Path, at: int | None = None) -> Iterator[int]:
+    """A folder, open, that only its user can look into: of a path, or of a name in another open folder.
+
+    It is made if it is not there.
+
+    Raises:
+        ClusterError: it belongs to another user, or is no folder.
+    """
+    refusal = f"the folder {name} for jobs belongs to another user or is no folder: give workers a --local-directory"
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=at)
+    try:
+        folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+    except OSError as error:
+        raise ClusterError(f"{refusal} ({error.strerror})") from error
+    try:
+        if os.fstat(folder).st_uid != os.getuid():
+            raise ClusterError(refusal)
+        os.fchmod(folder, 0o700)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def size_of(paths: Sequence[Path]) -> int:
+    """Bytes of the files among paths, and in folders among them."""
+    size = 0
     for path in paths:
-        yield from [path] if path.is_file() else (below for below in path.rglob("*") if below.is_file())
+        if path.is_dir():
+            with opened(path) as folder:
+                size += sum(os.fstat(file.fileno()).st_size for _, file in _entries(folder) if file)
+        else:
+            size += path.stat().st_size
+    return size
 
 
-def pack(paths: Sequence[Path], name: str | None = None) -> bytes:
-    """Files and folders as a tar archive, under their own names or, a single one, under another.
+def pack(paths: Sequence[Path]) -> bytes:
+    """Files and folders as a tar archive, under their own names, which are relative.
 
-    A path that is a link goes as what it leads to; below folders, links out of them and pipes are left out.
+    A path that is a link goes as what it leads to; below folders, links and pipes are left out.
     """
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    with _archive(packed) as archive:
         for path in paths:
-            archive.add(path.resolve(), arcname=path if name is None else name, filter=_inside)
+            name = posixpath.normpath(path.as_posix())
+            if path.is_dir():
+                with opened(path) as folder:
+                    _add(archive, name, folder)
+            elif path.is_file():
+                with path.open("rb") as file:
+                    archive.addfile(archive.gettarinfo(arcname=name, fileobj=file), file)
     return packed.getvalue()
 
 
-def _inside(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """The member if it can be extracted beside the others, else None."""
-    if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-        return None
-    leads = os.path.normpath(Path(member.name).parent / member.linkname)
-    return None if member.issym() and leads.startswith(("/", "..")) else member
+def unpack(packed: bytes, folder: int) -> None:
+    """Write an archive's files into an open folder and nowhere else.
 
-
-def unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Write an archive's files into a folder and nowhere else.
+    No link is made or followed, whatever the archive holds and whatever lies in the folder.
 
     Raises:
-        ClusterError: a member would come to lie elsewhere, or is no plain file or folder. It was not written.
+        ClusterError: a member has a name that leads elsewhere, or is no plain file or folder, and nothing is written;
+            or files cannot be written.
     """
-    if hasattr(tarfile, "data_filter"):
-        try:
-            archive.extractall(folder, filter="data")
-        except tarfile.FilterError as error:
-            raise ClusterError(f"the job's files would not stay in {folder}: {error}") from error
-        return
-    # Python before 3.11.4, as in Debian 12: looked at here instead.
-    for member in archive.getmembers():
-        paths = [Path(member.name), *([Path(member.linkname)] if member.issym() else [])]
-        inside = not any(path.is_absolute() or ".." in path.parts for path in paths)
-        if not inside or not (member.isfile() or member.isdir() or member.issym()):
-            raise ClusterError(f"the job's files have {member.name!r}, which would not stay in {folder}")
-    archive.extractall(folder)  # noqa: S202  # all of them stay
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
+            members = archive.getmembers()
+            for member in members:
+                _check(member)
+            for member in members:
+                _write(archive, member, folder)
+    except (tarfile.TarError, OSError) as error:
+        raise ClusterError(f"the job's files cannot be written: {error}") from error
+
+
+def _archive(packed: BinaryIO) -> tarfile.TarFile:
+    """A new archive, in which a file of several names goes under each of them."""
+    return tarfile.open(fileobj=packed, mode="w", dereference=True)
+
+
+def _add(archive: tarfile.TarFile, name: str, folder: int) -> None:
+    """Add an open folder under a name, or what it holds under no name."""
+    if name:
+        archive.addfile(_named_folder(name))
+    for below, file in _entries(folder):
+        full = posixpath.join(name, below)
+        archive.addfile(archive.gettarinfo(arcname=full, fileobj=file) if file else _named_folder(full), file)
+
+
+def _named_folder(name: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode = tarfile.DIRTYPE, 0o755
+    return member
+
+
+def _entries(folder: int) -> Iterator[tuple[str, BinaryIO | None]]:
+    """Plain files below an open folder, each open while it is looked at, and folders (None), by their names there."""
+    for at, _, names, inside in os.fwalk(".", dir_fd=folder):
+        if at != ".":
+            yield posixpath.normpath(at), None
+        for name in names:
+            if stat.S_ISREG(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
+                with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=inside), "rb") as file:
+                    yield posixpath.normpath(posixpath.join(at, name)), file
+
+
+def _check(member: tarfile.TarInfo) -> None:
+    """Refuse what `pack` does not make."""
+    plain = member.isdir() or (member.isfile() and not member.issparse())  # a sparse one may become of any size
+    if not plain or member.name.startswith("/") or not set(member.name.split("/")).isdisjoint(("", ".", "..")):
+        raise ClusterError(f"the job's files have {member.name!r}, which would not stay in the folder")
+
+
+def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: int) -> None:
+    *parents, name = member.name.split("/")
+    with ExitStack() as folders:
+        for part in [*parents, name] if member.isdir() else parents:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=folder)
+            folder = folders.enter_context(opened(part, folder))
+        if member.isdir():
+            return
+        with suppress(FileNotFoundError):  # of a job that is begun anew
+            os.unlink(name, dir_fd=folder)
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 | member.mode & 0o755, dir_fd=folder)
+        with os.fdopen(file, "wb") as out, archive.extractfile(member) as data:  # type: ignore[union-attr]
+            shutil.copyfileobj(data, out)
+
+
+@contextmanager
+def opened(name: str | Path, at: int | None = None) -> Iterator[int]:
+    """A folder that is there: of a path, or of a name in an open folder, where a link is not followed."""
+    folder = os.open(name, _FOLDER if at is None else _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+    try:
+        yield folder
+    finally:
+        os.close(folder)

@@ -2,7 +2,9 @@
 
 A program by itself, with Python's own library alone, so that it starts at once and takes little memory:
 
-    python supervisor.py COMMAND ...
+    python supervisor.py FOLDER COMMAND ...
+
+FOLDER is the descriptor of the open folder in which the command runs.
 
 Its standard input is a pipe of the worker's, which closes when the worker ends, however that happens. A line that comes
 there interrupts the command as Ctrl-C would. It ends with the exit status of the command, or 128 and the number of the
@@ -22,8 +24,9 @@ GRACE = 3.0
 """Seconds that the command has to end by itself; another worker begins the job anew meanwhile."""
 
 
-def main(command: list[str]) -> int:
-    """Run the command to its end."""
+def main(folder: str, *command: str) -> int:
+    """Run the command in the folder to its end."""
+    os.fchdir(int(folder))
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a worker that ignores Ctrl-C hands that down to its processes
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all processes of the job hear it: the command decides what follows
@@ -42,4 +45,4 @@ def listen() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

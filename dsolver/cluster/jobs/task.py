@@ -8,13 +8,10 @@ run again when its output is lost.
 
 from __future__ import annotations
 
-import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from dsolver.cluster.jobs import supervisor
-from dsolver.cluster.jobs.files import pack, plain_files, private, unpack
+from dsolver.cluster.jobs.files import JobFolder, pack, unpack
 from dsolver.monitor.job import JOB, ROOT
 
 if TYPE_CHECKING:
@@ -62,39 +59,28 @@ def run(name: str, command: Sequence[str], files: bytes) -> dict[str, Any]:
         return {"log": b"", "files": pack(()), "too_large": ""}
     if record.ended:  # its output was lost with a worker
         return {"log": record.tail.encode(), "files": None, "too_large": ""}
-    folder = _folder(worker, name)
-    with tarfile.open(fileobj=io.BytesIO(files)) as archive:
-        unpack(archive, folder)
-    log = folder.with_suffix(".log")
-    begun = record.begun + 1
-    record.set(started=time.time(), worker=worker.address, ended=None, code=None, begun=begun)
-    with log.open("ab") as out:
+    with JobFolder(Path(worker.local_directory).parent / ROOT, name) as folder:
+        unpack(files, folder.descriptor)
+        begun = record.begun + 1
+        record.set(started=time.time(), worker=worker.address, ended=None, code=None, begun=begun)
+        words = _words(command, worker.scheduler.address, again=begun > 1)
         process = subprocess.Popen(
-            [sys.executable, "-I", supervisor.__file__, *_words(command, worker.scheduler.address, again=begun > 1)],
-            cwd=folder,
+            [sys.executable, "-I", supervisor.__file__, str(folder.descriptor), *words],
             env=os.environ | _certificates(worker) | _settings(name, worker.scheduler.address),
             stdin=subprocess.PIPE,  # closes with this worker, and so ends the process
-            stdout=out,
+            stdout=folder.log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=(folder.descriptor,),
         )
-    try:
-        _watch(process, log, record)
-    finally:
-        end_process(process)
-    code = process.returncode
-    code = 128 - code if code < 0 else code  # as of the supervisor, which a signal may have ended before it began
-    record.set(tail=_tail(log), ended=time.time(), code=code)  # code last: with it the job has ended
-    return _output_of(folder, log, worker.address)
-
-
-def _folder(worker: Worker, name: str) -> Path:
-    """The job's folder, which other workers of this host find, too.
-
-    Raises:
-        ClusterError: it is another user's.
-    """
-    return private(private(Path(worker.local_directory).parent / ROOT) / name)
+        try:
+            _watch(process, folder, record)
+        finally:
+            end_process(process)
+        code = process.returncode
+        code = 128 - code if code < 0 else code  # as of the supervisor, which a signal may have ended before it began
+        record.set(tail=_tail(folder), ended=time.time(), code=code)  # code last: with it the job has ended
+        return _output_of(folder, worker.address)
 
 
 def _words(command: Sequence[str], scheduler: str, *, again: bool) -> list[str]:
@@ -137,14 +123,14 @@ class _Record:
         return bool(self._client.get_metadata([*self._place, "cancel"], default=False))
 
 
-def _watch(process: subprocess.Popen[bytes], log: Path, record: _Record) -> None:
+def _watch(process: subprocess.Popen[bytes], folder: JobFolder, record: _Record) -> None:
     sent = -1
     while process.poll() is None:
         with suppress(OSError, TimeoutError):  # a scheduler that is slow to answer ends no job
             if record.cancelled:
                 return
-            if (size := log.stat().st_size) != sent:
-                record.set(tail=_tail(log))
+            if (size := os.fstat(folder.log.fileno()).st_size) != sent:
+                record.set(tail=_tail(folder))
                 sent = size
         time.sleep(LOOK)
 
@@ -168,19 +154,16 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _tail(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL))
-        return file.read().decode(errors="replace")
+def _tail(folder: JobFolder) -> str:
+    return folder.printed(TAIL).decode(errors="replace")
 
 
-def _output_of(folder: Path, log: Path, worker: str) -> dict[str, Any]:
+def _output_of(folder: JobFolder, worker: str) -> dict[str, Any]:
     """The task's result; the folder is removed unless it is too large to travel."""
-    if sum(path.stat().st_size for path in plain_files([folder])) > MOST:
-        return {"log": log.read_bytes(), "files": b"", "too_large": f"in {folder} on worker {worker}"}
-    output = {"log": log.read_bytes(), "files": pack([folder], "."), "too_large": ""}
-    shutil.rmtree(folder, ignore_errors=True)
-    log.unlink(missing_ok=True)
+    if folder.size() > MOST:
+        return {"log": folder.printed(), "files": b"", "too_large": f"in {folder.path} on worker {worker}"}
+    output = {"log": folder.printed(), "files": folder.packed(), "too_large": ""}
+    folder.remove()
     return output
 
 
