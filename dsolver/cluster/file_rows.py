@@ -129,6 +129,11 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
     if header is not None:
         header.check(path, sum(lines for lines, _ in counts))
     entries = np.concatenate([[0], np.cumsum(sum(found for _, found in counts))])
+    if entries[-1] < shape[0] > least:  # a damaged file may tell of more rows than there is memory for
+        raise InputError(
+            f"{path} has {shape[0]} rows and {entries[-1]} entries: {shape[0] - entries[-1]} or more rows are empty; "
+            f"take such rows out"
+        )
     ranges = RowPartition.by_entries(entries, chunks).bounds
     bounds = (*(width * begin for begin in ranges[:-1]), shape[0])
     split = [client.submit(_split, part, bounds) for part in parts]

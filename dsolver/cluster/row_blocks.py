@@ -96,6 +96,7 @@ def matrix_from_blocks(
     held = [_future(client, number, block) for number, block in enumerate(_listed(blocks))]
     if not held:
         raise InputError("blocks has no block: A needs one or more rows")
+    _check_apart(held)
     shapes = _found(client, held, [client.submit(_shape, block, number) for number, block in enumerate(held)])
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
@@ -184,6 +185,22 @@ def _future(client: Client, number: int, block: Any) -> Future[Any]:
         )
     found: Future[Any] = client.compute(block)
     return found
+
+
+def _check_apart(blocks: Sequence[Future[Any]]) -> None:
+    """Refuse a block that is there twice.
+
+    Raises:
+        InputError: one is.
+    """
+    first: dict[Any, int] = {}
+    for number, block in enumerate(blocks):
+        other = first.setdefault(block.key, number)
+        if other != number:
+            raise InputError(
+                f"block {number} is the same object as block {other}: A would have its rows twice, and be singular; "
+                f"make a block for each part of the rows"
+            )
 
 
 def _found(client: Client, blocks: Sequence[Future[Any]], asked: Sequence[Future[Any]]) -> list[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from dsolver.errors import InputError, check_real, installing
+from dsolver.errors import InputError, check_real, in_a_line, installing
 
 
 def canonical(name: str, matrix: Any) -> Any:
@@ -53,11 +54,11 @@ def compressed(name: str, matrix: Any, first: int = 0) -> Any:
             none; or this process has not the memory.
     """
     _check_real(name, matrix)
-    _check_indices(name, matrix)
+    matrix = checked_arrays(name, matrix)
     try:
-        rows = imported("sparse").csr_array(
-            matrix, dtype=np.float64, copy=not getattr(matrix, "has_canonical_format", False)
-        )
+        if matrix.dtype != np.float64:  # before entries at one place are added, of which small integers have no room
+            matrix = matrix.astype(np.float64)
+        rows = imported("sparse").csr_array(matrix, copy=not getattr(matrix, "has_canonical_format", False))
         rows.sum_duplicates()  # sorts the columns of each row, too
     except MemoryError as error:
         raise InputError(
@@ -75,27 +76,102 @@ def _check_real(name: str, matrix: Any) -> None:
     check_real(name, np.dtype(matrix.dtype), "fiub")
 
 
-def _check_indices(name: str, matrix: Any) -> None:
-    """Refuse a matrix whose arrays lead out of it: SciPy's conversions would read and write there.
+def checked_arrays(name: str, matrix: Any) -> Any:
+    """A SciPy matrix whose arrays were checked: SciPy's conversions would read and write where they lead.
+
+    One of lists or of a dictionary comes as compressed rows or coordinates, which are checked in its place.
 
     Raises:
-        InputError: it is one.
+        InputError: indices, pointers or lengths lead out of the matrix.
     """
-    if matrix.format == "coo":
-        indices = tuple(zip(matrix.coords, matrix.shape, strict=True))
-    elif matrix.format in ("csr", "csc", "bsr"):
-        block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
-        across, along = (extent // size for extent, size in zip(matrix.shape, block, strict=True))
-        if matrix.format == "csc":
-            across, along = along, across
-        check_pointers(name, matrix.indptr, across, min(len(matrix.indices), len(matrix.data)))
-        indices = ((matrix.indices[: matrix.indptr[-1]], along),)
-    else:
-        return
-    for numbers, extent in indices:
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < extent:
-            wrong = int(numbers[(numbers < 0) | (numbers >= extent)][0])
-            raise InputError(f"{name} has an index {wrong}, but shape {tuple(matrix.shape)}: indices begin with 0")
+    if matrix.format == "lil":
+        matrix = _lists_flattened(name, matrix)
+    elif matrix.format == "dok":
+        matrix = _keys_flattened(name, matrix)
+    for numbers, extent in _ARRAYS[matrix.format](name, matrix):
+        _check_numbers(name, numbers, extent, matrix.shape)
+    return matrix
+
+
+Indices: TypeAlias = Iterable[tuple[Any, int]]
+"""Arrays of indices, and the extent below which each of them must be."""
+
+
+def _coordinates(name: str, matrix: Any) -> Indices:
+    _check_lengths(name, matrix.data, *matrix.coords)
+    return zip(matrix.coords, matrix.shape, strict=True)
+
+
+def _compressed(name: str, matrix: Any) -> Indices:
+    """Indices of compressed rows, columns, or rows of blocks."""
+    blocks = matrix.format == "bsr"
+    if matrix.data.ndim != (3 if blocks else 1):
+        raise InputError(f"{name} has values of shape {matrix.data.shape}: {3 if blocks else 1} dimensions are needed")
+    block = matrix.data.shape[1:] if blocks else (1, 1)
+    if 0 in block or any(extent % size for extent, size in zip(matrix.shape, block, strict=True)):
+        raise InputError(f"{name} has blocks of shape {block}, which do not divide its shape {tuple(matrix.shape)}")
+    across, along = (extent // size for extent, size in zip(matrix.shape, block, strict=True))
+    if matrix.format == "csc":
+        across, along = along, across
+    check_pointers(name, matrix.indptr, across, min(len(matrix.indices), len(matrix.data)))
+    return ((matrix.indices[: matrix.indptr[-1]], along),)
+
+
+def _diagonals(name: str, matrix: Any) -> Indices:
+    if matrix.data.ndim != 2 or matrix.offsets.shape != matrix.data.shape[:1]:
+        raise InputError(
+            f"{name} has diagonals of shape {matrix.data.shape} and offsets of shape {matrix.offsets.shape}"
+        )
+    if len(np.unique(matrix.offsets)) < len(matrix.offsets):
+        raise InputError(f"{name} has two diagonals with one offset")
+    return ()
+
+
+_ARRAYS: Final = {
+    "coo": _coordinates,
+    "csr": _compressed,
+    "csc": _compressed,
+    "bsr": _compressed,
+    "dia": _diagonals,
+}
+"""Checks of the arrays of each format of SciPy, which give its indices."""
+
+
+def _lists_flattened(name: str, matrix: Any) -> Any:
+    """A matrix in LIL format as compressed rows, without a look at its columns."""
+    if len(matrix.rows) != matrix.shape[0] or list(map(len, matrix.rows)) != list(map(len, matrix.data)):
+        raise InputError(f"{name} has lists of columns (rows) and of values (data) of different lengths")
+    _check_each(name, ((number,) for row in matrix.rows for number in row), matrix.shape[1:], matrix.shape)
+    return matrix.tocsr()
+
+
+def _keys_flattened(name: str, matrix: Any) -> Any:
+    """A matrix in DOK format as coordinates."""
+    _check_each(name, matrix.keys(), matrix.shape, matrix.shape)
+    return matrix.tocoo()
+
+
+def _check_each(name: str, places: Iterable[tuple[Any, ...]], extents: Sequence[int], shape: Sequence[int]) -> None:
+    """Refuse places of Python's numbers that lead out of such extents."""
+    for place in places:
+        if len(place) != len(extents) or not all(
+            isinstance(number, int | np.integer) and 0 <= number < extent
+            for number, extent in zip(place, extents, strict=True)
+        ):
+            raise InputError(f"{name} has an index {in_a_line(place)}, but shape {tuple(shape)}: indices begin with 0")
+
+
+def _check_lengths(name: str, *arrays: Any) -> None:
+    if any(array.shape != (len(arrays[0]),) for array in arrays):
+        raise InputError(f"{name} has arrays of shapes {[array.shape for array in arrays]}: they must be equal")
+
+
+def _check_numbers(name: str, numbers: Any, extent: int, shape: Sequence[int]) -> None:
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise InputError(f"{name} has indices of dtype {numbers.dtype} and shape {numbers.shape}: integers are needed")
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < extent:
+        wrong = int(numbers[(numbers < 0) | (numbers >= extent)][0])
+        raise InputError(f"{name} has an index {wrong}, but shape {tuple(shape)}: indices begin with 0")
 
 
 def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
@@ -104,6 +180,8 @@ def check_pointers(name: str, pointers: Any, count: int, entries: int) -> None:
     Raises:
         InputError: they do.
     """
+    if pointers.ndim != 1 or pointers.dtype.kind not in "iu":
+        raise InputError(f"{name} has pointers (indptr) of dtype {pointers.dtype}: integers are needed")
     if len(pointers) != count + 1 or pointers[0] != 0 or (pointers[1:] < pointers[:-1]).any():
         raise InputError(f"{name} has pointers to rows or columns (indptr) that do not ascend from 0")
     if pointers[-1] > entries:

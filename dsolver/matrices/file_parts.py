@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, check_real
-from dsolver.matrices.canonical import imported
-from dsolver.matrices.io import as_stored, petsc_lengths, petsc_part, reading
+from dsolver.matrices.canonical import check_pointers, checked_arrays, imported
+from dsolver.matrices.io import array_header, as_stored, check_integers, petsc_lengths, petsc_part, reading
 
 FIELDS: Final = ("real", "double", "integer", "unsigned-integer", "pattern")
 AT_ONCE: Final = 1 << 24
@@ -127,7 +127,7 @@ def all_entries(path: Path) -> Entries:
     Raises:
         InputError: as of `read_matrix`.
     """
-    return _entries(as_stored(path).tocoo(), 0)
+    return _entries(checked_arrays(str(path), as_stored(path)).tocoo(), 0)
 
 
 def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
@@ -179,12 +179,7 @@ def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
     """
     with reading(path, "a sparse matrix"):
         if path.suffix == ".npz":
-            with zipfile.ZipFile(path) as file:
-                format_name = np.load(file.open("format.npy")).item()
-                if format_name not in ("csr", b"csr"):
-                    return None
-                pointers: npt.NDArray[np.int64] = np.load(file.open("indptr.npy")).astype(np.int64)
-                return pointers
+            return _npz_pointers(path)
         if path.suffix in (".petsc", ".bin"):
             with path.open("rb") as file:
                 lengths, _, _ = petsc_lengths(file)
@@ -207,10 +202,11 @@ def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]
     with reading(path, "a sparse matrix"):
         if path.suffix == ".npz":
             with zipfile.ZipFile(path) as file:
-                columns = int(np.load(file.open("shape.npy"))[1])
+                _, columns = _npz_shape(file)
                 numbers, values = (_member(file, f"{name}.npy", begin, end) for name in ("indices", "data"))
         else:
             columns, numbers, values = petsc_part(path, begin, end)
+        check_real(str(path), values.dtype, "fiub")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < columns:
             wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])
             raise ValueError(f"entry {begin + wrong} is in column {numbers[wrong]} of {columns}")
@@ -218,12 +214,48 @@ def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]
         return imported("sparse").csr_array((values, numbers, pointers - begin), shape=shape)
 
 
+def _npz_pointers(path: Path) -> npt.NDArray[np.int64] | None:
+    """As `row_pointers`, of a file of SciPy's.
+
+    Raises:
+        InputError: its arrays are no rows of a matrix.
+    """
+    with zipfile.ZipFile(path) as file:
+        check_integers(file)
+        if np.load(file.open("format.npy")).item() not in ("csr", b"csr"):
+            return None
+        pointers, (rows, _) = np.load(file.open("indptr.npy")), _npz_shape(file)
+        numbers, values = (_npz_length(file, f"{name}.npy") for name in ("indices", "data"))
+    if numbers != values:
+        raise ValueError(f"it has {numbers} columns for {values} values")
+    check_pointers(str(path), pointers, rows, values)
+    found: npt.NDArray[np.int64] = pointers.astype(np.int64)
+    return found
+
+
+def _npz_shape(file: zipfile.ZipFile) -> tuple[int, int]:
+    """Rows and columns of a matrix in a file of SciPy's."""
+    rows, columns = np.load(file.open("shape.npy")).tolist()
+    if not all(isinstance(extent, int) and extent >= 0 for extent in (rows, columns)):
+        raise ValueError(f"it tells of {rows} rows and {columns} columns")
+    return rows, columns
+
+
+def _npz_length(file: zipfile.ZipFile, name: str) -> int:
+    """Items of an array of one dimension in a file of arrays."""
+    with file.open(name) as member:
+        shape, _ = array_header(member)
+    if len(shape) != 1:
+        raise ValueError(f"its array {name} has shape {shape}")
+    return shape[0]
+
+
 def _member(file: zipfile.ZipFile, name: str, first: int, last: int) -> npt.NDArray[Any]:
     """Items [first, last) of an array in a file of arrays; what lies before them is read and left."""
     with file.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        _, _, dtype = header(member)
+        _, dtype = array_header(member)
         member.seek(first * dtype.itemsize, io.SEEK_CUR)
         raw = member.read((last - first) * dtype.itemsize)
+    if len(raw) < (last - first) * dtype.itemsize:
+        raise EOFError(f"its array {name} is cut short")
     return np.frombuffer(raw, dtype)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,11 @@ from dsolver.matrices.canonical import canonical, imported
 
 PETSC_MATRIX: Final = 1211216
 """First word of a matrix in PETSc's binary format (PETSc manual, MatLoad): big-endian like all that follow."""
+
+NPZ_INDICES: Final = frozenset(
+    f"{name}.npy" for name in ("shape", "indptr", "indices", "row", "col", "coords", "offsets")
+)
+"""Arrays of integers in a file of SciPy's."""
 
 
 def read_matrix(path: str | Path) -> Any:
@@ -79,7 +84,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"there is no file {path}") from None
     except MemoryError as error:
         raise InputError(f"{path} cannot be read: this process has not the memory that its sizes need") from error
-    except (TypeError, ValueError, EOFError, OSError, KeyError, OverflowError, zipfile.BadZipFile) as error:
+    except Exception as error:  # of zlib, zipfile, NumPy or SciPy: what a damaged file makes them raise has no end
         raise InputError(f"{path} cannot be read as {what}: {error}") from error
 
 
@@ -108,7 +113,7 @@ def _reader_of(path: Path) -> Callable[[Path], Any]:
     if ".mtx" in kinds[-2:]:
         return _matrix_market
     if kinds[-1:] == [".npz"]:
-        return lambda path: imported("sparse").load_npz(path)
+        return _npz
     if kinds[-1:] in ([".petsc"], [".bin"]):
         return _petsc
     raise InputError(
@@ -143,6 +148,33 @@ def _in_place(found: Any) -> Any:
     rows = imported("sparse").csr_array((found.data, found.col, pointers), shape=found.shape)
     rows.sum_duplicates()
     return rows
+
+
+def _npz(path: Path) -> Any:
+    with zipfile.ZipFile(path) as file:
+        check_integers(file)
+    return imported("sparse").load_npz(path)
+
+
+def check_integers(file: zipfile.ZipFile) -> None:
+    """Refuse indices of a matrix in a file of SciPy's that are no integers: SciPy would round them.
+
+    Raises:
+        TypeError: some are.
+    """
+    for name in NPZ_INDICES & set(file.namelist()):
+        with file.open(name) as member:
+            _, dtype = array_header(member)
+        if dtype.kind not in "iu":
+            raise TypeError(f"its array {name} has dtype {dtype}: integers are needed")
+
+
+def array_header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array in NumPy's format, whose items come next."""
+    version = np.lib.format.read_magic(member)
+    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(member)
+    return shape, dtype
 
 
 def _petsc(path: Path) -> Any:

@@ -122,6 +122,68 @@ def test_bad_files_are_refused_with_the_line(client: Client, tmp_path: Path, tex
         dsolver.read_matrix(path, client=client)
 
 
+THREE: dict[str, Any] = {
+    "format": np.array(b"csr"),
+    "shape": np.array([3, 3]),
+    "indptr": np.arange(4),
+    "indices": np.arange(3),
+    "data": np.arange(1.0, 4.0),
+}
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"indptr": np.array([1, 2, 3, 4])},
+        {"indptr": np.array([0, 2, 1, 3])},
+        {"indptr": np.array([0, 1, 2, 99])},
+        {"indptr": np.arange(4.0)},
+        {"indptr": np.arange(3)},
+        {"data": np.ones(7)},
+        {"data": np.ones((3, 1))},
+        {"data": np.ones(3, complex)},
+        {"shape": np.array([4, 3])},
+        {"shape": np.array([3, 2])},
+        {"shape": np.array([3, 3, 3])},
+        {"indices": np.array([0, 1, 3])},
+        {"indices": np.array([0, 1, -1])},
+        {"indices": np.arange(3.0)},
+        {"format": np.array(b"csc"), "indptr": np.array([0, 3, 2, 3])},
+        {"format": np.array(b"csc"), "indptr": np.array([0, 2, 2**40, 3])},
+        {"format": np.array(b"csc"), "indices": np.array([0, 1, 7])},
+        {"format": np.array(b"abc")},
+        {
+            "format": np.array(b"coo"),
+            "shape": np.array([10**10, 10**10]),
+            "row": np.arange(3),
+            "col": np.arange(3),
+        },
+    ],
+)
+def test_arrays_that_are_no_matrix_are_refused_by_workers_too(
+    client: Client, tmp_path: Path, arrays: dict[str, Any]
+) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, **(THREE | arrays))
+    workers = set(client.scheduler_info()["workers"])
+    with pytest.raises(InputError, match=r"a\.npz"):
+        dsolver.read_matrix(path, client=client)
+    assert set(client.scheduler_info()["workers"]) == workers
+    if "row" not in arrays:  # which this process would need memory for
+        with pytest.raises(InputError, match=r"a\.npz"):
+            dsolver.read_matrix(path)
+
+
+def test_small_integers_are_added_in_float64(client: Client, tmp_path: Path) -> None:
+    for kind in ("csr", "csc"):
+        values = {"data": np.array([100, 100, 1], np.int8), "indices": np.zeros(3, int), "indptr": np.array([0, 3])}
+        np.savez(tmp_path / "a.npz", **(THREE | values | {"format": np.array(kind), "shape": np.array([1, 1])}))
+        (block,) = client.gather(blocks_of_file(tmp_path / "a.npz", client, 1))
+        problem = dsolver.read_matrix(tmp_path / "a.npz", client=client, chunks=1)
+        assert dsolver.solve(problem, np.array([402.0]), client=client, device="cpu").x == pytest.approx([2.0])
+        assert block.shape == (1, 1)
+
+
 def test_files_that_are_none(client: Client, tmp_path: Path) -> None:
     for name, reason in (("a.mtx", "there is no file"), ("a.txt", "ends in none of"), ("a.petsc", "there is no file")):
         with pytest.raises(InputError, match=reason):

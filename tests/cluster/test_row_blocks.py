@@ -165,6 +165,7 @@ def test_what_is_no_symmetric_matrix_is_noticed(client: Client) -> None:
         (lambda p: [*p[:2], delayed(broken)()], "block 2 cannot be computed: FileNotFoundError: no such file$"),
         (lambda p: [p[0], delayed(without_arrays)(p[1]), p[2]], "block 1 is a SimpleNamespace, but must be a sparse"),
         (lambda p: [p[0], p[1] * 1j, p[2]], "block 1 has dtype complex128"),
+        (lambda p: [p[0], p[1], p[0]], "block 2 is the same object as block 0"),
         (
             lambda p: [p[0], delayed(changed)(p[1], 2, 7, np.nan), p[2]],
             r"are NaN or infinite, the first at \(42, 7\)",

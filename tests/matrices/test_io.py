@@ -173,6 +173,22 @@ def test_objects_in_a_file_of_scipy_are_not_unpickled(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(("place", "byte"), [(8, 99), (6, 1), (40, 255)])  # method, encryption, compressed data
+def test_a_damaged_archive(tmp_path: Path, matrix: scipy.sparse.csr_array, place: int, byte: int) -> None:
+    path = tmp_path / "a.npz"
+    scipy.sparse.save_npz(path, matrix)
+    raw = bytearray(path.read_bytes())
+    for found in (b"PK\3\4", b"PK\1\2"):  # of an array, and in the list of all
+        at = raw.index(found) + place + 2 * (found == b"PK\1\2")
+        raw[at] = byte
+        if place == 40:
+            raw[at : at + 20] = bytes(20)
+            break
+    path.write_bytes(bytes(raw))
+    with pytest.raises(InputError, match="cannot be read as a sparse matrix"):
+        read_matrix(path)
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     for name, reason in (("a.mtx", "there is no file"), ("a.txt", "ends in none of"), ("matrix", "ends in none of")):
         with pytest.raises(InputError, match=reason):
@@ -191,6 +207,65 @@ def test_duplicates_and_unsorted_columns() -> None:
     given = scipy.sparse.csr_matrix((np.array([1, 2, 3, 4]), np.array([1, 0, 1, 1]), np.array([0, 3, 4])), shape=(2, 2))
     assert canonical("A", given).toarray().tolist() == [[2, 4], [0, 4]]
     assert given.nnz == 4
+
+
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "bsr"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_, np.float32])
+def test_duplicates_are_added_in_float64(kind: str, dtype: Any) -> None:
+    large = {np.bool_: 1.0, np.float32: 2.0**24}.get(dtype, 100.0)
+    values, columns = np.array([large, large, 1], dtype), np.array([0, 0, 0])
+    if kind == "coo":
+        given = scipy.sparse.coo_array((values, (columns, columns)), shape=(1, 1))
+    else:
+        data = values.reshape(-1, 1, 1) if kind == "bsr" else values
+        given = getattr(scipy.sparse, f"{kind}_array")((data, columns, np.array([0, 3])), shape=(1, 1))
+    assert canonical("A", given).toarray().tolist() == [[2 * large + 1]]
+    assert given.nnz == 3
+
+
+def with_arrays(kind: str, **arrays: Any) -> Any:
+    """A matrix whose arrays were changed behind SciPy's back."""
+    made = scipy.sparse.eye_array(6).asformat(kind)
+    for name, value in arrays.items():
+        setattr(made, name, value)
+    return made
+
+
+def with_row(*columns: Any) -> Any:
+    made = scipy.sparse.eye_array(6).tolil()
+    made.rows[2] = list(columns)
+    return made
+
+
+def with_key(*key: Any) -> Any:
+    made = scipy.sparse.eye_array(6).todok()
+    made._dict[key] = 1.0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: with_row(99), r"has an index \(99,\), but shape \(6, 6\)"),
+        (lambda: with_row(-1), "has an index"),
+        (lambda: with_row(1.5), "has an index"),
+        (lambda: with_row(1, 2), r"lists of columns \(rows\) and of values \(data\) of different lengths"),
+        (lambda: with_key(99, 0), r"has an index \(99, 0\), but shape \(6, 6\)"),
+        (lambda: with_key(0, -1), "has an index"),
+        (lambda: with_key(0, 1, 2), "has an index"),
+        (lambda: with_arrays("csr", indptr=np.array([0, 1, 2, 3, 4, 2**40, 6])), "do not ascend"),
+        (lambda: with_arrays("csr", indptr=np.arange(7.0)), "of dtype float64: integers"),
+        (lambda: with_arrays("csr", indices=np.arange(6.0)), "indices of dtype float64"),
+        (lambda: with_arrays("csc", data=np.ones((6, 2))), r"values of shape \(6, 2\): 1 dim"),
+        (lambda: with_arrays("bsr", data=np.ones((6, 4, 1))), "which do not divide"),
+        (lambda: with_arrays("coo", data=np.ones(5)), "they must be equal"),
+        (lambda: with_arrays("dia", offsets=np.array([0, 1])), "diagonals of shape"),
+        (lambda: with_arrays("dia", offsets=np.array([1, 1]), data=np.ones((2, 6))), "two diagonals with one offset"),
+    ],
+)
+def test_arrays_that_lead_out_of_a_matrix_are_refused(make: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        canonical("A", make())
 
 
 def test_what_is_no_system() -> None:
