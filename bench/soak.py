@@ -108,7 +108,11 @@ def kinds(client: Client) -> list[Callable[[int], None]]:
     here: dict[str, Any] = {"client": client, "device": "cpu"}
     points, cells = (
         poisson7(grid),
-        diffusion(grid, lambda x, y, z: np.exp(np.sin(x) + 0.0 * y * z), bc={"x": "periodic"}),
+        diffusion(
+            grid,
+            lambda x, y, z: np.exp(np.sin(x) + 0.0 * y * z),
+            bc={"x": "periodic", "y": "dirichlet", "z": "dirichlet"},
+        ),
     )
     symmetric, windy = lattice(30), lattice(20, wind=0.3)
 

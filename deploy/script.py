@@ -23,7 +23,9 @@ def main():
     shape = (args.grid, args.grid)
 
     with Client() as client:
-        problem = diffusion(shape, lambda x, y: 1.0 + 0.5 * np.sin(x + y), bc={"x-": Dirichlet(1.0)})
+        problem = diffusion(
+            shape, lambda x, y: 1.0 + 0.5 * np.sin(x + y), bc={"x-": Dirichlet(1.0), "x+": Dirichlet(0.0)}
+        )
         solution = dsolver.solve(problem, da.zeros(shape), client=client, checkpoint="saves", resume="saves")
         np.save(args.out, solution.x.compute())
     print("status:", solution.status)

@@ -44,7 +44,7 @@ def main():
     jax.config.update("jax_enable_x64", True)
     n, rng = args.grid, np.random.default_rng(0)
 
-    problem = diffusion((n, n, 1), spacing=1.0 / n, bc={"z": "neumann"})
+    problem = diffusion((n, n, 1), spacing=1.0 / n, bc={"x": "dirichlet", "y": "dirichlet"})
     places = [(a, b) for a in (0.2, 0.5, 0.8) for b in (0.2, 0.5, 0.8)]
     f, true = jnp.asarray(heated(n, places)), hidden(n)
     sensors = rng.random((n, n, 1)) < 0.2

@@ -648,7 +648,7 @@ def test_update_takes_other_coefficients(m: Any) -> None:
     rng = np.random.default_rng(3)
     grid = (12, 10, 9)
     one, two, sigma = rng.uniform(1.0, 5.0, grid), rng.uniform(0.1, 1.0, grid), rng.uniform(0.0, 1.0, grid)
-    bc: Any = {"x": "periodic", "z-": problems.Dirichlet(2.0)}
+    bc: Any = {"x": "periodic", "y": "dirichlet", "z-": problems.Dirichlet(2.0), "z+": "dirichlet"}
     mask = rng.random(grid) < 0.1
 
     def problem(kappa: Any, absorbed: Any) -> Problem:

@@ -63,7 +63,7 @@ Examples:
   dsolver solve --problem poisson7 --grid 64 64 64 --rhs b.npy --out x.npy --rtol 1e-6
   dsolver solve --problem hpcg --grid 128 64 64 --workers 2 --rhs b.zarr --out x.zarr
   dsolver solve --problem poisson7 --grid 64 64 64 --rhs data.nc:source --out x.nc
-  dsolver solve --kappa k.npy --bc x-=dirichlet:1 x+=dirichlet:0 y=neumann z=neumann --out u.npy
+  dsolver solve --kappa k.npy --bc x-=dirichlet:1 x+=dirichlet:0 --out u.npy
   dsolver solve --problem case.toml --checkpoint saves --resume --json -
   dsolver solve --matrix A.mtx.gz --rhs b.npy --out x.npy --precond jacobi
 \b

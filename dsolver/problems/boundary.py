@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed
 from dsolver.grid.partition import Flags
+from dsolver.problems.coordinates import Cells, centers_of
 from dsolver.problems.embedding import Embedding
 
 FACES: Final = ("x-", "x+", "y-", "y+", "z-", "z+")
@@ -77,6 +78,10 @@ class Condition(ABC):
             values: the condition's numbers at each.
         """
 
+    @abstractmethod
+    def __str__(self) -> str:
+        """The condition in words, such as "u = 1"."""
+
     def check(self, face: str) -> None:  # noqa: B027  # most conditions allow any number
         """Look at what depends on more than one number.
 
@@ -112,6 +117,9 @@ class Dirichlet(Condition):
         conductance = area / resistance
         return conductance, conductance * values["value"]
 
+    def __str__(self) -> str:
+        return f"u = {_in_words(self.value)}"
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -135,6 +143,9 @@ class Neumann(Condition):
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         nothing = xp.zeros_like(area * resistance)
         return nothing, nothing + area * values["flux"]
+
+    def __str__(self) -> str:
+        return f"κ ∂u/∂n = {_in_words(self.flux)}" if self.feeds else "no flux"
 
 
 @final
@@ -168,6 +179,9 @@ class Robin(Condition):
         share = area / (1.0 + xp.where(alpha > 0.0, alpha * resistance, 0.0))
         return alpha * share, values["value"] * share
 
+    def __str__(self) -> str:
+        return f"κ ∂u/∂n + {_in_words(self.alpha)} u = {_in_words(self.value)}"
+
     def check(self, face: str) -> None:
         if not callable(self.alpha) and bool(np.any(np.asarray(self.alpha) < 0.0)):
             raise InputError(f"the Robin condition at {face} has a negative alpha: the matrix would not be definite")
@@ -184,6 +198,9 @@ class Periodic(Condition):
 
     def terms(self, xp: Any, resistance: Any, area: Any, values: Mapping[str, Any]) -> tuple[Any, Any]:
         raise AssertionError("a periodic axis has no faces")
+
+    def __str__(self) -> str:
+        return "periodic"
 
 
 BY_NAME: Final[Mapping[str, Callable[[], Condition]]] = {
@@ -226,13 +243,14 @@ class Boundary:
         return self.conditions[2 * axis + side]
 
 
-def boundary_of(space: Embedding, bc: Any) -> Boundary:
+def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
     """The conditions that a user has named. Nothing flows through faces across an axis that the grid does not have.
 
     Args:
         space: the grid.
+        cells: of the grid, of which coordinates of a face's values have to be.
         bc: None for u = 0 on all faces; one condition, or its name, for all faces; or a mapping from faces ("x-") and
-            axes ("x", for both ends) to conditions; faces that are not named have u = 0.
+            axes ("x", for both ends) to conditions; nothing flows through faces that it does not name.
 
     Raises:
         InputError: a face or a condition is unknown, only one end of an axis is periodic, or a value does not fit.
@@ -243,7 +261,7 @@ def boundary_of(space: Embedding, bc: Any) -> Boundary:
         )
     faces = [face for face in FACES if face[0] in space.axes]
     if not isinstance(bc, Mapping):
-        named = dict.fromkeys(faces, _condition(bc))
+        named = dict.fromkeys(faces, Dirichlet() if bc is None else _condition(bc))
     else:
         unknown = [key for key in bc if key not in (*faces, *space.axes)]
         if unknown:
@@ -252,17 +270,22 @@ def boundary_of(space: Embedding, bc: Any) -> Boundary:
         both = [key for key in bc if key in FACES and key[0] in bc]
         if both:
             raise InputError(f"bc names {both[0][0]!r} and {both[0]!r}: name an axis or its faces, not both")
-        named = {face: _condition(bc.get(face, bc.get(face[0]))) for face in faces}
-    named |= {face: Neumann() for face in FACES if face not in named}
+        without = [key for key, condition in bc.items() if condition is None]
+        if without:
+            raise InputError(
+                f"bc has None for {without[0]!r}: leave it out where nothing flows, or name a condition, such as "
+                f"'dirichlet' for u = 0"
+            )
+        given = {face: bc.get(face, bc.get(face[0])) for face in faces}
+        named = {face: _condition(condition) for face, condition in given.items() if condition is not None}
+    named = {face: named.get(face, Neumann()) for face in FACES}
     for minus, plus in zip(FACES[::2], FACES[1::2], strict=True):
         if named[minus].periodic != named[plus].periodic:
             raise InputError(f"bc is periodic at one end of {minus[0]} only: both ends are, or none")
-    return Boundary(tuple(_checked(space, face, condition) for face, condition in named.items()))
+    return Boundary(tuple(_checked(space, cells, face, condition) for face, condition in named.items()))
 
 
 def _condition(bc: Any) -> Condition:
-    if bc is None:
-        return Dirichlet(0.0)
     if isinstance(bc, Condition):
         return bc
     if isinstance(bc, str) and bc.lower() in BY_NAME:
@@ -271,6 +294,11 @@ def _condition(bc: Any) -> Condition:
         f"unknown boundary condition {bc!r}: use 'dirichlet', 'neumann', 'periodic', or Dirichlet(value), "
         f"Neumann(flux), Robin(alpha, value), Periodic() of dsolver.problems"
     )
+
+
+def _in_words(value: FaceValue) -> str:
+    """A condition's number for a line of text."""
+    return "a function" if callable(value) else f"{value:g}" if isinstance(value, int | float) else "an array"
 
 
 def check_unmasked(name: str, values: Any) -> None:
@@ -283,9 +311,13 @@ def check_unmasked(name: str, values: Any) -> None:
         raise InputError(f"{name}: a masked array, and what it hides would be taken for values: pass .filled(VALUE)")
 
 
-def _checked(space: Embedding, face: str, condition: Condition) -> Condition:
+def _checked(space: Embedding, cells: Cells, face: str, condition: Condition) -> Condition:
     """The condition with its values as floats, and arrays and functions of three axes."""
-    values = {name: _face_value(space, face, name, value) for name, value in condition.values.items()}
+    values = {}
+    for name, value in condition.values.items():
+        values[name] = _face_value(space, face, name, value)
+        across = [axis for axis in space.numbers if "xyz"[axis] != face[0]]
+        cells.check(centers_of(f"{name} at face {face}", value, across))
     made = type(condition)(**values)
     made.check(face)
     return made

@@ -7,11 +7,11 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
+from dsolver.problems.coordinates import F64, Cells, agreed, centers_of
 from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
@@ -26,7 +26,7 @@ def diffusion(
     kappa: Coefficient | Sequence[Coefficient] = 1.0,
     sigma: Coefficient = 0.0,
     *,
-    spacing: float | Sequence[Any] = 1.0,
+    spacing: Any = None,
     bc: Any = None,
     mask: Any = None,
     chunks: Sequence[Any] | None = None,
@@ -55,10 +55,13 @@ def diffusion(
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
             (NumPy, CuPy, Dask) or a function of the cells' centers.
         sigma: σ >= 0, likewise.
-        spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length.
-        bc: boundary conditions: None for u = 0; one of "dirichlet" (u = 0), "neumann" (no flux), "periodic" or a
-            condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from faces ("x-", "x+",
-            "y-", ...) or axes ("x", both ends) to such.
+        spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
+            or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
+            kappa, sigma and mask tell, else 1.
+        bc: boundary conditions: None for u = 0 at all faces; one of "dirichlet" (u = 0), "neumann" (no flux),
+            "periodic" or a condition (`Dirichlet`, `Neumann`, `Robin`, `Periodic`) for all faces; or a mapping from
+            faces ("x-", "x+", "y-", ...) or axes ("x", both ends) to such, where nothing flows through faces that it
+            does not name. The problem's repr has them all.
         mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
             there, and their κ, σ and f do not matter and may be NaN. To hold a value g in cells, mask them, and for
             each face between one of them and another cell add 2κ/h² to that cell's σ and 2κ/h² g to its f.
@@ -66,7 +69,8 @@ def diffusion(
         name: for reports.
 
     Functions are called as f(x, y, z) on every chunk's owner, with arrays of NumPy or CuPy that broadcast to the chunk;
-    x runs from 0 at the face x-. They must be picklable where there is a cluster.
+    x runs from 0 at the face x-, or from the coordinate that DataArrays have there. They must be picklable where there
+    is a cluster.
 
     Raises:
         InputError: an argument cannot be right. Values of arrays and functions are looked at when they are solved with.
@@ -74,12 +78,14 @@ def diffusion(
     space = Embedding.of(grid)
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
-    boundary = boundary_of(space, bc)
     if mask is not None and not callable(mask):
         mask = _flags(mask)
-    axes = [_embedded(space, name, values) for name, values in _per_axis(space, kappa)]
+    kappas = _per_axis(space, kappa)
+    axes = [_embedded(space, name, values) for name, values in kappas]
+    named = [*kappas, (SIGMA, sigma), (MASK, mask)]
     sigma, mask = _embedded(space, SIGMA, sigma), _embedded(space, MASK, mask)
-    return _diffusion(space, axes, sigma, mask, _cell_sizes(space, spacing), boundary, cut, name)
+    cells = _cells(space, spacing, named)
+    return _diffusion(space, axes, sigma, mask, cells, boundary_of(space, bc, cells), cut, name)
 
 
 def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Problem:
@@ -99,13 +105,16 @@ def changed(problem: Problem, *, kappa: Any = None, sigma: Any = None) -> Proble
     space = Embedding.of(problem.shape)
     axes = old if len(set(rule.fields)) == 3 else old[:1]
     if kappa is not None:
-        axes = [_embedded(space, name, values) for name, values in _per_axis(space, kappa)]
+        kappas = _per_axis(space, kappa)
+        axes = [_embedded(space, name, values) for name, values in kappas]
+        rule.cells.check(agreed(centers_of(name, values, space.numbers) for name, values in kappas))
+    rule.cells.check(centers_of(SIGMA, sigma, space.numbers))
     return _diffusion(
         space,
         axes,
         given(SIGMA, rule.sigma) if sigma is None else _embedded(space, SIGMA, sigma),
         given(MASK, None) if rule.mask else None,
-        rule.sizes,
+        rule.cells,
         rule.boundary,
         problem.chunks,
         problem.name,
@@ -117,7 +126,7 @@ def _diffusion(
     axes: Sequence[Any],
     sigma: Any,
     mask: Any,
-    sizes: Any,
+    cells: Cells,
     boundary: Boundary,
     chunks: Cut | None,
     name: str,
@@ -143,7 +152,7 @@ def _diffusion(
         fields=fields,
         sigma=numbers.get(SIGMA),
         mask=mask is not None,
-        sizes=sizes,
+        cells=cells,
         boundary=boundary,
         functions=functions,
     )
@@ -233,11 +242,34 @@ def _flags(mask: Any) -> Any:
     return (values != 0).astype(np.uint8)
 
 
-def _cell_sizes(
-    space: Embedding, spacing: Any
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Sizes of the cells along each axis."""
+def _cells(space: Embedding, spacing: Any, arrays: Sequence[tuple[str, Any]]) -> Cells:
+    """The cells that spacing names, or coordinates of arrays tell.
+
+    Raises:
+        InputError: spacing cannot be right, or coordinates are not those of such cells, or of each other's.
+    """
     check_computed("spacing", spacing)
+    by_coordinates = hasattr(spacing, "coords") and tuple(spacing.shape) == space.shape
+    named = [("spacing", spacing)] * by_coordinates + [*arrays]
+    found = agreed(centers_of(name, values, space.numbers) for name, values in named)
+    if spacing is None or by_coordinates:
+        without = [axis for axis, n in enumerate(space.shape) if n > 1 and axis not in found]
+        if without and (found or by_coordinates):
+            name = next(iter(found.values())).of if found else "spacing"
+            raise InputError(
+                f"{name} has no coordinates along its axis {without[0]}, from which sizes of cells would follow: give "
+                f"it some, or spacing= a number for each axis"
+            )
+        spacing = [found[axis].sizes() if axis in found else 1.0 for axis in space.numbers]
+    sizes = _cell_sizes(space, spacing)
+    starts = [float(found[axis].at[0] - 0.5 * sizes[axis][0]) if axis in found else None for axis in range(3)]
+    cells = Cells(sizes=sizes, starts=(starts[0], starts[1], starts[2]))
+    cells.check(found)
+    return cells
+
+
+def _cell_sizes(space: Embedding, spacing: Any) -> tuple[F64, F64, F64]:
+    """Sizes of the cells along each axis."""
     every = isinstance(spacing, Real) or getattr(spacing, "shape", None) == ()
     axes = [spacing] * space.dimensions if every else spacing
     try:
@@ -251,7 +283,7 @@ def _cell_sizes(
     return x, y, z
 
 
-def _sizes_along(axis: str, n: int, sizes: Any) -> npt.NDArray[np.float64]:
+def _sizes_along(axis: str, n: int, sizes: Any) -> F64:
     check_unmasked(f"spacing along {axis}", sizes)
     try:
         values = np.asarray(sizes, dtype=np.float64)

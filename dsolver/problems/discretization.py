@@ -166,6 +166,11 @@ class CellRule(Rule):
     def masked(self) -> bool:
         """Whether cells are left out."""
 
+    @property
+    @abstractmethod
+    def faces(self) -> Mapping[str, str]:
+        """The boundary conditions in words, by face."""
+
     @abstractmethod
     def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
         """Coordinates of the cells' centers along x, y, z for a function, shapes (nx, 1, 1), (1, ny, 1), (1, 1, nz)."""

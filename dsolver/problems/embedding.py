@@ -57,6 +57,11 @@ class Embedding:
         return AXES[: self.dimensions]
 
     @property
+    def numbers(self) -> range:
+        """Their numbers."""
+        return range(self.dimensions)
+
+    @property
     def grid(self) -> Triple:
         """Points along x, y and z."""
         return three("grid", (*self.shape, *self._more(1)))

@@ -8,14 +8,14 @@ from itertools import product
 from typing import Any, Final, final
 
 import numpy as np
-import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.grid.partition import STAR_OFFSETS, Box, Offsets, Triple
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.lattice.fluxes import Fluxes, part
 from dsolver.kernels.views import layer, without_base
-from dsolver.problems.boundary import Boundary
+from dsolver.problems.boundary import FACES, Boundary
+from dsolver.problems.coordinates import F64, Cells
 from dsolver.problems.discretization import CellRule, Patch, Source, evaluated
 
 KAPPA: Final = ("kappa_x", "kappa_y", "kappa_z")
@@ -40,7 +40,7 @@ class Diffusion(CellRule):
         fields: the name of the field of κ along x, y, z; equal names for an isotropic κ.
         sigma: a number, or None where it is a field.
         mask: whether there is a field of masked cells.
-        sizes: of the cells along x, y, z, float64 (nx,), (ny,), (nz,).
+        cells: their sizes and places.
         boundary: the conditions at the faces.
         functions: as in `CellRule`.
     """
@@ -50,14 +50,23 @@ class Diffusion(CellRule):
     fields: tuple[str, str, str]
     sigma: float | None
     mask: bool
-    sizes: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]] = field(repr=False)
+    cells: Cells = field(repr=False)
     boundary: Boundary
     functions: Mapping[str, Callable[..., Any]]
     offsets: Offsets = STAR_OFFSETS
 
     @property
+    def sizes(self) -> tuple[F64, F64, F64]:
+        """Of the cells along x, y, z, float64 (nx,), (ny,), (nz,)."""
+        return self.cells.sizes
+
+    @property
     def masked(self) -> bool:
         return self.mask
+
+    @property
+    def faces(self) -> Mapping[str, str]:
+        return {face: str(condition) for face, condition in zip(FACES, self.boundary.conditions, strict=True)}
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -71,7 +80,7 @@ class Diffusion(CellRule):
         return tuple(dict.fromkeys(name for name, value in used if value is None or self.mask))
 
     def centers(self, xp: Any, box: Box) -> tuple[Array, Array, Array]:
-        x, y, z = (self._centers(axis)[low:high] for axis, low, high in zip(range(3), box.lo, box.hi, strict=True))
+        x, y, z = (self.cells.centers(axis)[low:high] for axis, low, high in zip(range(3), box.lo, box.hi, strict=True))
         return xp.asarray(x[:, None, None]), xp.asarray(y[None, :, None]), xp.asarray(z[None, None, :])
 
     def prepared(self, patch: Patch, name: str) -> Array:
@@ -186,7 +195,7 @@ class Diffusion(CellRule):
         """A condition's number at each cell of a face: one, or an array (nz, ny, nx) with one cell along the axis."""
         if callable(value):
             x = list(self.centers(xp, box))
-            x[axis] = xp.full((1, 1, 1), side * float(self.sizes[axis].sum()))
+            x[axis] = xp.full((1, 1, 1), self.cells.face(axis, side))
             shape = [n if i != axis else 1 for i, n in enumerate(box.shape)]
             return xp.asarray(evaluated(xp, "a boundary condition", value, x, shape), dtype=np.float64).T
         if isinstance(value, float):
@@ -194,7 +203,7 @@ class Diffusion(CellRule):
         part = value[tuple(box.slices[i] for i in range(3) if i != axis)]
         return xp.expand_dims(xp.asarray(part.T), 2 - axis)
 
-    def _around(self, box: Box, axis: int) -> npt.NDArray[np.float64]:
+    def _around(self, box: Box, axis: int) -> F64:
         """Sizes of a box's cells along an axis and of one more at each end."""
         index = np.arange(box.lo[axis] - 1, box.hi[axis] + 1)
         sizes = self.sizes[axis]
@@ -223,10 +232,6 @@ class Diffusion(CellRule):
         if patch.partition.periodic[axis]:
             return False
         return patch.box.lo[axis] == 0 if side == 0 else patch.box.hi[axis] == self.grid[axis]
-
-    def _centers(self, axis: int) -> npt.NDArray[np.float64]:
-        ends: npt.NDArray[np.float64] = np.cumsum(self.sizes[axis])
-        return ends - 0.5 * self.sizes[axis]
 
 
 def _check(patch: Patch, name: str, must: str, good: Array, solid: Array | None = None) -> None:

@@ -123,6 +123,27 @@ class Problem:
         """Whether cells are left out."""
         return isinstance(self.rule, CellRule) and self.rule.masked
 
+    @property
+    def faces(self) -> dict[str, str]:
+        """The boundary condition at each face of the user's grid, in words; empty where stencils have them in rows."""
+        found = self.rule.faces if isinstance(self.rule, CellRule) else {}
+        return {face: condition for face, condition in found.items() if face[0] in "xyz"[: self.dimensions]}
+
+    @property
+    def _bounds(self) -> str:
+        """The conditions with the faces that have them, in words."""
+        faces: dict[str, list[str]] = {}
+        for face, condition in self.faces.items():
+            faces.setdefault(condition, []).append(face)
+        return ", ".join(f"{condition} at {' '.join(at)}" for condition, at in faces.items())
+
+    def __repr__(self) -> str:
+        wraps = [axis for axis, periodic in zip("xyz", self.periodic, strict=True) if periodic and not self.faces]
+        about = [self._bounds, f"periodic along {', '.join(wraps)}" if wraps else "", "cells left out" * self.masked]
+        about.append("" if self.chunks is None else f"{self._counted} chunks")
+        told = ", ".join(filter(None, about))
+        return f"<Problem {self.name} {' × '.join(map(str, self.shape))}{': ' * bool(told)}{told}>"
+
     def _repr_html_(self) -> str:
         sides = zip("xyz", self.shape, self.periodic, strict=False)
         about = {
@@ -131,6 +152,7 @@ class Problem:
             "chunks": self._counted,
             "rows": f"{len(self.offsets)} points, " + ("all the same" if self.constant else "from coefficients"),
             "coefficients": ", ".join(f"{name} {np.shape(array)}" for name, array in self.coefficients.items()),
+            "boundary": self._bounds,
             "cells left out": "yes" if self.masked else "",
             "constants": "in the kernel: the solution has mean zero" if self.singular else "",
         }

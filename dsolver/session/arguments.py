@@ -15,6 +15,8 @@ from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
 from dsolver.preconditioners.registry import AUTO, check_matrix
 from dsolver.problems import Problem
+from dsolver.problems.coordinates import agreed, centers_of
+from dsolver.problems.finite_volumes import Diffusion
 from dsolver.problems.problem import check_problem
 from dsolver.program.spec import method_for
 from dsolver.session.options import Setup
@@ -110,6 +112,12 @@ def check_shapes(problem: Problem, b: Any, x0: Any) -> None:
         {**problem.coefficients, "b": b, "x0": x0},
         {**dict.fromkeys(problem.coefficients, 3), **dict.fromkeys(("b", "x0"), problem.dimensions)},
     )
+    if not problem.flat:
+        axes, three = range(problem.dimensions), range(3)
+        named = [centers_of(name, values, three) for name, values in problem.coefficients.items()]
+        found = agreed([*named, centers_of("b", b, axes), centers_of("x0", x0, axes)])
+        if isinstance(problem.rule, Diffusion):
+            problem.rule.cells.check(found)
 
 
 def columns(problem: Problem, name: str, values: Any) -> Any:

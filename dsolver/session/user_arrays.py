@@ -205,8 +205,7 @@ def container_of(
             raise InputError(f"{name} is a {type(values).__name__}: pass a DataArray, such as a variable of a Dataset")
         check_order(name, values, 3 if problem is None else problem.dimensions)
         made = container_of(name, values.data, partition, client, problem)
-        # Without b's name and attributes (units, a long name), which are not those of x.
-        made.wrappers.append(lambda x: type(values)(x, coords=values.coords, dims=values.dims))
+        made.wrappers.append(lambda x: _labeled(values, x))
         return made
     if not isinstance(values, np.ndarray) and is_foreign(values):
         array, back = opened(name, values)
@@ -353,7 +352,7 @@ def stacked(solutions: list[Any], like: Any, axis: int = 0) -> Any:
     match type(like).__module__.partition(".")[0]:
         case "xarray":
             whole = stacked([x.data for x in solutions], like.data, axis)
-            return type(like)(whole, coords=like.coords, dims=like.dims)
+            return _labeled(like, whole)
         case "dask":
             import dask.array as da
 
@@ -365,6 +364,11 @@ def stacked(solutions: list[Any], like: Any, axis: int = 0) -> Any:
         inner = [opened("x", x)[0] if is_foreign(x) else x for x in solutions]
         return back(stacked(inner, inner[0], axis))
     return np.stack(solutions, axis)
+
+
+def _labeled(like: Any, values: Any) -> Any:
+    """A DataArray with the labels of another one, without what its file says of how numbers are packed."""
+    return type(like)(values, coords=like.coords, dims=like.dims, name=like.name, attrs=like.attrs)
 
 
 def assembled(xp: Any, partition: Partition, blocks: Mapping[int, Any]) -> Any:

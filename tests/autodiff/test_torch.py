@@ -41,9 +41,9 @@ def check(function: Any, *inputs: Any, fast: bool = True, twice: bool = True) ->
 # -- diffusion ---------------------------------------------------------------------------------------------------------
 
 CONDITIONS = {
-    "dirichlet": {"x-": Dirichlet(1.5), "z": Dirichlet(lambda x, y, z: x + y + z)},
-    "mixed": {"x-": Robin(2.0, 0.7), "x+": Robin(np.full((3, 2), 0.3)), "y-": Neumann(0.4), "y+": "neumann"},
-    "periodic": {"x": "periodic", "y": "periodic"},
+    "dirichlet": {"x-": Dirichlet(1.5), "x+": "dirichlet", "z": Dirichlet(lambda x, y, z: x + y + z)},
+    "mixed": {"x-": Robin(2.0, 0.7), "x+": Robin(np.full((3, 2), 0.3)), "y-": Neumann(0.4), "z": "dirichlet"},
+    "periodic": {"x": "periodic", "y": "periodic", "z": "dirichlet"},
 }
 
 
@@ -75,7 +75,9 @@ def test_a_plane_and_a_line() -> None:
 def test_kappa_of_each_axis_as_a_number_and_as_arrays_beside_masked_cells_and_for_several_sources() -> None:
     mask = np.zeros(GRID, dtype=bool)
     mask[0, 1] = True
-    problem = diffusion(GRID, bc={"x-": Dirichlet(2.0)}, mask=mask)
+    problem = diffusion(
+        GRID, bc={"x-": Dirichlet(2.0), "x+": "dirichlet", "y": "dirichlet", "z": "dirichlet"}, mask=mask
+    )
 
     def solve(f: Any, *kappa: Any) -> Any:
         return dsolver.torch.solve(problem, f, kappa=kappa, **EXACT)

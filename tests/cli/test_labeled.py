@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def right(dims: tuple[str, ...] = ("x", "y", "z")) -> Any:
     values = np.random.default_rng(0).standard_normal(SHAPE)
-    coords = {"x": np.linspace(0.0, 1.0, SHAPE[0]), "z": [10.0, 20.0, 40.0, 80.0]}
+    coords = {"x": np.linspace(0.0, 1.0, SHAPE[0]), "y": np.arange(5), "z": [10.0, 20.0, 40.0, 80.0]}
     return xarray.DataArray(values, coords=coords, dims=("x", "y", "z"), name="source").transpose(*dims)
 
 
@@ -87,10 +87,25 @@ def test_coefficients_come_from_such_files_too() -> None:
     kappa = np.abs(right()) + 1.0
     kappa.to_netcdf("k.nc", engine="h5netcdf")
     np.save("k.npy", kappa.values)
-    for ending in ("nc", "npy"):
-        made = call("solve", "--kappa", f"k.{ending}", "--bc", "x-=dirichlet:1", "--out", f"u-{ending}.npy", "-q")
+    np.save("z.npy", 20.0 / 3.0 * 2.0 ** np.arange(4))  # cells with such centers
+    ends = ("--bc", "x-=dirichlet:1", "x+=dirichlet:0", "-q")
+    for name, more in {"k.nc": (), "k.npy": ("--spacing", "0.2", "1", "z.npy")}.items():
+        made = call("solve", "--kappa", name, *more, *ends, "--out", f"u-{name}.npy")
         assert made.exit_code == 0, made.output
-    np.testing.assert_array_equal(np.load("u-nc.npy"), np.load("u-npy.npy"))
+    np.testing.assert_allclose(np.load("u-k.nc.npy"), np.load("u-k.npy.npy"), rtol=1e-7)
+
+
+def test_coordinates_of_a_source_tell_the_cells() -> None:
+    right().to_netcdf("f.nc", engine="h5netcdf")
+    np.save("f.npy", right().values)
+    np.save("z.npy", 20.0 / 3.0 * 2.0 ** np.arange(4))
+    for name, more in {"f.nc": (), "f.npy": ("--spacing", "0.2", "1", "z.npy")}.items():
+        made = call("solve", "--source", name, *more, "--out", f"u-{name}.npy", "-q")
+        assert made.exit_code == 0, made.output
+    np.testing.assert_allclose(np.load("u-f.nc.npy"), np.load("u-f.npy.npy"), rtol=1e-7)
+    refused = call("solve", "--source", "f.nc", "--spacing", "0.1")
+    assert refused.exit_code == 2
+    assert "that are not those of the problem's cells" in refused.stderr
 
 
 def test_what_cannot_be_read_is_refused_before_the_solve() -> None:

@@ -107,8 +107,8 @@ def set_up(
         (problems.hpcg((33, 35, 37)), (1, 1, 1)),
         (problems.diffusion((48, 40, 32), VARYING), (1, 1, 1)),
         (problems.diffusion((32, 32, 32), bc="periodic"), (1, 1, 1)),
-        (problems.diffusion((32, 31, 32), bc={"y": "periodic"}), (1, 1, 1)),
-        (problems.diffusion((64, 64, 64), bc={"x": "periodic"}), (2, 1, 1)),
+        (problems.diffusion((32, 31, 32), bc={"x": "dirichlet", "y": "periodic", "z": "dirichlet"}), (1, 1, 1)),
+        (problems.diffusion((64, 64, 64), bc={"x": "periodic", "y": "dirichlet", "z": "dirichlet"}), (2, 1, 1)),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )

@@ -40,7 +40,7 @@ def history(runtime: Runtime, order: str = "color8") -> History:
 
 def mg_history(runtime: Runtime, dtype: str = "float64") -> History:
     """The same of general multigrid, on a grid that no number divides, with κ that varies."""
-    problem = dsolver.problems.diffusion((51, 43, 37), rough, bc={"x": "periodic", "y": "neumann"})
+    problem = dsolver.problems.diffusion((51, 43, 37), rough, bc={"x": "periodic", "z": "dirichlet"})
     return iterated(runtime, SolveSpec.plan(problem, CHUNKS, precond_dtype=dtype))
 
 

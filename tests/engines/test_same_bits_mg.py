@@ -74,7 +74,7 @@ def rough(x: Any, y: Any, z: Any) -> Any:
     indirect=["_gathered"],
 )
 def test_every_engine_gives_the_same_bits_on_a_cluster(workers: int) -> None:
-    problem = problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"})
+    problem = problems.diffusion(GRID, rough, bc={"x": "periodic", "z": "dirichlet"})
     serial = run(connect(engine="reference", device="cpu"), problem)
     with cluster(workers) as client:
         for engine in ("resident", "graph"):
@@ -89,9 +89,9 @@ def test_a_star_of_which_nothing_is_stored(monkeypatch: pytest.MonkeyPatch) -> N
     And all of it stored, coarsened algebraically, with the interpolation of an earlier matrix, and in float32.
     """
     monkeypatch.setattr(coarse_grid, "SMALL_GRID", 0)
-    problem = problems.diffusion(GRID, 2.0, bc={"y": "periodic"})
+    problem = problems.diffusion(GRID, 2.0, bc={"x": "dirichlet", "y": "periodic", "z": "dirichlet"})
     with cluster(2) as client:
-        earlier = problems.diffusion(GRID, 2.0, sigma=1.0, bc={"y": "periodic"})
+        earlier = problems.diffusion(GRID, 2.0, sigma=1.0, bc={"x": "dirichlet", "y": "periodic", "z": "dirichlet"})
         algebraic = Algebraic(coarse_rows=40, gathered_rows=200)
         runs: list[tuple[Preconditioner, Cut, Problem | None, str]] = [
             (Multigrid(), EVEN, None, "float64"),

@@ -59,7 +59,7 @@ def grid(chunks: int, **more: Any) -> Any:
 
 
 def periodic(chunks: int) -> Any:
-    return grid(chunks, bc={"x": "periodic"})
+    return grid(chunks, bc={"x": "periodic", "y": "dirichlet", "z": "dirichlet"})
 
 
 def earlier_matrix(chunks: int) -> Any:

@@ -381,10 +381,40 @@ def test_a_reaction_term_and_one_kappa_for_each_axis() -> None:
     assert abs(np.log2(found[0] / found[1]) - 2.0) <= 0.1
 
 
+# -- faces without a name ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_flows_through_faces_that_are_not_named() -> None:
+    grid, nothing = (12, 5, 4), np.zeros((12, 5, 4))
+    ends = {"x-": Dirichlet(1.0), "x+": Dirichlet(0.0)}
+    x = solve(diffusion(grid, bc=ends), nothing, rtol=1e-12)
+    np.testing.assert_allclose(x, np.broadcast_to(1.0 - (np.arange(12)[:, None, None] + 0.5) / 12, grid), atol=1e-10)
+    assert np.array_equal(x, solve(diffusion(grid, bc={**ends, "y": "neumann", "z": "neumann"}), nothing, rtol=1e-12))
+    without, held = (solve(diffusion(grid, bc=bc), np.ones(grid)) for bc in (None, "dirichlet"))
+    assert np.array_equal(without, held)
+
+
+def test_a_problem_shows_the_condition_of_each_face() -> None:
+    bc = {"x-": Dirichlet(1.0), "y": Robin(2.0, np.ones((4, 6))), "z+": Neumann(lambda x, *_: x)}
+    assert repr(diffusion((4, 5, 6), bc=bc, chunks=(2, 1, 1))) == (
+        "<Problem diffusion 4 × 5 × 6: u = 1 at x-, no flux at x+ z-, κ ∂u/∂n + 2 u = an array at y- y+, κ ∂u/∂n = a "
+        "function at z+, 2 × 1 × 1 chunks>"
+    )
+    assert repr(diffusion((4, 5))) == "<Problem diffusion 4 × 5: u = 0 at x- x+ y- y+>"
+    assert "periodic at x- x+" in diffusion((4, 5), bc={"x": "periodic"})._repr_html_()
+    assert repr(problems.poisson7((4, 5, 6))) == "<Problem poisson7 4 × 5 × 6>"
+
+
+def test_a_condition_of_none_is_refused() -> None:
+    bc: Any = {"x-": Dirichlet(1.0), "y": None}
+    with pytest.raises(InputError, match="bc has None for 'y': leave it out where nothing flows"):
+        diffusion((4, 5, 6), bc=bc)
+
+
 # -- chunks ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bc", ["dirichlet", "periodic", {"x": "periodic", "y": "neumann", "z+": Dirichlet(2.0)}])
+@pytest.mark.parametrize("bc", ["dirichlet", "periodic", {"x": "periodic", "z-": "dirichlet", "z+": Dirichlet(2.0)}])
 @pytest.mark.parametrize("grid", [(11, 7, 13), (1, 17, 6), (2, 9, 5)])
 def test_any_cut_gives_the_same_solution(grid: Triple, bc: Any) -> None:
     rng = np.random.default_rng(4)
@@ -422,8 +452,8 @@ def obstacle(xp: Any = np) -> dict[str, tuple[Problem, Any]]:
     beyond = xp.asarray(np.where(np.arange(21)[:, None, None] > 8, f - f[9:].mean(), f))
     weights = {o: xp.full(grid, 27.0 if o == (0, 0, 0) else -1.0) for o in problems.BOX_OFFSETS}
     outlet = Robin(lambda x, y, z: 1.0 + y + 0.0 * x * z, 2.0)
-    flow = {"x-": outlet, "y": "periodic", "z+": Neumann(f[:, :, 0])}
-    inlet = {"x": "periodic", "z-": Dirichlet(exact)}
+    flow = {"x-": outlet, "x+": "dirichlet", "y": "periodic", "z-": "dirichlet", "z+": Neumann(f[:, :, 0])}
+    inlet = {"x": "periodic", "y": "dirichlet", "z-": Dirichlet(exact), "z+": "dirichlet"}
     stretched = (np.linspace(0.05, 0.1, 21), 0.05, 0.1)
     bc = {"x-": "dirichlet", "x+": "neumann", "y": "neumann", "z": "periodic"}
     return {
@@ -595,7 +625,7 @@ def test_a_wall_cuts_the_grid_in_two(chunks: Triple) -> None:
     x = solve(diffusion((9, 6, 5), k, mask=wall((9, 6, 5), 5), chunks=chunks), f)
     assert not x[5].any()
     for part, face in ((slice(0, 5), "x+"), (slice(6, 9), "x-")):
-        alone = diffusion(k[part].shape, k[part], bc={face: "neumann"})
+        alone = diffusion(k[part].shape, k[part], bc=dict.fromkeys({"x-", "x+", "y", "z"} - {face}, "dirichlet"))
         np.testing.assert_allclose(x[part], solve(alone, f[part]), rtol=1e-8, atol=1e-10)
 
 

@@ -72,16 +72,18 @@ PAIRS: dict[str, tuple[Problem, Problem]] = {
             sigma=0.1 * KAPPA[..., None],
             spacing=(0.5, 0.5, 1.0),
             mask=HOLE[..., None],
-            bc={"z": "neumann"},
+            bc={"x": "dirichlet", "y": "dirichlet"},
         ),
     ),
     "functions": (
-        diffusion(SHAPE, layered, spacing=(0.1, np.linspace(0.1, 0.2, 12)), bc={"y+": Robin(2.0, layered)}),
+        diffusion(
+            SHAPE, layered, spacing=(0.1, np.linspace(0.1, 0.2, 12)), bc={"x": "dirichlet", "y+": Robin(2.0, layered)}
+        ),
         diffusion(
             BOX,
             in_space,
             spacing=(0.1, np.linspace(0.1, 0.2, 12), 1.0),
-            bc={"y+": Robin(2.0, in_space), "z": "neumann"},
+            bc={"x": "dirichlet", "y+": Robin(2.0, in_space)},
         ),
     ),
     "axes": (

@@ -39,7 +39,7 @@ def rough(x: Any, y: Any, z: Any) -> Any:
 PROBLEMS: dict[str, Problem] = {
     "27 points": problems.poisson27(GRID),
     "constant": problems.poisson7(GRID),
-    "variable": problems.diffusion(GRID, rough, bc={"x": "periodic", "y": "neumann"}),
+    "variable": problems.diffusion(GRID, rough, bc={"x": "periodic", "z": "dirichlet"}),
     "singular": problems.diffusion(GRID, rough, bc="neumann"),
 }
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver import problems
-from dsolver.cli import files
 from dsolver.cli.options import Several
 from dsolver.cli.system.conditions import Value, condition_of, opened, value_of, values_of
 from dsolver.errors import InputError
@@ -37,15 +36,17 @@ _OPTIONS: Final = (
         "--spacing",
         cls=Several,
         metavar="VALUE ...",
-        help="Sizes of its cells: a number, or one (or a file) for each axis.",
+        help="Sizes of its cells: a number, or one (or a file) for each axis. Default: what coordinates of .nc and .h5 "
+        "files tell, else 1.",
     ),
     click.option(
         "--bc",
         cls=Several,
         metavar="FACE=CONDITION ...",
         help="Its boundary conditions: x-, x+, x (both) and so on = dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE "
-        "or periodic, each a number or a .npy file; u = 0 where none is given.  "
-        "Example: --bc x-=dirichlet:1 y=neumann",
+        "or periodic, each a number or a .npy file; nothing flows through faces that are not named. Default: u = 0 at "
+        "all faces.  "
+        "Example: --bc x-=dirichlet:1 x+=robin:10:200",
     ),
     click.option(
         "--active", metavar="FILE", help="The cells that it has, true in an array of the grid's shape. Default: all."
@@ -110,7 +111,7 @@ class Case:
             raise InputError(
                 f"{self.active} has dtype {active.dtype}: it must be true at the cells that are solved for"
             )
-        source = files.opened(self.source) if isinstance(self.source, Path) else None
+        source = opened(self.source) if isinstance(self.source, Path) else None
         if isinstance(active, np.ndarray) and not active.any():
             raise InputError(f"{self.active} is true at no cell: it must be true at the cells that are solved for")
         if isinstance(self.source, float) and not math.isfinite(self.source):
@@ -125,12 +126,14 @@ class Case:
                 f"{first} has shape {shape}: give --grid, or an array with one to three axes, of the grid's"
             )
         spacing = [opened(value, small=True) for value in self.spacing]
+        if not spacing and source is not None and hasattr(source, "coords") and len(source.coords):
+            spacing = [source]
         problem = problems.diffusion(
             self.grid or shape,
             1.0 if not kappa else kappa[0] if len(kappa) == 1 else kappa,
             sigma,
-            spacing=1.0 if not spacing else spacing[0] if len(spacing) == 1 else spacing,
-            bc=dict(self.bc),
+            spacing=None if not spacing else spacing[0] if len(spacing) == 1 else spacing,
+            bc=dict(self.bc) or None,
             mask=None if active is None else active == 0,
             chunks=chunks,
             name=name,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dsolver.cli import files
+from dsolver.cli import files, labeled
 from dsolver.errors import InputError
 from dsolver.problems import Condition, Dirichlet, Neumann, Periodic, Robin
 
@@ -41,7 +41,7 @@ def values_of(given: Any, folder: Path) -> tuple[Value, ...]:
 
 
 def opened(value: Value, *, small: bool = False) -> Any:
-    """A number, or the array of a file: NumPy's, or of a .zarr one Dask's, whose blocks workers read themselves.
+    """A number, or a file's array: NumPy's, xarray's with coordinates, or Dask's of .zarr, whose blocks workers read.
 
     Raises:
         InputError: the file cannot be read.
@@ -50,6 +50,8 @@ def opened(value: Value, *, small: bool = False) -> Any:
         return value
     if not value.suffix and not value.exists():
         raise InputError(f"{value} is neither a number nor a file")
+    if labeled.is_labeled(value) and not small:
+        return labeled.read(value)
     array = files.opened(value)
     if isinstance(array, np.ndarray) or small:
         return np.asarray(array[...]) if small else array
