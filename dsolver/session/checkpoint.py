@@ -3,6 +3,9 @@
 A save is an array of its own; it counts once a small file that names it has taken the place of the one before, which
 a file system does at once or not at all. So a store holds a whole iterate after any crash. Every chunk of an array
 carries a checksum, and the last save but one is kept: a damaged save is noticed, and the one before takes its place.
+
+Others may be able to write the folder, too. So no link in it is followed, what is written goes to folders that are held
+open, and what is read costs no more than what a save of that grid has.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import logging
 import math
 import os
 import re
-import shutil
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,6 +26,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.errors import InputError, in_a_line, installing
+from dsolver.folders import entries, new_file, opened, path_of, plain_file, remove
 from dsolver.grid.partition import Partition, Triple
 
 logger = logging.getLogger(__name__)
@@ -30,7 +34,10 @@ logger = logging.getLogger(__name__)
 EVERY: Final = 30.0
 """Seconds between two saves, unless another time is asked for."""
 _INDEX: Final = "saves.json"
+_NEW: Final = f".{_INDEX}.new"
 _KEPT: Final = 2
+_LARGEST: Final = 1 << 16
+"""Bytes of an index or of the description of an array, at most."""
 _NAME: Final = re.compile(r"x-[0-9]{1,18}")
 """Names of saves."""
 _CODECS: Final = {"BytesCodec", "Crc32cCodec"}
@@ -59,6 +66,9 @@ class Saved:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.array):  # one that lies elsewhere would be read, and in time removed
             raise ValueError(f"{self.array!r} is no name of a save")
+        numbers: tuple[object, ...] = (self.iteration, self.residual, self.b_norm)  # mypy believes annotations
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError("iteration or norms of a save are no numbers")
 
 
 @final
@@ -93,7 +103,7 @@ class Checkpoint:
         load_zarr()
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
-        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _INDEX).exists():
+        if self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= {_NEW} and not self._begun:
             raise InputError(f"{self.path} holds something that is no checkpoint: name an empty folder or a new one")
         if not self.path.absolute().parent.is_dir():
             raise InputError(f"the folder {self.path.absolute().parent} of the checkpoint does not exist")
@@ -113,19 +123,26 @@ class Checkpoint:
         Raises:
             OSError: it could not be written.
         """
-        known = self._index()
-        serial = 1 + max((int(saved.array.partition("-")[2]) for saved in known), default=0)
-        saved = Saved(array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm)
-        try:
-            self._write(saved, partition, blocks)
-        except BaseException:
-            shutil.rmtree(self.path / saved.array, ignore_errors=True)
-            raise
-        finally:
-            self._last = time.monotonic()
-        self._commit([*known, saved][-_KEPT:])
-        for old in known[: 1 - _KEPT]:
-            shutil.rmtree(self.path / old.array, ignore_errors=True)
+        self.path.mkdir(exist_ok=True)
+        with opened(self.path) as folder:
+            if not self._begun:
+                _commit([], folder)  # without which what a crash leaves would be taken for something else
+            known = self._index()
+            _keep(known, folder)
+            serial = 1 + max((int(saved.array.partition("-")[2]) for saved in known), default=0)
+            saved = Saved(
+                array=f"x-{serial}", grid=partition.grid, iteration=iteration, residual=residual, b_norm=b_norm
+            )
+            try:
+                _write(saved, partition, blocks, folder)
+            except BaseException:
+                remove(saved.array, folder)
+                raise
+            finally:
+                self._last = time.monotonic()
+            newest = [*known, saved][-_KEPT:]
+            _commit(newest, folder)
+            _keep(newest, folder)
 
     def check(self, grid: Triple) -> None:
         """Look at what is saved, but for the values.
@@ -149,10 +166,8 @@ class Checkpoint:
         self.check(grid)
         for saved in reversed(self._index()):
             try:
-                stored = load_zarr().open_array(str(self.path / saved.array), mode="r")
-                _check_ours(stored, grid)
-                values = np.asarray(stored[...])
-                _check_whole(values)
+                with opened(self.path) as folder, opened(saved.array, folder) as array:
+                    values = _read(array, grid)
             except Exception as error:  # zarr's codecs raise errors of many kinds
                 logger.warning("the save %s of the checkpoint %s is damaged: %s", saved.array, self.path, error)
                 self.damaged += (f"{saved.array} ({error})",)
@@ -162,23 +177,35 @@ class Checkpoint:
             raise InputError(f"the checkpoint {self.path} is damaged: {'; '.join(self.damaged)}. Begin without it")
         return None
 
+    @property
+    def _begun(self) -> bool:
+        return os.path.lexists(self.path / _INDEX)
+
     def _index(self) -> list[Saved]:
         """Saves, oldest first."""
-        try:
-            text = (self.path / _INDEX).read_text(encoding="utf-8")
-            return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in json.loads(text)]
-        except FileNotFoundError:
+        if not self._begun:
             return []
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        try:
+            with opened(self.path) as folder, plain_file(_INDEX, folder) as file:
+                items = json.loads(file.read(_LARGEST))
+            return [Saved(**(item | {"grid": tuple(item["grid"])})) for item in items]
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError(f"the checkpoint {self.path} is damaged: {_INDEX} cannot be read ({error})") from error
 
-    def _write(self, saved: Saved, partition: Partition, blocks: Mapping[int, Any]) -> None:
-        zarr = load_zarr()
-        codecs = importlib.import_module("zarr.codecs")
-        self.path.mkdir(exist_ok=True)
-        shutil.rmtree(self.path / saved.array, ignore_errors=True)  # what a crash may have left
-        target = zarr.create_array(
-            str(self.path / saved.array),
+
+def _keep(saves: list[Saved], folder: int) -> None:
+    """Remove all saves but these, such as one that a crash has broken off."""
+    for name in os.listdir(folder):
+        if _NAME.fullmatch(name) and name not in {saved.array for saved in saves}:
+            remove(name, folder)
+
+
+def _write(saved: Saved, partition: Partition, blocks: Mapping[int, Any], folder: int) -> None:
+    codecs = importlib.import_module("zarr.codecs")
+    os.mkdir(saved.array, dir_fd=folder)
+    with opened(saved.array, folder) as array:
+        target = load_zarr().create_array(
+            str(path_of(array)),
             shape=partition.grid,
             chunks=tuple(max(extents) for extents in partition.sizes),
             dtype="float64",
@@ -188,27 +215,54 @@ class Checkpoint:
         for chunk in partition:
             target[chunk.box.slices] = blocks[chunk.number]
 
-    def _commit(self, saves: list[Saved]) -> None:
-        new = self.path / f".{_INDEX}.new"
-        with new.open("w", encoding="utf-8") as file:
-            json.dump([asdict(saved) for saved in saves], file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path / _INDEX)
+
+def _commit(saves: list[Saved], folder: int) -> None:
+    """Put an index of these saves in the place of the one before, at once."""
+    with new_file(_NEW, folder) as file:
+        file.write(json.dumps([asdict(saved) for saved in saves]).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(_NEW, _INDEX, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _check_ours(stored: Any, grid: Triple) -> None:
-    """Refuse an array that no save has written, before anything of it is read."""
-    codecs = {type(codec).__name__ for codec in getattr(stored.metadata, "codecs", ())}
+def _read(array: int, grid: Triple) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The iterate in the open folder of a save.
+
+    Raises:
+        ValueError: no save has written it, or a chunk is missing.
+    """
+    sizes = _sizes(array)
+    if any(size > _LARGEST for name, size in sizes.items() if "/" not in name):
+        raise ValueError("its description is too long")
+    stored = load_zarr().open_array(str(path_of(array)), mode="r", zarr_format=3)
+    codecs = {type(codec).__name__ for codec in stored.metadata.codecs}
     if stored.shape != grid or stored.dtype != np.float64 or not codecs or not codecs <= _CODECS:
         raise ValueError(f"it is an array {stored.shape} of {stored.dtype} with {sorted(codecs)}, which is no save")
-
-
-def _check_whole(values: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-    """Refuse an iterate with a chunk that is missing."""
+    chunks, found = math.prod(stored.cdata_shape), [size for name, size in sizes.items() if "/" in name]
+    if len(found) < chunks:  # each chunk is dear, even one that is missing
+        raise ValueError(f"{chunks - len(found)} of {chunks} chunks are missing")
+    if max(found) > 8 * math.prod(grid) + _LARGEST:
+        raise ValueError("a chunk is larger than the grid")
+    values = np.asarray(stored[...])
     missing = int(np.isnan(values).sum())
     if missing:
         raise ValueError(f"{missing} of {values.size} values are missing")
+    return values
+
+
+def _sizes(array: int) -> dict[str, int]:
+    """Bytes of the files in the open folder of a save, by their names there.
+
+    Raises:
+        ValueError: there is a link, or something that is neither file nor folder.
+    """
+    sizes = {}
+    for name, found in entries(array):
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+            raise ValueError(f"{name} is no plain file")
+        if stat.S_ISREG(found.st_mode):
+            sizes[name] = found.st_size
+    return sizes
 
 
 def checkpoint_of(value: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:

@@ -19,7 +19,7 @@ from dsolver.cluster import devices
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
 from dsolver.engines.dask.health import ask_each, ping
-from dsolver.errors import ClusterError, DeviceError, warn
+from dsolver.errors import ClusterError, DeviceError, InputError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
@@ -93,17 +93,23 @@ class Keeper:
 
     def _tell_of_damage(self, store: Checkpoint, saved: Saved) -> None:
         if store.damaged:
-            note = (
+            self._note(
                 f"the checkpoint {store.path} is damaged: {'; '.join(store.damaged)}; the solve begins from the save "
                 f"before, of iteration {saved.iteration}"
             )
-            self.notes += (note,)
-            warn(note, RuntimeWarning)
+
+    def _note(self, note: str) -> None:
+        self.notes += (note,)
+        warn(note, RuntimeWarning)
 
     def guess(self, column: int, x0: Any) -> Any:
         """First guess of a column, or where it begins anew: the newest save, what it resumes from, or x0."""
         if self._saved and self._checkpoint is not None:
-            found = self._checkpoint.newest(self._problem.grid)
+            try:
+                found = self._checkpoint.newest(self._problem.grid)
+            except InputError as error:  # damaged since
+                self._note(f"the solve begins anew: {error}")
+                found = None
             if found is not None:
                 return found[1]
         if self._kept:
@@ -144,7 +150,7 @@ class Keeper:
         try:
             self._checkpoint.save(partition, blocks, state.iteration, state.residual, b_norm)
             self._saved = True
-        except OSError as error:
+        except (OSError, InputError) as error:
             if not self._warned:
                 warn(
                     f"the checkpoint {self._checkpoint.path} could not be written: {error}; the solve goes on without",

@@ -37,6 +37,7 @@ from dsolver.cluster.jobs import files, supervisor, task
 from dsolver.cluster.local import start_local
 from dsolver.engines.spmd import worker
 from dsolver.errors import ClusterError
+from dsolver.folders import opened
 from dsolver.monitor.job import JOB, ROOT
 from tests.authority import certificates
 from tests.clusters import breakable, forked, workers_without_nanny
@@ -381,7 +382,7 @@ def long_way() -> Iterator[tarfile.TarInfo]:
 def test_files_of_a_job_stay_in_the_folder(tmp_path: Path, packed: bytes) -> None:
     """Whatever Python's tarfile lets pass: its filter was let out of the folder by links, before 3.11.13 and others."""
     (tmp_path / "job").mkdir()
-    with files.opened(tmp_path / "job") as folder, pytest.raises(ClusterError, match=r"would not stay|be written"):
+    with opened(tmp_path / "job") as folder, pytest.raises(ClusterError, match=r"would not stay|be written"):
         files.unpack(packed, folder)
     assert [path.name for path in tmp_path.rglob("*")] == ["job"]
 
@@ -392,7 +393,7 @@ def test_files_of_a_job_do_not_follow_links_that_lie_there(tmp_path: Path) -> No
     (tmp_path / "outside" / "x.npy").write_bytes(b"kept")
     (tmp_path / "job" / "x.npy").symlink_to("../outside/x.npy")
     (tmp_path / "job" / "in").symlink_to("../outside")
-    with files.opened(tmp_path / "job") as folder:
+    with opened(tmp_path / "job") as folder:
         files.unpack(archive_of(tarfile.TarInfo("x.npy")), folder)
         with pytest.raises(ClusterError, match="cannot be written"):
             files.unpack(archive_of(tarfile.TarInfo("in/x.npy")), folder)
@@ -416,7 +417,7 @@ def test_a_link_that_is_sent_goes_as_its_file_and_links_below_a_folder_stay_behi
     os.mkfifo("made/pipe")
     named = [Path("b.npy"), Path("made")]
     assert files.size_of(named) == len(b"values") + 2 * len(b"x")
-    with files.opened(there) as folder:
+    with opened(there) as folder:
         files.unpack(files.pack(named), folder)
     assert {path.relative_to(there).as_posix() for path in there.rglob("*")} == {
         "b.npy",
@@ -515,7 +516,7 @@ def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pyte
     """It was where the worker ignores Ctrl-C, and the job ran on until it was killed."""
     monkeypatch.setattr(task, "GRACE", PATIENCE)
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "bash")
-    with files.opened(Path()) as here:
+    with opened(Path()) as here:
         python = (
             sys.executable,
             "-I",

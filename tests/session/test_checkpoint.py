@@ -16,6 +16,7 @@ import pytest
 import dsolver
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
+from dsolver.session import checkpoint
 from dsolver.session.checkpoint import Checkpoint
 
 GRID = (6, 5, 4)
@@ -132,7 +133,7 @@ def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "_commit", crash)
+        patch.setattr(checkpoint, "_commit", crash)
         with pytest.raises(KeyboardInterrupt):
             save(store, 2)
     assert (store.path / "x-2").exists()
@@ -143,6 +144,151 @@ def test_a_crash_at_any_point_of_a_save_leaves_the_one_before(
     found = Checkpoint(store.path).newest(GRID)
     assert found is not None
     assert found[0].iteration == 3
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_kill_during_a_save_leaves_a_folder_that_is_tidied_up(
+    store: Checkpoint, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed during the very first save, it left a folder that was refused; later on, one that stayed for ever."""
+    for seed in range(1, before + 1):
+        save(store, seed)
+
+    class Killed(dict[int, Any]):
+        def __getitem__(self, number: int) -> Any:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "remove", lambda *_: None)  # a killed process removes nothing
+        with pytest.raises(KeyboardInterrupt):
+            store.save(PARTITION, Killed(), iteration=9, residual=0.5, b_norm=2.0)
+    assert (store.path / f"x-{before + 1}").is_dir()
+    (store.path / "x-77").mkdir()  # as a kill leaves it after a save, before those that are too old are removed
+    (store.path / "x-mine").mkdir()
+    save(Checkpoint(store.path), 4)
+    assert {path.name for path in store.path.iterdir()} == {
+        "saves.json",
+        "x-mine",
+        *(f"x-{serial}" for serial in range(max(1, before), before + 2)),
+    }
+
+
+def test_links_of_others_are_not_followed(store: Checkpoint, tmp_path: Path) -> None:
+    """In a folder that others can write."""
+    kept, folder = tmp_path / "kept", tmp_path / "folder"
+    kept.write_text("mine")
+    folder.mkdir()
+    (folder / "zarr.json").write_text("mine")
+    save(store, 1)
+    (store.path / ".saves.json.new").symlink_to(kept)
+    (store.path / "x-2").symlink_to(folder)
+    save(store, 2)
+    assert not (store.path / "x-2").is_symlink()
+    assert kept.read_text() == (folder / "zarr.json").read_text() == "mine"
+    assert len(list(folder.iterdir())) == 1
+    found = store.newest(GRID)
+    assert found is not None
+    np.testing.assert_array_equal(found[1], iterate(2))
+
+
+def test_a_save_that_is_exchanged_while_it_is_written_leads_nowhere(store: Checkpoint, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    save(store, 1)
+
+    class Exchanging(dict[int, Any]):
+        def __getitem__(self, number: int) -> Any:
+            if number == 1:
+                (store.path / "x-2").rename(tmp_path / "aside")
+                (store.path / "x-2").symlink_to(tmp_path / "folder")
+            return super().__getitem__(number)
+
+    store.save(PARTITION, Exchanging(blocks(iterate(2))), iteration=2, residual=0.5, b_norm=2.0)
+    assert not list((tmp_path / "folder").iterdir())
+    found = store.newest(GRID)
+    assert found is not None
+    assert found[0].iteration == 1
+
+
+def as_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_a_link(path: Path) -> None:
+    path.rename(path.parent.parent / "elsewhere")
+    path.symlink_to("../elsewhere")
+
+
+@pytest.mark.parametrize("become", [as_a_pipe, as_a_link])
+def test_an_index_that_is_no_plain_file_is_refused(store: Checkpoint, become: Callable[[Path], None]) -> None:
+    """A pipe was waited for without an end."""
+    save(store, 1)
+    become(store.path / "saves.json")
+    with pytest.raises(InputError, match=r"saves\.json cannot be read"):
+        store.newest(GRID)
+
+
+def linked_chunk(array: Path) -> None:
+    chunk = next(path for path in array.joinpath("c").rglob("*") if path.is_file())
+    chunk.unlink()
+    chunk.symlink_to("/dev/zero")
+
+
+def linked_folder(array: Path) -> None:
+    array.rename(array.parent.parent / "elsewhere")
+    array.symlink_to("../elsewhere")
+
+
+def pipe_as_chunk(array: Path) -> None:
+    as_a_pipe(next(path for path in array.joinpath("c").rglob("*") if path.is_file()))
+
+
+def tiny_chunks(array: Path) -> None:
+    about = json.loads((array / "zarr.json").read_text())
+    about["chunk_grid"]["configuration"]["chunk_shape"] = [1, 1, 1]
+    (array / "zarr.json").write_text(json.dumps(about))
+
+
+def huge_chunk(array: Path) -> None:
+    os.truncate(next(path for path in array.joinpath("c").rglob("*") if path.is_file()), 1 << 40)
+
+
+def huge_description(array: Path) -> None:
+    os.truncate(array / "zarr.json", 1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (linked_chunk, "is no plain file"),
+        (linked_folder, "Not a directory|symbolic links"),
+        (pipe_as_chunk, "is no plain file"),
+        (tiny_chunks, "116 of 120 chunks are missing"),
+        (huge_chunk, "a chunk is larger than the grid"),
+        (huge_description, "its description is too long"),
+    ],
+)
+def test_what_would_cost_more_than_a_save_is_not_read(
+    store: Checkpoint, harm: Callable[[Path], None], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(store, 1)
+    harm(store.path / "x-1")
+    monkeypatch.setattr("zarr.Array.__getitem__", None)
+    with pytest.raises(InputError, match=rf"is damaged: x-1 \(.*({why}).*Begin without it"):
+        store.newest(GRID)
+
+
+def test_an_index_that_is_damaged_during_a_solve_ends_the_saves_but_not_the_solve(tmp_path: Path) -> None:
+    problem = dsolver.problems.poisson7((16, 8, 8))
+    store = Checkpoint(tmp_path / "store", every=0.0)
+
+    def harm(state: dsolver.State) -> None:
+        if state.iteration == 3:
+            (store.path / "saves.json").write_text("garbage")
+
+    with pytest.warns(RuntimeWarning, match=r"could not be written: .*saves\.json cannot be read.*goes on without"):
+        solution = dsolver.solve(problem, np.ones(problem.grid), checkpoint=store, callback=harm, device="cpu")
+    assert solution.converged
 
 
 def test_a_full_disk_leaves_nothing_behind(store: Checkpoint) -> None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from dsolver.cluster.jobs.files import opened, pack, size_of, unpack
+from dsolver.cluster.jobs.files import pack, size_of, unpack
 from dsolver.cluster.jobs.task import LOOK, run
 from dsolver.errors import ClusterError, InputError
+from dsolver.folders import opened
 from dsolver.monitor.job import ROOT
 
 if TYPE_CHECKING:

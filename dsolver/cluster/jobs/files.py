@@ -11,12 +11,10 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, final
+from typing import BinaryIO, final
 
 from dsolver.errors import ClusterError
-
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
-"""Flags that open a folder."""
+from dsolver.folders import entries, new_file, opened, plain_file, remove
 
 
 @final
@@ -56,18 +54,18 @@ class JobFolder(ExitStack):
 
     def size(self) -> int:
         """Bytes of the files in the folder."""
-        return sum(os.fstat(file.fileno()).st_size for _, file in _entries(self.descriptor) if file)
+        return _size(self.descriptor)
 
     def packed(self) -> bytes:
         """An archive of what the folder holds."""
         packed = io.BytesIO()
         with _archive(packed) as archive:
-            _add(archive, "", self.descriptor)
+            _add(archive, ".", self.descriptor)
         return packed.getvalue()
 
     def remove(self) -> None:
         """Remove it and its log, as far as that goes."""
-        shutil.rmtree(self.path.name, ignore_errors=True, dir_fd=self._jobs)
+        remove(self.path.name, self._jobs)
         with suppress(OSError):
             os.unlink(f"{self.path.name}.log", dir_fd=self._jobs)
 
@@ -85,7 +83,7 @@ def private(name: str | Path, at: int | None = None) -> Iterator[int]:
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=at)
     try:
-        folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=at)
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
     except OSError as error:
         raise ClusterError(f"{refusal} ({error.strerror})") from error
     try:
@@ -103,10 +101,14 @@ def size_of(paths: Sequence[Path]) -> int:
     for path in paths:
         if path.is_dir():
             with opened(path) as folder:
-                size += sum(os.fstat(file.fileno()).st_size for _, file in _entries(folder) if file)
+                size += _size(folder)
         else:
             size += path.stat().st_size
     return size
+
+
+def _size(folder: int) -> int:
+    return sum(found.st_size for _, found in entries(folder) if stat.S_ISREG(found.st_mode))
 
 
 def pack(paths: Sequence[Path]) -> bytes:
@@ -119,6 +121,7 @@ def pack(paths: Sequence[Path]) -> bytes:
         for path in paths:
             name = posixpath.normpath(path.as_posix())
             if path.is_dir():
+                archive.addfile(_named_folder(name))
                 with opened(path) as folder:
                     _add(archive, name, folder)
             elif path.is_file():
@@ -153,29 +156,20 @@ def _archive(packed: BinaryIO) -> tarfile.TarFile:
 
 
 def _add(archive: tarfile.TarFile, name: str, folder: int) -> None:
-    """Add an open folder under a name, or what it holds under no name."""
-    if name:
-        archive.addfile(_named_folder(name))
-    for below, file in _entries(folder):
-        full = posixpath.join(name, below)
-        archive.addfile(archive.gettarinfo(arcname=full, fileobj=file) if file else _named_folder(full), file)
+    """Add the folders and plain files in an open folder, under its name."""
+    for below, found in entries(folder):
+        full = posixpath.normpath(posixpath.join(name, below))
+        if stat.S_ISDIR(found.st_mode):
+            archive.addfile(_named_folder(full))
+        elif stat.S_ISREG(found.st_mode):
+            with plain_file(below, folder) as file:
+                archive.addfile(archive.gettarinfo(arcname=full, fileobj=file), file)
 
 
 def _named_folder(name: str) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.mode = tarfile.DIRTYPE, 0o755
     return member
-
-
-def _entries(folder: int) -> Iterator[tuple[str, BinaryIO | None]]:
-    """Plain files below an open folder, each open while it is looked at, and folders (None), by their names there."""
-    for at, _, names, inside in os.fwalk(".", dir_fd=folder):
-        if at != ".":
-            yield posixpath.normpath(at), None
-        for name in names:
-            if stat.S_ISREG(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
-                with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=inside), "rb") as file:
-                    yield posixpath.normpath(posixpath.join(at, name)), file
 
 
 def _check(member: tarfile.TarInfo) -> None:
@@ -194,18 +188,6 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: int) -> No
             folder = folders.enter_context(opened(part, folder))
         if member.isdir():
             return
-        with suppress(FileNotFoundError):  # of a job that is begun anew
-            os.unlink(name, dir_fd=folder)
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 | member.mode & 0o755, dir_fd=folder)
-        with os.fdopen(file, "wb") as out, archive.extractfile(member) as data:  # type: ignore[union-attr]
+        mode = 0o600 | member.mode & 0o755
+        with new_file(name, folder, mode) as out, archive.extractfile(member) as data:  # type: ignore[union-attr]
             shutil.copyfileobj(data, out)
-
-
-@contextmanager
-def opened(name: str | Path, at: int | None = None) -> Iterator[int]:
-    """A folder that is there: of a path, or of a name in an open folder, where a link is not followed."""
-    folder = os.open(name, _FOLDER if at is None else _FOLDER | os.O_NOFOLLOW, dir_fd=at)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
