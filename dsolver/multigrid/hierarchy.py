@@ -94,9 +94,13 @@ class FinestRows:
         chunks, about = self.chunks, (self.constant, self.singular, self.raised is None, self.jumping is None)
         return engine.foreseeing((*what, chunks.grid, chunks.sizes, chunks.periodic, self.offsets, about, self.lattice))
 
-    def looked_at(self, engine: Engine) -> PerChunk:
-        """The `constant_stencil.Finest` of every chunk."""
-        look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=self.raised is not None)
+    def looked_at(self, engine: Engine, *, stored: bool = False) -> PerChunk:
+        """The `constant_stencil.Finest` of every chunk; stored: whether rows are stored even if they are all the same.
+
+        So are those whose diagonal is raised.
+        """
+        stored = stored or self.raised is not None
+        look = partial(look_at_rows, partition=self.chunks, offsets=self.offsets, stored=stored)
         return engine.per_chunk(look, self.weights, *(() if self.closed is None else (self.closed,)))
 
     def left_out(self, engine: Engine) -> float:
@@ -113,7 +117,7 @@ class FinestRows:
 
 
 def finest(engine: Engine, rows: FinestRows) -> PerChunk:
-    """The finest level's `ChunkMatrix` of every chunk, in the storage order that `build` chooses, by itself."""
+    """The finest level's `ChunkMatrix` of every chunk by itself, in the storage order that suits its rows."""
     return foreseen(lambda: _finest(engine, rows))
 
 
@@ -174,13 +178,13 @@ class _Coarsening:
         self._dtype, self._singular, self._constant = dtype, rows.singular, rows.constant
         self._engine, self._view = engine, engine if dtype == "float64" else engine.lowered(dtype)
         self._partition, self._offsets, self._weights = rows.chunks, rows.offsets, rows.weights
-        found = rows.looked_at(self._view)
-        self._layout = found.at("layout")
-        self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
-        self._star = star_of(engine, self._partition, *self._stencil)
         self._at_once = not (rows.constant or rows.lattice) and leaves_lattice_at_once(
             engine, self._partition, rows.offsets, rows.weights, masked=rows.masked
         )
+        found = rows.looked_at(self._view, stored=self._at_once)  # sweeps that follow couplings read stored rows
+        self._layout = found.at("layout")
+        self._stencil: tuple[PerChunk, ...] = (found.at("stencil"),)
+        self._star = star_of(engine, self._partition, *self._stencil)
         self._add()
         if rows.raised is not None:
             self._raise(rows.raised)

@@ -357,7 +357,7 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
 
 
 def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:
-    """A in float64, made when it is called for, and the finest level of a grid, in the order of `Multigrid`."""
+    """A in float64, made when it is called for, and the finest level of a grid."""
     engine = builder.engine
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
