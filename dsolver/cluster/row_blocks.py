@@ -56,6 +56,7 @@ class Findings:
         empty: rows without an entry: how many, and the first one.
         hollow: rows with a zero on the diagonal, likewise.
         indefinite: whether the diagonal has a number that is not positive.
+        negative: whether all its numbers are negative.
         closed: whether the entries of every row add up to zero.
         products: xᵀA y, yᵀA x and |x|ᵀ|A||y| of its rows, for two fixed vectors.
     """
@@ -64,6 +65,7 @@ class Findings:
     empty: tuple[int, int]
     hollow: tuple[int, int]
     indefinite: bool
+    negative: bool
     closed: bool
     products: tuple[float, float, float]
 
@@ -109,10 +111,11 @@ def matrix_from_blocks(
     hollow, at = _total([found.hollow for found in findings])
     asymmetry = _asymmetry(findings)
     plans = partition.halo_plans([found.ghosts for found in findings])
+    negated = all(found.negative for found in findings)
     where = client.who_has(rows)
     places = tuple(where[a.key][0] for a in rows)
     made = [
-        client.submit(_row_block, a, plan, *span, workers=[place], allow_other_workers=True)
+        client.submit(_row_block, a, plan, *span, negated=negated, workers=[place], allow_other_workers=True)
         for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
     ]
     counts: list[ChunkCounts] = _found(client, held, [client.submit(counts_of, block) for block in made])
@@ -124,7 +127,8 @@ def matrix_from_blocks(
         singular=not asymmetry and all(found.closed for found in findings),
         asymmetry=asymmetry,
         hollow=f"A has {hollow} zeros on its diagonal, the first in row {at}" if hollow else "",
-        indefinite=any(found.indefinite for found in findings),
+        indefinite=not negated and any(found.indefinite for found in findings),
+        negated=negated,
         coefficients={ROWS: PlacedRows(made, [*held, *rows])},
         senders=tuple(tuple(source for source, _ in plan.receives) for plan in plans),
         counts=tuple(counts),
@@ -291,6 +295,7 @@ def _findings(rows: Any, first: int, last: int) -> Findings:
         empty=_counted(np.diff(rows.indptr) == 0, first),
         hollow=_counted(diagonal == 0.0, first),
         indefinite=bool((diagonal <= 0.0).any()),
+        negative=bool((diagonal < 0.0).all()),
         closed=bool((abs(sums) <= CANCELED * magnitudes).all()),
         products=(
             float(x_row @ (rows.data * y)),
@@ -306,10 +311,10 @@ def _counted(of: npt.NDArray[np.bool_], first: int) -> tuple[int, int]:
     return len(found), first + int(found[0]) if len(found) else 0
 
 
-def _row_block(rows: Any, plan: HaloPlan, first: int, last: int) -> RowBlock:
-    columns = rows.indices.astype(np.int64)
+def _row_block(rows: Any, plan: HaloPlan, first: int, last: int, *, negated: bool) -> RowBlock:
+    columns, values = rows.indices.astype(np.int64), -rows.data if negated else rows.data
     ghosts = ghost_columns(np, columns, first, last)
-    return row_block(rows.indptr.astype(np.int64), columns, rows.data, (first, last), ghosts, plan)
+    return row_block(rows.indptr.astype(np.int64), columns, values, (first, last), ghosts, plan)
 
 
 def noise(places: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:

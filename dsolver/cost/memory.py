@@ -119,7 +119,7 @@ def of_chunk(spec: SolveSpec, number: int, *, cuda: bool, first: bool = True, to
     blocks = max(made.blocks, SINGULAR_BLOCK_BYTES) if singular else made.blocks
     matrices = [level.matrix + level.way for level in made.levels]
     return Bytes(
-        matrices=(matrices[0] + made.exact, *matrices[1:]),
+        matrices=(matrices[0] + made.exact + part.given, *matrices[1:]),
         halos=(1 + together) * halos + sum(n.halo_matrix for n in made.levels),
         vectors=(1 + together) * vectors + null_space + made.shared,
         blocks=(blocks + F64 * together) * a.rows,  # each solution, until all are there

@@ -10,15 +10,15 @@ from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.coefficients import Coefficients, cells
 from dsolver.discretize.components import any_closed, is_grounded, labelled
 from dsolver.discretize.region_nullspace import RegionConstants
-from dsolver.distributed.loaded_rows import LoadedRows
+from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
 from dsolver.engines.base import Engine, Field, PerChunk
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
-from dsolver.kernels.contract import LOAD
+from dsolver.kernels.contract import LOAD, WAXPBY
 from dsolver.kernels.formats.layout import Layout
 from dsolver.matrices.problem import MatrixProblem
-from dsolver.matrices.row_block import ROWS
+from dsolver.matrices.row_block import GIVEN, ROWS, RowBlock
 from dsolver.problems import Problem
 from dsolver.problems.discretization import CellRule, Patch, Source
 
@@ -50,12 +50,15 @@ class System:
         self._closed: ClosedRegions | None = None
         self._source: PerChunk | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
+        self._negated = isinstance(problem, MatrixProblem) and problem.negated
+        self._knows = isinstance(problem, MatrixProblem) and problem.known
+        self._inverses: PerChunk | None = None
         self._null_space: NullSpace | None = None
         self._layout: PerChunk | None = None
 
     def load(self, name: str, blocks: Mapping[int, Any]) -> None:
         """Set a coefficient from blocks by chunk number."""
-        if isinstance(self._problem, MatrixProblem) and name != ROWS:
+        if isinstance(self._problem, MatrixProblem) and name not in (ROWS, GIVEN):
             self._given.append(blocks)
             return
         assert self._coefficients is not None
@@ -100,6 +103,9 @@ class System:
         self._layout = layout
         rule, coefficients, ones = self._problem.rule, self._coefficients, self._ones
         self._coefficients = self._ones = None
+        if self._knows and isinstance(coefficients, LoadedRows):
+            assert coefficients.given is not None
+            self._inverses = self._engine.per_chunk(_inverses, coefficients.given)
         if isinstance(rule, CellRule) and isinstance(coefficients, Coefficients):
             self._source = coefficients.per_chunk(partial(_source, rule=rule))
         if ones is not None:
@@ -129,9 +135,29 @@ class System:
 
     def assemble(self, b: Field) -> Inconsistency:
         """b, which holds the source, becomes the right-hand side. Returns its inconsistent part."""
+        self.turn(b)
         if self._source is not None:
             self._rebuilt(b, right=True)
         return Inconsistency() if self._null_space is None else self._null_space.project(b)
+
+    def turn(self, b: Field) -> None:
+        """b = -b, where -A is solved."""
+        if self._negated:
+            self._engine.run(WAXPBY, -1.0, b, 0.0, b, b)
+
+    def given_matrix(self) -> PerChunk | None:
+        """The `ChunkMatrix` of every chunk of the matrix whose residuals count; None where it is A itself."""
+        given = self._coefficients.given if isinstance(self._coefficients, LoadedRows) else None
+        return None if given is None else self._engine.per_chunk(chunk_matrix, given).at(0)
+
+    def set_known(self, b: Field, x: Field) -> bool:
+        """x takes the unknowns that rows tell alone, which other rows are solved without; whether there are such."""
+        if self._inverses is None:
+            return False
+        assert self._layout is not None
+        blocks = self._engine.per_chunk(_known, self._layout, b, x, self._inverses)
+        self._engine.run(LOAD, self._layout, blocks, x)
+        return True
 
     def balance(self, r: Field) -> None:
         """Remove from a residual its part along the null space, which rounding leaves: see `NullSpace`."""
@@ -183,6 +209,27 @@ def _assembled(backend: Backend, _: int, layout: Layout, x: Any, source: Source,
     """A chunk's part of b from the source x, or x with zeros at cells that are left out."""
     values = cells(backend, layout, x)
     return (source.assembled(backend.lattice, values) if right else source.cleared(values)).T
+
+
+def _inverses(backend: Backend, _: int, block: RowBlock) -> Any:
+    """1 / a_ii of a chunk's rows that have no other entry, and 0 of all others: (rows, 1, 1) in A's order."""
+    xp, rows = backend.xp, len(block.start) - 1
+    start, columns, values = (backend.asarray(part) for part in block.csr)
+    place = xp.searchsorted(start, xp.arange(len(columns)), side="right") - 1
+    filled = xp.bincount(place[values != 0.0], minlength=rows)
+    found = xp.zeros(rows)
+    own = (columns == place) & (values != 0.0) & (filled == 1)[place]
+    found[place[own]] = 1.0 / values[own]
+    if block.order is not None:
+        in_order = xp.zeros(rows)
+        in_order[backend.asarray(block.order)] = found
+        found = in_order
+    return found.reshape(rows, 1, 1)
+
+
+def _known(backend: Backend, _: int, layout: Layout, b: Any, x: Any, inverses: Any) -> Any:
+    right, values = (backend.vectors.unload(layout, vector) for vector in (b, x))
+    return backend.xp.where(inverses != 0.0, right * inverses, values)
 
 
 def _volumes(_: Backend, __: int, source: Source, ones: Any) -> Any:

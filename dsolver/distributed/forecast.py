@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import product
@@ -98,6 +98,16 @@ class Part:
         colors = Colors.NATURAL if self.order.classes is None else Colors.PARITY
         counts = stencil_counts(partition or self.partition, self.number, self.problem.offsets, colors)
         return MatrixForecast(self, counts)
+
+    @property
+    def given(self) -> int:
+        """Bytes of the matrix whose residuals count, where it is another one than A."""
+        problem = self.problem
+        if not isinstance(problem, MatrixProblem) or not problem.given_counts:
+            return 0
+        counts = row_counts(problem.given_counts[self.number], None, self.cuda)
+        found = MatrixForecast(replace(self, value=F64), counts)
+        return found.matrix + found.halo_matrix + found.halo
 
     def products(self) -> MatrixForecast:
         """A for products alone: nothing of a constant stencil is stored."""

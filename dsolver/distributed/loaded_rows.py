@@ -9,7 +9,7 @@ from typing import Any, final
 
 from dsolver.distributed.halo import plan_layout
 from dsolver.distributed.matrix import ChunkMatrix
-from dsolver.distributed.row_order import in_order
+from dsolver.distributed.row_order import as_other, in_order
 from dsolver.engines.base import Engine, PerChunk
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import Backend, load
@@ -18,7 +18,7 @@ from dsolver.kernels.formats.choice import Choice
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import Layout
 from dsolver.kernels.formats.statistics import Statistics
-from dsolver.matrices.row_block import RowBlock
+from dsolver.matrices.row_block import GIVEN, RowBlock
 
 
 @final
@@ -28,14 +28,22 @@ class LoadedRows:
     Args:
         engine: of the chunks.
         order: of the rows in each chunk: a name of `dsolver.distributed.row_order.ORDERS`, or None for A's.
+
+    Attributes:
+        given: those of the matrix whose residuals count, where it is another one; else None.
     """
 
     def __init__(self, engine: Engine, order: str | None = None) -> None:
         self._engine, self._order = engine, order
         self._rows: PerChunk | None = None
+        self.given: PerChunk | None = None
 
-    def load(self, _: str, blocks: Mapping[int, Any]) -> None:
-        """Take the blocks of the chunks that are owned, and order their rows."""
+    def load(self, name: str, blocks: Mapping[int, Any]) -> None:
+        """Take the blocks of the chunks that are owned, and order their rows; those of the given matrix come later."""
+        if name == GIVEN:
+            assert self._rows is not None
+            self.given = self._engine.per_chunk(as_other, self._engine.place(blocks), self._rows)
+            return
         self._rows = self._engine.place(blocks)
         if self._order is not None:
             self._rows = self._engine.per_chunk(partial(in_order, name=self._order), self._rows)

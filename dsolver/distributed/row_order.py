@@ -55,7 +55,16 @@ def in_order(_: Backend, __: int, block: RowBlock, *, name: str) -> RowBlock:
         name: of the order: see `ORDERS`.
     """
     block = block.here
-    order = ORDERS[name](own_part(np, block.csr, block.plan))
+    return reordered(block, ORDERS[name](own_part(np, block.csr, block.plan)))
+
+
+def as_other(_: Backend, __: int, block: RowBlock, other: RowBlock) -> RowBlock:
+    """A block in the order of another one of the same rows."""
+    return block if other.order is None else reordered(block.here, other.order)
+
+
+def reordered(block: RowBlock, order: npt.NDArray[np.int32]) -> RowBlock:
+    """A block in memory of the host, which is in A's order, in another order: the row at each place."""
     rows = len(order)
     place = np.empty(rows, dtype=np.int32)
     place[order] = np.arange(rows, dtype=np.int32)

@@ -47,6 +47,8 @@ class KrylovMethod(ABC):
 
     Attributes:
         operator: A, to be set before the first start.
+        given: the matrix whose residuals count, where A only stands for it; else None. Its r is what A corrects, as in
+            iterative refinement.
         preconditioner: M, or None for the identity.
         b, x, r: right-hand side, iterate, residual.
         rr: r . r.
@@ -54,6 +56,7 @@ class KrylovMethod(ABC):
     """
 
     operator: Matrix
+    given: Matrix | None = None
     known: tuple[Scalar, float] | None = None
 
     def __init__(self, engine: Engine, layout: PerChunk) -> None:
@@ -138,11 +141,12 @@ class KrylovMethod(ABC):
         """From now on steps leave x and r as they are, until the next start."""
         self._set((self._limit, math.inf))
 
-    def column(self, number: int, engine: Engine, operator: Matrix) -> Self:
+    def column(self, number: int, engine: Engine, operator: Matrix, given: Matrix | None = None) -> Self:
         """One column of this, where this runs on a batched view of the engine: all but `step` may be asked of it."""
         view = self._engine
         made = copy(self)
         made._engine, made.operator, made.preconditioner, made._parts = engine, operator, None, engine.partial_sums()
+        made.given = given
         for name, value in vars(self).items():
             if isinstance(value, Field):
                 setattr(made, name, view.column(value, number))
@@ -163,7 +167,7 @@ class KrylovMethod(ABC):
             engine.copy(self.b, self.r)
             engine.assign(self.rr, square)
             return (value,)
-        self.operator.multiply(self.x, ax)
+        (self.given or self.operator).multiply(self.x, ax)
         engine.run(WAXPBY, 1.0, self.b, -1.0, ax, self.r)
         engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)

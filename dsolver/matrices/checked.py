@@ -108,7 +108,13 @@ def checked(name: str, A: Any) -> tuple[Any, Look]:
         read = READERS.get(A.format)
         return (None if read is None else _on_gpu(read(name, A))) or checked(name, _brought(name, A))
     rows = canonical(name, A)
-    return rows, load("cpu", usable_cpus()).general.look(csr_of(rows), ASYMMETRY)
+    return rows, look_at(rows)
+
+
+def look_at(rows: Any) -> Look:
+    """Findings about the entries of a matrix in canonical form."""
+    general = backend_of(rows.data).general if isinstance(rows, RowsOnGpu) else load("cpu", usable_cpus()).general
+    return general.look(csr_of(rows), ASYMMETRY)
 
 
 def csr_of(rows: Any) -> Csr:

@@ -14,6 +14,7 @@ from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
+from dsolver.matrices.solved_matrix import solved_matrix
 from dsolver.problems.problem import no_matrix
 
 
@@ -28,6 +29,7 @@ def matrix(
     nullspace: Any = None,
     near_nullspace: Any = None,
     block_size: int | None = None,
+    symmetric: bool | None = None,
     name: str = "matrix",
 ) -> MatrixProblem | LatticeMatrix:
     """A linear system with any sparse matrix.
@@ -61,6 +63,9 @@ def matrix(
             `nullspace`, or constants of each unknown of a node. Arrays of CuPy stay on their GPU where A does.
         block_size: unknowns of a node, such as three displacements: so many rows, one after the other, belong to one
             node and to one chunk. By default the rows of A's blocks if it is in BSR format, else 1.
+        symmetric: whether A counts as symmetric. By default it does where mirrored entries differ by no more than
+            rounding leaves, in float32, too: then (A + Aᵀ)/2 is solved with, until the residual of A itself is small,
+            and `Solution.notes` tell the difference. True: however much they differ. False: only where they are equal.
         name: for reports.
 
     Returns:
@@ -82,15 +87,17 @@ def matrix(
     rows, look = checked("A", A)
     check_rows(look)
     if grid is not None:
-        _check_no_options(partition, order, formats, nullspace, near_nullspace, block_size)
+        _check_no_options(partition, order, formats, nullspace, near_nullspace, block_size, symmetric)
         _check_symmetric("grid=", asymmetry(rows, look) or zeros(look))
         return on_lattice(on_host(rows), grid, chunks=_cut(chunks), name=name)
     block = _block_of(A) if block_size is None else _checked_block(block_size, rows.shape[0])
-    whole = problem_of(rows, look, name, order=order, formats=formats, block=block)
+    whole = problem_of(solved_matrix(rows, look, symmetric), name, order=order, formats=formats, block=block)
     return _partitioned(_with_vectors(whole, nullspace, near_nullspace), chunks, partition)
 
 
-def _check_no_options(partition: Any, order: Any, formats: Any, nullspace: Any, near: Any, block_size: Any) -> None:
+def _check_no_options(
+    partition: Any, order: Any, formats: Any, nullspace: Any, near: Any, block_size: Any, symmetric: Any
+) -> None:
     """Refuse options that a matrix with grid= cannot have."""
     if order is not None or not (isinstance(partition, str) and partition == "rows"):
         raise InputError("a grid is cut into boxes and has orders of its own: leave partition= and order= out")
@@ -100,8 +107,8 @@ def _check_no_options(partition: Any, order: Any, formats: Any, nullspace: Any, 
         raise InputError(
             "nullspace= is for a matrix without grid=; with grid= constants alone are looked for: leave it out"
         )
-    if near is not None or block_size is not None:
-        raise InputError("near_nullspace= and block_size= are for a matrix without grid=: leave them out")
+    if near is not None or block_size is not None or symmetric is not None:
+        raise InputError("near_nullspace=, block_size= and symmetric= are for a matrix without grid=: leave them out")
 
 
 def _check_symmetric(name: str, found: str) -> None:

@@ -20,7 +20,7 @@ from dsolver.kernels.general.selection import MEASURE, chosen
 from dsolver.matrices.checked import on_host
 from dsolver.matrices.cut import CutMatrix
 from dsolver.matrices.null_vectors import to_host
-from dsolver.matrices.row_block import ROWS, ChunkCounts
+from dsolver.matrices.row_block import GIVEN, ROWS, ChunkCounts
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.problem import Problem
 
@@ -55,6 +55,12 @@ class MatrixProblem(Problem):
         near_vectors: how many vectors that has.
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         negative: rows of which it is known that their diagonal is not positive.
+        given: the matrix whose residuals count where `matrix` has other entries: see
+            `dsolver.matrices.solved_matrix`; None where it has not.
+        given_senders: as `senders`, of `given`.
+        given_counts: as `counts`, of `given`.
+        negated: whether `matrix` and `given` are those of -A.
+        known: whether rows tell their unknown alone, which is then set before a solve begins.
     """
 
     matrix: Any = field(repr=False, compare=False, default=None)
@@ -69,6 +75,11 @@ class MatrixProblem(Problem):
     near_vectors: int = 0
     mirrored: bool = field(repr=False, default=True)
     negative: int = field(repr=False, default=0)
+    given: Any = field(repr=False, compare=False, default=None)
+    given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
+    given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())
+    negated: bool = field(repr=False, default=False)
+    known: bool = field(repr=False, default=False)
 
     def __repr__(self) -> str:
         return f"<MatrixProblem {self.name}: {self.grid[0]} rows>"
@@ -147,9 +158,9 @@ class MatrixProblem(Problem):
             InputError: they are not so many integers from 0 on.
         """
         numbers, sizes = grouped_rows(parts, self.grid[0])
-        rows = on_host(self.matrix)[numbers][:, numbers].tocsr()
-        rows.sort_indices()
-        return replace(self, matrix=rows, numbers=numbers, chunks=(sizes, (1,), (1,)))
+        given = None if self.given is None else _reordered(self.given, numbers)
+        chunks = (sizes, (1,), (1,))
+        return replace(self, matrix=_reordered(self.matrix, numbers), given=given, numbers=numbers, chunks=chunks)
 
     def planned(self, chunks: int, *, cuda: bool | None = None) -> MatrixProblem:
         """The matrix cut into chunks: those that were asked for, or so many with about as many entries each.
@@ -176,12 +187,21 @@ class MatrixProblem(Problem):
             blocks = tuple(b for b in blocks_of(self.block) if b in blocks)
         cut = CutMatrix(self.matrix if rows.chunks == 1 else on_host(self.matrix), rows, self.formats, near, blocks)
         _check_formats(self.formats, cut.counts)
-        return replace(
+        made = replace(
             self,
             chunks=rows.sizes,
             coefficients={ROWS: cut, **self._null_coefficients()},
             senders=cut.senders,
             counts=cut.counts,
+        )
+        if self.given is None:
+            return made
+        given = CutMatrix(self.given, rows, blocks=blocks)
+        return replace(
+            made,
+            coefficients={**made.coefficients, GIVEN: given},
+            given_senders=given.senders,
+            given_counts=given.counts,
         )
 
     def by_entries(self, chunks: int) -> RowPartition:
@@ -201,7 +221,7 @@ class MatrixProblem(Problem):
     @property
     def without_arrays(self) -> MatrixProblem:
         """This problem without the matrix, small enough to send anywhere."""
-        return replace(self, coefficients={}, matrix=None, numbers=None, nullspace=None, near=None)
+        return replace(self, coefficients={}, matrix=None, given=None, numbers=None, nullspace=None, near=None)
 
     def _null_coefficients(self) -> dict[str, npt.NDArray[np.float64]]:
         """Null vectors as they are brought to the owners of the chunks."""
@@ -217,6 +237,13 @@ def node_pattern(rows: Any, size: int) -> Any:
     found = rows.tocoo()
     nodes = rows.shape[0] // size
     return type(rows)((found.data, (found.row // size, found.col // size)), shape=(nodes, nodes))
+
+
+def _reordered(matrix: Any, numbers: npt.NDArray[np.int64]) -> Any:
+    """Rows and columns of a matrix in another order, on the host."""
+    rows = on_host(matrix)[numbers][:, numbers].tocsr()
+    rows.sort_indices()
+    return rows
 
 
 def _taken(flat: Any, places: npt.NDArray[np.int64]) -> Any:

@@ -8,6 +8,7 @@ from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
 from dsolver.matrices.checked import entry
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.solved_matrix import SolvedMatrix
 
 POSITIVE: Final = 0.2
 """Part of the couplings that may be positive where rows count as elliptic: with finite elements of second order it is
@@ -16,8 +17,9 @@ DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
 
 
-def problem_of(rows: Any, look: Look, name: str, **options: Any) -> MatrixProblem:
-    """The problem of a matrix in canonical form that is not cut yet; options: further attributes."""
+def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem:
+    """The problem of a matrix that is not cut yet; options: further attributes."""
+    rows, look = solved.rows, solved.look
     return MatrixProblem(
         name=name,
         grid=(rows.shape[0], 1, 1),
@@ -27,16 +29,26 @@ def problem_of(rows: Any, look: Look, name: str, **options: Any) -> MatrixProble
         asymmetry=asymmetry(rows, look),
         hollow=zeros(look),
         indefinite=look.negative > 0,
-        elliptic=_is_elliptic(rows.shape[0], look),
+        elliptic=_is_elliptic(rows, look),
         mirrored=look.mirrored,
         negative=look.negative,
+        given=solved.given,
+        negated=solved.negated,
+        known=solved.known > 0,
+        notes=solved.notes,
         **options,
     )
 
 
-def _is_elliptic(count: int, look: Look) -> bool:
-    """As `Problem.elliptic`. A row without couplings, or without a positive diagonal, counts as dominant."""
-    return look.mirrored and look.positive <= POSITIVE * count and look.dominance <= DOMINANT * count
+def _is_elliptic(rows: Any, look: Look) -> bool:
+    """As `Problem.elliptic`. A row without a positive diagonal counts as dominant; one without couplings not at all."""
+    count = rows.shape[0]
+    if not look.mirrored or look.positive > POSITIVE * count:
+        return False
+    if look.dominance <= DOMINANT * count:
+        return True
+    alone = int((rows.indptr[1:] - rows.indptr[:-1] == 1).sum())
+    return bool(look.dominance - alone <= DOMINANT * (count - alone))
 
 
 def check_rows(look: Look) -> None:

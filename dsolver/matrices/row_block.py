@@ -21,6 +21,8 @@ from dsolver.matrices.null_vectors import to_host
 
 ROWS: Final = "rows"
 """Name under which a matrix is brought to the owners of its chunks."""
+GIVEN: Final = "given rows"
+"""Name of the matrix whose residuals count, where it is another one."""
 
 
 @final

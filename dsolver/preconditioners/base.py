@@ -62,6 +62,7 @@ class Site:
     Attributes:
         engine: runs the kernels, in the preconditioner's value type and for `Engine.width` columns.
         chunks: A in float64, the `ChunkMatrix` of every chunk.
+        given: likewise, of the matrix whose residuals count, where that is another one; else None.
         levels: of the preconditioner, as it has built them.
         matrix: A on the engine of float64.
         symmetric: whether A is.
@@ -71,6 +72,7 @@ class Site:
 
     engine: Engine
     chunks: PerChunk
+    given: PerChunk | None = None
     levels: Sequence[Any]
     matrix: Matrix
     symmetric: bool

@@ -43,6 +43,7 @@ class Problem:
         elliptic: whether it is known that rows are as those of an elliptic equation: nearly all couplings are
             negative and have mirror images, and together they are hardly less than the diagonal.
         places: workers of a cluster that have the chunks' rows; empty where these are brought to whoever owns a chunk.
+        notes: what `dsolver.Solution.notes` tell of it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Problem:
     indefinite: bool = field(repr=False, default=False)
     elliptic: bool = field(repr=False, default=False)
     places: tuple[str, ...] = field(repr=False, default=())
+    notes: tuple[str, ...] = field(repr=False, default=())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", three("grid", self.grid))

@@ -17,6 +17,7 @@ from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.control import Sample
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
 from dsolver.program.spec import SolveSpec
@@ -132,11 +133,13 @@ class Batch:
             spec: tells which.
         """
         method, engine, view, width, matrix = self.method, self._engine, self._view, self.width, site.matrix
+        given = _given(engine, site, spec)
         if width > 1:
             site = replace(site, engine=view, matrix=Matrix(view, site.chunks, spec.problem.senders), method=method)
         method.operator = site.matrix
+        method.given = given if width == 1 else _given(view, site, spec)
         method.preconditioner = make(spec.preconditioner, site, spec.precond_dtype)
-        single = [method] if width == 1 else [method.column(number, engine, matrix) for number in range(width)]
+        single = [method] if width == 1 else [method.column(number, engine, matrix, given) for number in range(width)]
         norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
         distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
         self.each = [
@@ -154,7 +157,7 @@ class Batch:
     def release(self) -> None:
         """Give back the matrix and the preconditioner. Each column's b and x stay."""
         self.each = ()
-        self.method.preconditioner = None
+        self.method.preconditioner = self.method.given = None
         del self.method.operator
 
     def start(self, limits: Mapping[int, float]) -> dict[int, float]:
@@ -194,6 +197,14 @@ class Batch:
         if len(numbers) == self.width:
             return dict(enumerate(self.method.residual()))
         return {number: self.each[number].method.residual()[0] for number in numbers}
+
+
+def _given(engine: Engine, site: Site, spec: SolveSpec) -> Matrix | None:
+    """The matrix whose residuals count, where it is another one than A."""
+    if site.given is None:
+        return None
+    assert isinstance(spec.problem, MatrixProblem)
+    return Matrix(engine, site.given, spec.problem.given_senders)
 
 
 def most_columns(partition: Partition) -> int:

@@ -152,6 +152,7 @@ class Solve:
         self._site = Site(
             engine=self._engine,
             chunks=chunks,
+            given=self.system.given_matrix(),
             levels=levels,
             matrix=self.operator,
             symmetric=not self._spec.problem.asymmetry,
@@ -292,7 +293,10 @@ class Solve:
         excess = self.set_b(blocks, column, width)
         if guess != "x":
             self.guess(guess, column)
-        b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=guess == "zero")
+        method = self.columns.each[column].method
+        known = self.system.set_known(method.b, method.x)
+        at_zero = guess == "zero" and not known
+        b_norm, x_norm = self.columns.each[column].norms(alone=width == 1, at_zero=at_zero)
         if b_norm == 0.0:
             self.guess("zero", column)
         self._begun[column] = Begun(excess=excess, b_norm=b_norm, x_norm=x_norm, chosen=self.chosen())
@@ -321,6 +325,7 @@ class Solve:
         """x = M b in the only column, where b becomes the given vector."""
         method = self.method
         self._engine.load(blocks, self.layout, method.b)
+        self.system.turn(method.b)
         method.precondition(method.b, method.x)
 
     def preconditioned(self, *, host: bool = False) -> Blocks:

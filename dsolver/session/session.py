@@ -201,7 +201,7 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
-        notes = (self._reused,) if self._reused else ()
+        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()))
         if self._method is not None:
             return notes
         if self.problem.asymmetry:

@@ -143,8 +143,8 @@ def test_an_indefinite_matrix_is_told() -> None:
 
 
 def test_a_diagonal_that_is_not_positive_is_solved_by_minres() -> None:
-    hollow = (lattice(5) - sp.diags_array(4.0 * (np.arange(25) == 12))).tocsr()
-    for a in (-lattice(5), hollow):
+    hollow, mixed = ((lattice(5) - sp.diags_array(d * (np.arange(25) == 12))).tocsr() for d in (4.0, 5.0))
+    for a in (mixed, hollow):
         solution = dsolver.solve(a, np.ones(25), rtol=1e-12, device="cpu")
         assert "minimal residuals" in solution.notes[0].lower() or "minres" in solution.notes[0].lower()
         assert np.allclose(solution.x, spsolve(a.tocsc(), np.ones(25)))

@@ -1,0 +1,176 @@
+"""The matrix that is solved in place of the one that was given: -A, A without known unknowns, A made symmetric.
+
+Three things hide from a method what a matrix is: its sign, boundary rows set to those of the identity whose columns
+are left, and what rounding leaves between an entry and its mirror image. They are taken out here, where the rows are
+looked at. Residuals stay those of the matrix that was given (`KrylovMethod.given`): a solve refines its x until they
+are small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError
+from dsolver.kernels.general.look import Look
+from dsolver.matrices.canonical import imported
+from dsolver.matrices.checked import RowsOnGpu, entry, look_at, on_host
+
+ROUNDING: Final = 2e-6
+"""Difference of mirrored entries, as a part of √(a_ii a_jj), up to which it is taken for rounding: that of an assembly
+in float32 is 1e-7 to 1e-6."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SolvedMatrix:
+    """A matrix as it is solved.
+
+    Attributes:
+        rows: in canonical form; those that were given where nothing hides what they are.
+        look: what their entries tell.
+        given: the matrix that was given, negated where `negated` says so, if `rows` has other entries; else None.
+        negated: whether signs are turned, so that -A x = -b is solved.
+        known: rows that alone tell their unknown, and were taken out of the others: it is set before a solve begins.
+        notes: what was changed, for `Solution.notes`.
+    """
+
+    rows: Any
+    look: Look
+    given: Any = None
+    negated: bool = False
+    known: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> SolvedMatrix:
+    """The matrix that is solved for one of `checked`.
+
+    Args:
+        rows: that were given.
+        look: at them.
+        symmetric: whether A counts as symmetric, however its entries differ; None to tell by their difference.
+
+    Raises:
+        InputError: `symmetric` is none of these.
+    """
+    if symmetric not in (None, True, False):
+        raise InputError(f"symmetric must be True, False or None, not {symmetric!r}")
+    made = SolvedMatrix(rows=rows, look=look)
+    if look.negative > look.hollow[0]:
+        made = _signed(made)
+    if look.place is None or symmetric is False:
+        return made
+    return _without_known(made, symmetric) or _mirrored(made, symmetric) or made
+
+
+def _has_single(rows: Any) -> bool:
+    """Whether a row may have one entry that is not zero, told without much work."""
+    return bool((rows.indptr[1:] - rows.indptr[:-1] == 1).any()) or bool((rows.data == 0.0).any())
+
+
+# -- signs -------------------------------------------------------------------------------------------------------------
+
+
+def _signed(made: SolvedMatrix) -> SolvedMatrix:
+    """With a positive diagonal, where that can be had: of all rows that are coupled the signs must be the same."""
+    rows, look = made.rows, made.look
+    if look.negative == rows.shape[0] and not look.hollow[0]:
+        rows = _negative(rows)
+        return replace(made, rows=rows, look=look_at(rows), negated=True)
+    if not _has_single(rows):
+        return made
+    rows = on_host(rows)
+    diagonal, single = rows.diagonal(), _singles(rows)
+    coupled = diagonal[~single]
+    if not len(coupled) or not ((coupled > 0.0).all() or (coupled < 0.0).all()):
+        return made
+    negated = bool(coupled[0] < 0.0)
+    given = _negative(rows) if negated else rows
+    turned = _with(given, np.where(single[_places(given)], np.abs(given.data), given.data))
+    return replace(made, rows=turned, look=look_at(turned), given=given, negated=negated, known=int(single.sum()))
+
+
+def _negative(rows: Any) -> Any:
+    return replace(rows, data=-rows.data) if isinstance(rows, RowsOnGpu) else _with(rows, -rows.data)
+
+
+# -- known unknowns ----------------------------------------------------------------------------------------------------
+
+
+def _without_known(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix | None:
+    """With the columns taken out of unknowns that one row tells alone, where the rest is symmetric then; else None."""
+    if not _has_single(made.rows):
+        return None
+    rows = on_host(made.rows)
+    single, row = _singles(rows), _places(rows)
+    read = single[rows.indices] & (row != rows.indices) & (rows.data != 0.0)
+    if not read.any():
+        return None
+    left = _with(rows, np.where(read | (single[row] & (row != rows.indices)), 0.0, rows.data), copy=True)
+    left.eliminate_zeros()
+    given = rows if made.given is None else made.given
+    found = replace(made, rows=left, look=look_at(left), given=given, known=int(single.sum()))
+    if found.look.place is not None:
+        mirrored = _mirrored(found, symmetric)
+        if mirrored is None:
+            return None
+        found = mirrored
+    note = (
+        f"{found.known} rows of A have no entry but the diagonal: their unknowns were taken out of the other rows, "
+        f"which are symmetric without them"
+    )
+    return replace(found, notes=(note, *found.notes))
+
+
+def _singles(rows: Any) -> npt.NDArray[np.bool_]:
+    """Rows of which the diagonal is the only entry that is not zero: bool (rows,)."""
+    filled = np.bincount(_places(rows)[rows.data != 0.0], minlength=rows.shape[0])
+    found: npt.NDArray[np.bool_] = (filled == 1) & (rows.diagonal() != 0.0)
+    return found
+
+
+# -- symmetry ----------------------------------------------------------------------------------------------------------
+
+
+def _mirrored(made: SolvedMatrix, symmetric: bool | None) -> SolvedMatrix | None:
+    """(A + Aᵀ) / 2, where the difference is rounding, or is not to count; else None."""
+    if symmetric is None and made.look.difference > ROUNDING * made.look.largest:
+        return None
+    rows = on_host(made.rows)
+    transposed = rows.T.tocsr()
+    difference = (rows - transposed).tocoo()
+    size = np.abs(rows.diagonal())
+    size = np.sqrt(np.where(size > 0.0, size, abs(rows).max(axis=1).toarray().ravel()))
+    parts = np.abs(difference.data) / (size[difference.row] * size[difference.col])
+    if symmetric is None and not parts.max(initial=0.0) <= ROUNDING:
+        return None
+    worst = int(np.argmax(parts))
+    i, j = int(difference.row[worst]), int(difference.col[worst])
+    mean = imported("sparse").csr_array((rows + transposed) * 0.5)
+    mean.sum_duplicates()
+    why = "as rounding leaves it" if parts[worst] <= ROUNDING else "and symmetric=True was given"
+    note = (
+        f"A is not symmetric, {why}: A[{i}, {j}] = {entry(rows, i, j):.6g} and A[{j}, {i}] differ by "
+        f"{parts[worst]:.1e} of the diagonal. (A + Aᵀ)/2 is solved with, until the residual of A is small"
+    )
+    given = rows if made.given is None else made.given
+    return replace(made, rows=mean, look=look_at(mean), given=given, notes=(*made.notes, note))
+
+
+# -- rows of SciPy -----------------------------------------------------------------------------------------------------
+
+
+def _places(rows: Any) -> npt.NDArray[np.int64]:
+    """The row of each entry."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+def _with(rows: Any, values: npt.NDArray[np.float64], *, copy: bool = False) -> Any:
+    """Other values in the same places; copy: with arrays of its own, which may be changed."""
+    made = imported("sparse").csr_array((values, rows.indices, rows.indptr), shape=rows.shape, copy=copy)
+    made.has_canonical_format = True
+    return made
