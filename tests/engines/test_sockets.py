@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -18,9 +19,10 @@ import numpy as np
 import pytest
 from distributed.security import Security
 
+from dsolver.engines.transport import handshake
 from dsolver.engines.transport.base import PeerError
 from dsolver.engines.transport.connections import REASON_BYTES, Connections, sent
-from dsolver.engines.transport.handshake import TOKEN_BYTES, Encryption
+from dsolver.engines.transport.handshake import TOKEN_BYTES, Acceptor, Encryption
 from dsolver.errors import RankError
 from tests.authority import certificates
 from tests.patience import PATIENCE, eventually
@@ -175,6 +177,45 @@ def test_a_silent_stranger_and_a_wrong_token_hold_up_nobody(spoken: Encryption |
         stranger.close()
     connections.close()
     other.close()
+
+
+def test_many_silent_strangers_take_few_files_of_a_rank(
+    spoken: Encryption | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshake, "STRANGERS", 3)
+    connections, other = (Connections(rank, "127.0.0.1", PATIENCE, spoken) for rank in range(2))
+    with ThreadPoolExecutor() as threads, ExitStack() as stack:
+        accepted = threads.submit(connections.connect, [connections.address, other.address], TOKEN)
+        strangers = [stack.enter_context(socket.create_connection(connections.address)) for _ in range(9)]
+        for stranger in strangers[:4]:  # five may be there: the three, and as many as the peer's connections are
+            stranger.settimeout(PATIENCE)
+            assert gone(stranger)
+        other.connect([connections.address, other.address], TOKEN)
+        accepted.result(PATIENCE)
+    assert connections.peers == (1,)
+    connections.close()
+    other.close()
+
+
+def test_a_process_that_can_open_no_more_files_hangs_up_on_who_is_silent_and_does_not_spin() -> None:
+    calls: list[None] = []
+
+    class Full(socket.socket):
+        def accept(self) -> Any:
+            calls.append(None)
+            if len(calls) > 1:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    with Full() as listener, ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        strangers = [stack.enter_context(socket.create_connection(listener.getsockname())) for _ in range(2)]
+        with pytest.raises(TimeoutError, match=r"ranks \[1\] did not come"):
+            Acceptor(listener, [1], TOKEN, 3 * handshake._POLL, None).accept(lambda: None)
+        strangers[0].settimeout(PATIENCE)
+        assert gone(strangers[0])
+    assert 2 < len(calls) < 10
 
 
 def gone(link: socket.socket) -> bool:

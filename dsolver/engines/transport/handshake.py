@@ -9,6 +9,7 @@ the cluster's authority, as the cluster's workers do, before a byte of the token
 
 from __future__ import annotations
 
+import errno
 import hmac
 import selectors
 import socket
@@ -26,6 +27,8 @@ TOKEN_BYTES: Final = 32
 _GREETING = struct.Struct("<32sI?")
 _POLL: Final = 0.2
 """Seconds between looks whether this rank was told to stop, while peers are waited for."""
+STRANGERS: Final = 64
+"""Connections that may be silent at a time, besides those of the peers that are awaited."""
 
 
 @final
@@ -139,6 +142,8 @@ class Connector:
 class Acceptor:
     """Accepts higher ranks. Greetings are read as they come, so a rank that is silent cannot hold up others.
 
+    Where many are silent, the one that came first is hung up on: they would take all the files that a process can open.
+
     Args:
         listener: where they connect.
         awaited: those that must come.
@@ -200,12 +205,16 @@ class Acceptor:
     def _accept(self) -> None:
         try:
             link, _ = self._listener.accept()
-        except OSError:  # the other side has gone again
-            return
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE) and not self._hang_up(1):
+                time.sleep(_POLL)  # until a file is closed elsewhere: the selector would not wait
+            return  # or the other side has gone again
         link.setblocking(False)
         if self._encryption is not None:
             link = self._encryption.server.wrap_socket(link, server_side=True, do_handshake_on_connect=False)
         self._selector.register(link, selectors.EVENT_READ, bytearray())
+        if len(self._selector.get_map()) > 1 + 2 * len(self._awaited) + STRANGERS:
+            self._hang_up(1)
 
     def _greet(self, key: selectors.SelectorKey) -> None:
         """Go on with a handshake and a greeting. A greeting that is whole is a peer's, or is refused."""
@@ -237,8 +246,11 @@ class Acceptor:
         else:
             link.close()
 
-    def _hang_up(self) -> None:
-        """Close the connections that never finished their greeting."""
-        for key in list(self._selector.get_map().values()):
-            if key.data is not None and isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
+    def _hang_up(self, most: int | None = None) -> int:
+        """Close so many connections that have not finished their greeting, first those that came first; how many."""
+        silent = [key.fileobj for key in self._selector.get_map().values() if key.data is not None][:most]
+        for link in silent:
+            assert isinstance(link, socket.socket)
+            self._selector.unregister(link)
+            link.close()
+        return len(silent)
