@@ -41,7 +41,7 @@ _ADVICE: Final = {
     Status.MAX_ITERATIONS: (
         "The tolerance was not reached: raise maxiter, loosen rtol, or use M='auto' or 'amg', or 'ilu0' for a "
         "matrix that is not symmetric. If M is yours, check that it is symmetric where the method needs that: "
-        "incomplete LU factors are not. x is the last iterate: pass it as x0 to go on."
+        "incomplete LU factors are not. x is the best iterate: pass it as x0 to go on."
     ),
     Status.STAGNATED: (
         "The residual no longer falls. If it is small, the tolerance is below what float64 can reach for this system:"
@@ -61,16 +61,17 @@ _ADVICE: Final = {
         "A vector with pᵀAp <= 0 or rᵀMr <= 0 was met: the matrix or its preconditioner is not positive definite, so "
         "conjugate gradients do not apply. Check the sign of the stencil: a Laplacian needs a positive diagonal. If M "
         "is a function of yours, check that it is linear and symmetric. For a symmetric matrix that is indefinite use "
-        "method='minres', which needs a positive definite M, too. x is the last iterate before that."
+        "method='minres', which needs a positive definite M, too. If it is singular, name its null vectors by "
+        "dsolver.matrix(A, nullspace=...). x is the best iterate before that."
     ),
     Status.BREAKDOWN: (
         "The method had to divide by zero and cannot go on from here: the matrix may be singular, or BiCGStab had bad "
-        "luck. Use method='gmres', another M, or another x0; x is the last iterate before that."
+        "luck. Use method='gmres', another M, or another x0; x is the best iterate before that."
     ),
     Status.UNSYMMETRIC_M: (
         "M is not symmetric, as this method needs it, and the residual hardly falls, or has not reached its limit: "
         "use method='gmres', or 'fcg', which bears an M that is not far from symmetric, or another M. Incomplete LU "
-        "factors (spilu) are not symmetric. x is the last iterate."
+        "factors (spilu) are not symmetric. x is the best iterate."
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
     Status.INCOMPATIBLE_RHS: (

@@ -57,6 +57,10 @@ RISEN: Final = 300.0
 go on with. Multigrid in float32 loses a constant that only a tiny σ fixes: residuals grew by 500 to 2e7 times, and
 solves took up to 850 iterations in place of 24. Elsewhere they grew by 220 at most."""
 
+WORSE: Final = 2.0
+"""Times the smallest residual of a recursion that the one of its end must be, for the iterations up to the smallest one
+to be made again: that takes as long as they took."""
+
 SLOW_FROM: Final = 20
 """Iterations after which it is looked at whether too many more are needed, for the first time."""
 SLOW_EVERY: Final = 10
@@ -83,6 +87,18 @@ class Column(Protocol):
 
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
+
+    def keep(self) -> None:
+        """Keep x as it is."""
+
+    def keep_zero(self) -> None:
+        """Keep zero, which takes no memory; what was kept gives its own back."""
+
+    def recall(self) -> None:
+        """x = what is kept."""
+
+    def exchange(self) -> None:
+        """x = what is kept, and x is kept."""
 
 
 class Request(Generic[R]):
@@ -136,6 +152,7 @@ class Control:
         limit: the residual at which the solve is finished.
         b_norm: ‖b‖.
         maxiter: iterations at most.
+        at_zero: whether x is zero at first.
         stagnation: iterations without a new smallest residual after which it is given up.
         fallback: the same until it is resumed, if that is sooner: where there is another preconditioner to go on with,
             for which a residual that grows in the first iteration is a reason as well.
@@ -153,6 +170,7 @@ class Control:
         limit, maxiter: as given.
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.
+        at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
         replacements: how often the recursion has taken it on the way.
     """
 
@@ -162,6 +180,7 @@ class Control:
         limit: float,
         b_norm: float,
         maxiter: int,
+        at_zero: bool = False,
         stagnation: int = STAGNATION,
         fallback: int | None = None,
         patience: int | None = None,
@@ -174,6 +193,8 @@ class Control:
     ) -> None:
         self.limit = limit
         self.maxiter = maxiter
+        self._b_norm, self._at_zero = b_norm, at_zero
+        self._may_resume = fallback is not None
         self._allowed = stagnation if fallback is None else min(stagnation, fallback)
         self._allowed_later = stagnation
         self._risen = DIVERGED if fallback is None else RISEN
@@ -187,26 +208,100 @@ class Control:
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, ATTAINABLE * b_norm)
         self._drift = _Drift()
+        self._kept, self._kept_at, self._repeatable = math.inf, 0, False
         self._suspicious = True
         self.residuals: list[float] = []
         self.true_residual = math.inf
+        self.at = 0
         self.replacements = 0
 
     def begin(self, column: Column) -> Steps[Status]:
-        """From the b and x that are set to the end. x is then the iterate that residuals[-1] tells of."""
+        """From the b and x that are set to the end. x is then the best iterate, or zero if none is better.
+
+        Where the solve converges, or the callback has stopped it, it is the last one.
+        """
         self.true_residual = yield from self._start(column)
         self.residuals = [self.true_residual]
-        return (yield from self._until_ended(column))
+        self._keep(column, zero=self._at_zero)
+        return (yield from self._with_best(column))
 
     def resume(self, column: Column) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""
         self._allowed, self._risen, self._patience = self._allowed_later, DIVERGED, None
+        self._may_resume = False
         self._pace = Pace()  # M is another one
         self._best, self._best_at = math.inf, len(self.residuals) - 1
         known = self.true_residual if math.isfinite(self.true_residual) else 0.0
         self._target = max(self.limit, ATTAINABLE * known)
         self.true_residual = yield from self._start(column)
-        return (yield from self._until_ended(column))
+        self._keep(column)
+        return (yield from self._with_best(column))
+
+    def _with_best(self, column: Column) -> Steps[Status]:
+        """To the end, and back to a better iterate than the last one."""
+        status = yield from self._until_ended(column)
+        self.at = len(self.residuals) - 1
+        if status is Status.CONVERGED:
+            column.keep_zero()  # which gives memory back
+        if status in (Status.CONVERGED, Status.STOPPED, Status.SLOW):
+            return status
+        if self._is_worth_repeating():
+            yield from self._repeat(column)
+        if not self.true_residual <= self._kept:
+            column.recall()
+            self.true_residual, self.at = self._kept, self._kept_at
+        if not self.true_residual <= self._b_norm:
+            column.keep_zero()
+            column.recall()
+            self.true_residual, self.at = self._b_norm, 0
+        return Status.CONVERGED if self.true_residual <= self.limit else status
+
+    def _keep(self, column: Column, *, zero: bool = False) -> None:
+        """Keep the x that the recursion begins from, unless what is kept is better."""
+        self._repeatable = self._begun <= self._kept
+        if not self._repeatable:
+            return
+        self._kept, self._kept_at = self._begun, self._begun_at
+        if zero:
+            column.keep_zero()
+        else:
+            column.keep()
+
+    def _is_worth_repeating(self) -> bool:
+        """Whether the recursion has seen a better x than that of its beginning, and one much better than at its end.
+
+        The residual of conjugate gradients may rise for a while, and without bound where A is singular, or not
+        definite; that of BiCGStab does as it likes.
+        """
+        if not self._repeatable or self._may_resume or not self._begun_at < self._best_at < len(self.residuals) - 1:
+            return False
+        bound = min(WORSE * self._best, self._kept)
+        return self._best < self._kept and not (self.residuals[-1] <= bound or self.true_residual <= bound)
+
+    def _repeat(self, column: Column) -> Steps[None]:
+        """Make the iterations up to the best one again, with the same bits, and keep the better of both ends.
+
+        So a solve that goes well copies no x, and there is nothing beside it to copy to.
+        """
+        if self.true_residual < self._kept:
+            column.exchange()
+            self._kept, self._kept_at = self.true_residual, self.at
+        else:
+            column.recall()
+        self.at = self._best_at
+        again = Control(
+            limit=0.0,
+            b_norm=0.0,
+            maxiter=self.at,
+            stagnation=self.at + 1,
+            singular=self._singular,
+            replaces=self._replaces,
+            breakdown=self._breakdown,
+        )
+        again.residuals, again._suspicious = self.residuals[: self._begun_at + 1], False
+        yield from again._start(column)
+        yield from again._recursion(column)
+        self.true_residual = yield from asked(End())
 
     def _until_ended(self, column: Column) -> Steps[Status]:
         while True:
@@ -225,6 +320,7 @@ class Control:
             # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
             self._target = max(self.limit, ATTAINABLE * self.true_residual)
             yield from self._start(column)
+            self._keep(column)
             self._best, self._best_at = math.inf, len(self.residuals) - 1
 
     def _start(self, column: Column) -> Steps[float]:

@@ -13,6 +13,8 @@ from dsolver.krylov.method import FEW, KrylovMethod
 
 RESTART: Final = 30
 """Vectors of a basis, unless another number is asked for."""
+SINGULAR: Final = 2.0**-50
+"""Pivot of the least squares problem, as a part of the largest column, that is rounding: y would be so as well."""
 
 
 @final
@@ -193,6 +195,7 @@ class LeastSquares:
         self._columns: list[list[float]] = []
         self._right: list[float] = []
         self._rest = beta
+        self._largest = 0.0
         self.norm = beta
 
     @property
@@ -201,13 +204,14 @@ class LeastSquares:
         return len(self._columns)
 
     def add(self, products: Sequence[float], below: float) -> bool:
-        """Add a column: its entries down to the diagonal, and the one below. False where the problem stays singular."""
+        """Add a column: its entries down to the diagonal, and the one below. False where it would be singular."""
         column = list(products)
+        self._largest = max(self._largest, math.hypot(*column, below))
         for row, (c, s) in enumerate(self._rotations):
             first, second = column[row], column[row + 1]
             column[row], column[row + 1] = c * first + s * second, c * second - s * first
         length = math.hypot(column[-1], below)
-        if not 0.0 < length < math.inf:
+        if not SINGULAR * self._largest < length < math.inf:
             return False
         c, s = column[-1] / length, below / length
         column[-1] = length

@@ -172,6 +172,11 @@ class KrylovMethod(ABC):
         engine.dot(self.r, self.r, self._parts, self.rr)
         return engine.read(self.rr)
 
+    @property
+    def free(self) -> Field:
+        """A field that is free between two steps."""
+        return self._work[1]
+
     def matrix_norm(self, rough: PerChunk) -> float:
         """‖A v‖ / ‖v‖ for blocks of a rough v: within a small factor below ‖A‖. May be asked between two steps."""
         engine, (v, av) = self._engine, self._work

@@ -15,6 +15,7 @@ from dsolver.grid.partition import Partition
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.control import Sample
+from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace
 from dsolver.matrices.problem import MatrixProblem
@@ -42,6 +43,7 @@ class Column:
         system: knows what no x can reach.
         layout: the finest level's `Layout` of every chunk.
         method: its vectors and scalars; all but `KrylovMethod.step` may be asked of it.
+        kept: an iterate that its solve may go back to.
         matrix_norm: about ‖A‖.
         asymmetry: of M, as a part of its size; 0 where the method needs no symmetric one.
     """
@@ -50,6 +52,7 @@ class Column:
     system: System
     layout: PerChunk
     method: KrylovMethod
+    kept: KeptIterate
     matrix_norm: Callable[[], float]
     asymmetry: Callable[[], float]
 
@@ -73,6 +76,22 @@ class Column:
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
         return math.sqrt(*self.method.residual())
+
+    def keep(self) -> None:
+        """Keep x as it is."""
+        self.kept.keep(self.method.x)
+
+    def keep_zero(self) -> None:
+        """Keep zero, and give back the memory of what was kept."""
+        self.kept.keep_zero()
+
+    def recall(self) -> None:
+        """x = what is kept."""
+        self.kept.recall(self.method.x)
+
+    def exchange(self) -> None:
+        """x = what is kept, and x is kept."""
+        self.kept.exchange(self.method.x, self.method.free)
 
     def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
         """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
@@ -123,6 +142,7 @@ class Batch:
         self.width = width
         self.method = spec.traits.make(view, layout, spec.restart)
         self.each: Sequence[Column] = ()
+        self._kept = [KeptIterate(engine, layout) for _ in range(width)]
 
     def set_up(self, system: System, site: Site, spec: SolveSpec) -> None:
         """Take a matrix and a preconditioner.
@@ -143,8 +163,16 @@ class Batch:
         norm = cache(lambda: single[0].matrix_norm(engine.per_chunk(partial(noise, engine.partition))))
         distance = spec.preconditioner.asymmetry if spec.traits.symmetric else lambda: 0.0
         self.each = [
-            Column(engine=engine, system=system, layout=self._layout, method=one, matrix_norm=norm, asymmetry=distance)
-            for one in single
+            Column(
+                engine=engine,
+                system=system,
+                layout=self._layout,
+                method=one,
+                kept=kept,
+                matrix_norm=norm,
+                asymmetry=distance,
+            )
+            for one, kept in zip(single, self._kept, strict=True)
         ]
         self._recorded = spec.preconditioner.can.recorded
         self.pace, self._unasked = Pace(), 0

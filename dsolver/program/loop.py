@@ -24,12 +24,14 @@ class Slice:
             residual may have been computed anew meanwhile.
         residuals: from there on.
         true_residual: the newest.
+        at: after which iteration x is what it is, once the solve has ended.
         status: how the solve has ended, or None where it goes on.
     """
 
     first: int
     residuals: tuple[float, ...]
     true_residual: float
+    at: int
     status: Status | None
 
 
@@ -128,5 +130,6 @@ class Loop:
             first=first,
             residuals=tuple(control.residuals[first:]),
             true_residual=control.true_residual,
+            at=control.at,
             status=self._ended.get(number),
         )

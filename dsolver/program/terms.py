@@ -71,6 +71,7 @@ class Terms:
             limit=limit_of(self.rtol, self.atol, begun.b_norm),
             b_norm=begun.b_norm,
             maxiter=self.maxiter,
+            at_zero=begun.x_norm == 0.0,
             stagnation=max(STAGNATION, sum(spec.problem.grid)),
             fallback=can.fallback if spec.lowered else None,
             patience=None if other is None else other.further,

@@ -47,17 +47,28 @@ class History:
     Attributes:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: of the newest x whose residual was computed anew.
+        at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
         status: how it has ended, or None where it goes on.
     """
 
     residuals: list[float] = field(default_factory=list)
     true_residual: float = math.inf
+    at: int = 0
     status: Status | None = None
 
     @property
     def iterations(self) -> int:
         """Iterations made."""
         return len(self.residuals) - 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note where x is not the last iterate."""
+        if self.at == self.iterations:
+            return ()
+        if self.at == 0:
+            return (f"x is the first guess, or zero: none of {self.iterations} iterations has led to a better one",)
+        return (f"x is that of iteration {self.at} of {self.iterations}: residuals were larger afterwards",)
 
     @property
     def ended(self) -> Status:
@@ -68,7 +79,7 @@ class History:
     def add(self, piece: Slice) -> None:
         """Take what a time slice has brought."""
         self.residuals[piece.first :] = piece.residuals
-        self.true_residual, self.status = piece.true_residual, piece.status
+        self.true_residual, self.at, self.status = piece.true_residual, piece.at, piece.status
 
 
 T = TypeVar("T")
@@ -107,7 +118,7 @@ class Follower:
         self.histories = tuple(History() for _ in self._controls)
 
     def run(self, first: Sequence[Slice]) -> None:
-        """Follow solves from their first slices on. Each x is then the iterate that the newest residual tells of."""
+        """Follow solves from their first slices on. Each x is then the iterate that its history tells of."""
         self._add(first)
         self._follow()
 

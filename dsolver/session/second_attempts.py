@@ -69,10 +69,6 @@ def try_float64(
     if shortage:
         return notes
     session.precondition(dtype="float64")
-    for column in doubtful:
-        history = histories[column]
-        if not history.true_residual <= history.residuals[0]:  # x is no better than the first guess, or NaN
-            session.begin(loads[column].right, loads[column].guess, column, len(loads))
     follower.resume(doubtful)
     return notes
 

@@ -115,6 +115,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
                 *session.notes,
                 *keeper.notes,
                 *notes.get(column, ()),
+                *history.notes,
                 *(asymmetric if not ends[column].converged else ()),
             ),
         )

@@ -25,6 +25,7 @@ class Written:
         self.rates, self.drifts = list(rates), list(drifts)
         self.norms = [1.0] * len(rates)
         self.frozen: set[int] = set()
+        self.kept: dict[int, float] = {}
         self.calls: list[Any] = []
         self.each = [Alone(self, number) for number in range(len(rates))]
 
@@ -62,6 +63,15 @@ class Alone:
     def freeze(self) -> None:
         self.written.calls.append(("freeze", self.number))
         self.written.frozen.add(self.number)
+
+    def keep(self) -> None:
+        self.written.kept[self.number] = self.written.norms[self.number]
+
+    def keep_zero(self) -> None:
+        self.written.kept[self.number] = 1.0
+
+    def recall(self) -> None:
+        self.written.norms[self.number] = self.written.kept[self.number]
 
 
 def loop_of(written: Any, *, interruptible: bool = False, pace: Pace | None = None) -> Loop:

@@ -95,6 +95,18 @@ class Script:
         self.calls.append(("magnitude",))
         return self._next(self.truths)
 
+    def keep(self) -> None:
+        """It is in each script where solves begin."""
+
+    def keep_zero(self) -> None:
+        self.calls.append(("keep_zero",))
+
+    def recall(self) -> None:
+        self.calls.append(("recall",))
+
+    def exchange(self) -> None:
+        self.calls.append(("exchange",))
+
     def true_residuals(self, numbers: Sequence[int]) -> dict[int, float]:
         assert list(numbers) == [0]
         return {0: self.true_residual()}
@@ -183,6 +195,10 @@ class Solving:
     def true_residual(self) -> float:
         return self._history.true_residual
 
+    @property
+    def at(self) -> int:
+        return self._history.at
+
 
 def solve(
     norms: Iterable[float],
@@ -205,6 +221,62 @@ def test_progress_is_told_after_each_superstep_and_slows_nothing() -> None:
     assert len(seen) == len(job.steps) < len(made.residuals) - 1
     assert [state.residual for state in seen] == [made.residuals[state.iteration] for state in seen]
     assert seen[-1].iteration == len(made.residuals) - 1
+
+
+# -- the best iterate --------------------------------------------------------------------------------------------------
+
+
+def falling_and_rising() -> list[tuple[float, float]]:
+    """Residuals whose third is the best."""
+    return [(norm, 1.0) for norm in (0.8, 0.3, 0.1, 0.5, 2.0, 3.0)]
+
+
+def test_iterations_up_to_the_best_are_made_again() -> None:
+    norms = falling_and_rising()
+    script = Script([*norms, *norms], [1.0, 3.0, 1.0, 0.1])
+    made = Solving(script, Options(rtol=0.0, atol=LIMIT, maxiter=6), at_zero=True)
+    assert made.run() is Status.MAX_ITERATIONS
+    assert (made.at, made.true_residual) == (3, 0.1)
+    assert made.residuals == [1.0, *(norm for norm, _ in norms)], "those of the last attempt alone"
+    assert sum(script.steps) == 6 + 3
+    assert [name for name, *_ in script.calls if name in ("keep", "recall", "exchange", "start")] == [
+        "start",
+        "recall",
+        "start",
+    ]
+
+
+def test_an_end_that_is_better_than_the_beginning_is_kept_beside() -> None:
+    norms = [(norm, 1.0) for norm in (0.1, 0.5)]
+    script = Script([*norms, *norms], [1.0, 0.5, 1.0, 0.9, 0.9])
+    made = Solving(script, Options(rtol=0.0, atol=LIMIT, maxiter=2))
+    assert made.run() is Status.MAX_ITERATIONS
+    assert (made.at, made.true_residual) == (2, 0.5), "the recursion had lied"
+    assert [name for name, *_ in script.calls if name in ("recall", "exchange")] == ["exchange", "recall"]
+
+
+def test_a_solve_that_goes_well_keeps_nothing() -> None:
+    _, made, script = solve([0.1, 0.01, 1e-4], [1.0, 2e-4])
+    assert made.at == 3
+    assert {name for name, *_ in script.calls}.isdisjoint({"recall", "exchange"})
+
+
+@pytest.mark.parametrize(("guess", "expected"), [(0.7, 0.7), (5.0, 1.0)])
+def test_nothing_is_worse_than_the_first_guess_or_zero(guess: float, expected: float) -> None:
+    script = Script([(8.0, 1.0), (9.0, 1.0)], [guess, 9.0])
+    made = Solving(script, Options(rtol=0.0, atol=LIMIT, maxiter=2))
+    assert made.run() is Status.MAX_ITERATIONS
+    assert (made.at, made.true_residual) == (0, expected)
+    kept_zero = ("keep_zero",) in script.calls
+    assert kept_zero == (expected == 1.0)
+    assert script.calls[-1] == ("recall",)
+
+
+def test_not_a_number_is_never_the_answer() -> None:
+    script = Script([(0.5, 1.0), (math.nan, 1.0), (0.5, 1.0)], [1.0, math.nan, 1.0, 0.5])
+    made = Solving(script, callback=lambda _: None)
+    assert made.run() is Status.NOT_FINITE
+    assert (made.at, made.true_residual) == (1, 0.5)
 
 
 # -- every status ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,89 @@
+"""The best iterate is what comes back, with the bits that it had."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver.krylov.methods import METHODS
+from tests.hard_systems import F64, system
+from tests.krylov.test_methods import shifted_laplacian
+
+SYSTEMS = 400
+
+
+def plane(n: int) -> tuple[sp.csr_array, F64]:
+    return shifted_laplacian(n), np.random.default_rng(0).standard_normal(n * n)
+
+
+@pytest.mark.parametrize("engine", ["reference", "resident"])
+def test_it_is_that_of_a_solve_with_so_many_iterations(engine: Literal["reference", "resident"]) -> None:
+    """Conjugate gradients meet pᵀAp < 0 in their third iteration, the residual of their first one is the least."""
+    a, b = plane(12)
+    with dsolver.Solver(dsolver.matrix(a, chunks=3), method="cg", M=None, device="cpu", engine=engine) as solver:
+        found, short = solver.solve(b), solver.solve(b, maxiter=1)
+    assert found.status is dsolver.Status.INDEFINITE
+    assert found.iterations == 3
+    assert (found.x == short.x).all()
+    assert found.true_residual == short.true_residual < 0.7 * found.b_norm
+    assert found.true_residual == pytest.approx(np.linalg.norm(b - a @ found.x))
+    assert found.notes[-1] == "x is that of iteration 1 of 3: residuals were larger afterwards"
+
+
+def test_each_column_has_its_own() -> None:
+    a, b = plane(12)
+    others = [b, a @ np.ones(144), np.roll(b, 1)]
+    with dsolver.Solver(a, method="cg", M=None, device="cpu") as solver:
+        for other, found in zip(others, solver.solve(others), strict=True):
+            alone = solver.solve(other)
+            assert (found.x == alone.x).all()
+            assert found.true_residual == alone.true_residual <= found.b_norm
+
+
+def test_a_first_guess_is_never_made_worse() -> None:
+    a = sp.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    b, guess = np.array([3.0, 3.1]), np.array([1.0, 1.0])
+    for method in ("cg", "fcg"):
+        found = dsolver.solve(a, b, x0=guess, method=method, M=None, maxiter=1, device="cpu")
+        assert found.true_residual <= np.linalg.norm(b - a @ guess)
+        assert found.true_residual == pytest.approx(np.linalg.norm(b - a @ found.x))
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_without_a_tolerance_it_is_the_best_that_rounding_allows(method: str) -> None:
+    a = shifted_laplacian(12)
+    a = (a + 1.3 * sp.eye_array(144)).tocsr()
+    b = np.random.default_rng(1).standard_normal(144)
+    found = dsolver.solve(a, b, method=method, rtol=0.0, device="cpu")
+    assert np.linalg.norm(b - a @ found.x) <= 1e-13 * found.b_norm
+
+
+def check(seeds: range) -> None:
+    """Solve some of the systems by each method that takes them, and by the usual one."""
+    for seed in seeds:
+        kind, a, b = system(seed)
+        problem = dsolver.matrix(a)
+        for method in (None, *METHODS):
+            if method and METHODS[method].symmetric and problem.asymmetry:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = dsolver.solve(problem, b, method=method, device="cpu")
+            residual = np.linalg.norm(b - a @ found.x) / np.linalg.norm(b)
+            assert residual <= 1.0 + 1e-12, (seed, kind, method, found)
+
+
+def test_no_answer_is_worse_than_zero() -> None:
+    check(range(30, 40))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(8))
+def test_no_answer_of_many_is_worse_than_zero(part: int) -> None:
+    check(range(part, SYSTEMS, 8))
