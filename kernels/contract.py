@@ -20,7 +20,7 @@ from typing import Final
 
 FAN_IN = 8
 """Numbers that one node of a reduction tree adds."""
-CARRIERS: Final = frozenset({"A", "H", "T", "R", "P", "S", "inverse"})
+CARRIERS: Final = frozenset({"A", "H", "T", "R", "P", "S", "inverse", "direct"})
 """Arguments that bring the kernels of which they are the first."""
 
 
@@ -130,6 +130,11 @@ layers around the chunk that this reaches. With `STAR_DOWN` a level of a V-cycle
 neighbor's x."""
 DENSE_SOLVE = _kernel("dense_solve", reads="inverse r", writes="x")
 """x = A⁻¹ r by a stored inverse of the whole matrix (a `DenseInverse`)."""
+DIRECT_SOLVE = _kernel("direct_solve", reads="direct r h", writes="y")
+"""y = A⁻¹ r of the whole system, in the order of the chunks, where the factors are (a `DirectPart`); h: r of the other
+chunks. It does nothing elsewhere."""
+DIRECT_PART = _kernel("direct_part", reads="direct y h", writes="z")
+"""z = the chunk's part of y; h: that part, where the factors are not."""
 
 DOT = _kernel("dot", reads="x y", writes="dot")
 NARROW = _kernel("narrow", reads="x xx", writes="y")

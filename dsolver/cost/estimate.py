@@ -247,7 +247,7 @@ def estimate(
         available = devices.free_memory_of(client, runtime.workers)
     problem = problem.planned(max(1, len(runtime.workers)), cuda=on_gpus)
     chunks = problem.chunks or runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
-    taken = value_type(precond_dtype, m, method_for(problem, method), cuda=on_gpus)
+    taken = value_type(precond_dtype, m, method_for(problem, method, m), cuda=on_gpus)
     spec = SolveSpec.plan(problem, chunks, chosen, m, method, restart, precond_dtype=taken)
     batched = m.can.batched and spec.traits.batched
     at_once = min(int(together), AT_ONCE, most_columns(spec.partition)) if batched else 1

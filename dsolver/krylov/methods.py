@@ -109,6 +109,7 @@ METHODS: Final = {
 FOR_SYMMETRIC: Final = "cg"
 FOR_INDEFINITE: Final = "minres"
 FOR_ANY: Final = "gmres"
+FOR_FACTORS: Final = "fgmres"
 """Methods where none is asked for."""
 
 

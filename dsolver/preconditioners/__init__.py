@@ -9,6 +9,7 @@ from dsolver.preconditioners.auto import Auto
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.l1_jacobi import L1Jacobi
@@ -23,6 +24,7 @@ __all__ = [
     "Auto",
     "BlockJacobi",
     "Chebyshev",
+    "Direct",
     "Function",
     "Identity",
     "Jacobi",

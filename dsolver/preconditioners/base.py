@@ -35,6 +35,7 @@ class Capabilities:
         guesses: it makes first guesses, ``x0="fmg"``.
         diagonal: it divides by the diagonal of A.
         symmetric: it is made for A = Aᵀ.
+        any_sign: it need be neither definite nor symmetric where A is not.
         fallback: iterations without progress after which its smaller value type may be the reason; None for no such
             number. With one, the smaller type is taken on GPUs where none was asked for.
     """
@@ -47,6 +48,7 @@ class Capabilities:
     guesses: bool = False
     diagonal: bool = False
     symmetric: bool = False
+    any_sign: bool = False
     fallback: int | None = None
 
 
@@ -131,6 +133,8 @@ class Preconditioner(ABC):
     """A number that divides the extents of every chunk."""
     slabs: ClassVar[bool] = False
     """Whether a grid is cut into slabs across z, where nobody says how and they are not thin."""
+    basis: ClassVar[int | None] = None
+    """Vectors of a basis that are enough for a method that keeps one; None for as many as are asked for."""
     # The value type that it is made in, whatever `precond_dtype` says; None for that. An option, where a class has it.
     precision: str | None = None
 

@@ -14,6 +14,7 @@ from dsolver.preconditioners.auto import Auto, usual_preconditioner
 from dsolver.preconditioners.base import Preconditioner
 from dsolver.preconditioners.block_jacobi import BlockJacobi
 from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.direct import Direct
 from dsolver.preconditioners.function import Function, of_operator
 from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.l1_jacobi import L1Jacobi
@@ -33,6 +34,7 @@ NAMED: Final[dict[str, Callable[[], Preconditioner]]] = {
     "symgs": SymGS,
     "ic0": IC0,
     "ilu0": ILU0,
+    "direct": Direct,
     "none": Identity,
 }
 """Makers of preconditioners by name; `register` adds to them."""

@@ -12,7 +12,16 @@ from dsolver.errors import InputError
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.krylov.gmres import RESTART
-from dsolver.krylov.methods import FOR_ANY, FOR_INDEFINITE, FOR_SYMMETRIC, METHODS, Traits, check_method, serving_any
+from dsolver.krylov.methods import (
+    FOR_ANY,
+    FOR_FACTORS,
+    FOR_INDEFINITE,
+    FOR_SYMMETRIC,
+    METHODS,
+    Traits,
+    check_method,
+    serving_any,
+)
 from dsolver.multigrid.reuse import Reuse
 from dsolver.preconditioners import Multigrid, Preconditioner
 from dsolver.preconditioners.builder import Blocks, Builder, Early, unused
@@ -71,8 +80,8 @@ class SolveSpec:
         m.check(problem, partition)
         more |= {
             "preconditioner": m,
-            "method": method_for(problem, method),
-            "restart": min(restart, math.prod(problem.grid)),
+            "method": method_for(problem, method, m),
+            "restart": min(restart, m.basis or restart, math.prod(problem.grid)),
         }
         return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
 
@@ -106,13 +115,15 @@ class SolveSpec:
         return self.preconditioner.can.lowered and self.precond_dtype != "float64"
 
 
-def method_for(problem: Problem, name: str | None) -> str:
-    """The method for a system: the one that is asked for, or where none is, the usual one for its matrix.
+def method_for(problem: Problem, name: str | None, m: Preconditioner | None = None) -> str:
+    """The method for a system: the one that is asked for, or where none is, the usual one for its matrix and for M.
 
     Raises:
         InputError: there is no such method, or it needs a symmetric matrix, and this is none.
     """
     if name is None:
+        if m is not None and m.can.any_sign:
+            return FOR_FACTORS
         if problem.asymmetry:
             return FOR_ANY
         return FOR_INDEFINITE if problem.indefinite else FOR_SYMMETRIC

@@ -90,11 +90,11 @@ class Setup:
             classes such as "7 5 2 6 1 4 3 0".
         M: the preconditioner: "auto" (what suits the system, the default), "mg" (multigrid on the grid), "amg"
             (algebraic multigrid, for grids and matrices), "hpcg" (the HPCG benchmark's V-cycle), "jacobi",
-            "chebyshev", None, for general matrices also "l1-jacobi", "block-jacobi", "symgs", "ic0" and "ilu0"; an
-            object of `dsolver.preconditioners` for other options; or your own, in this process only: a function
-            z = M(r) of whole arrays of b's shape, in b's kind of array, or an object of SciPy's kind (`LinearOperator`,
-            sparse matrix) of shape (n, n) for vectors in the order of ``b.ravel()``. It must be linear, and symmetric
-            and positive definite where A has to be symmetric.
+            "chebyshev", "direct" (factors of the whole matrix, which one owner has), None, for general matrices also
+            "l1-jacobi", "block-jacobi", "symgs", "ic0" and "ilu0"; an object of `dsolver.preconditioners` for other
+            options; or your own, in this process only: a function z = M(r) of whole arrays of b's shape, in b's kind of
+            array, or an object of SciPy's kind (`LinearOperator`, sparse matrix) of shape (n, n) for vectors in the
+            order of ``b.ravel()``. It must be linear, and symmetric and positive definite where A has to be symmetric.
         precond_dtype: the value type in which multigrid, and sweeps, factors and blocks of a general matrix, are stored
             and applied. With "float32" they move half the bytes; the system itself and its residual stay in float64,
             and so does what can be reached. Should the solve stall for that, it goes on with "float64", warns, and

@@ -434,7 +434,7 @@ class Session:
     def _planned(self, problem: Problem) -> SolveSpec:
         m = self.first
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
-        method, cuda = method_for(problem, self._method), self.runtime.device == "cuda"
+        method, cuda = method_for(problem, self._method, m), self.runtime.device == "cuda"
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
         return SolveSpec.plan(problem, chunks, self._order, m, self._method, self._restart, **more)
 

@@ -502,6 +502,7 @@ SHARED = ("pack", "dot", "spmv_dot", "spmv_halo", "subtract_halo", "update_p", "
             "dense_solve",
             "move",
         ),
+        ("direct_solve", "direct_part"),
     ],
 )
 def test_names_are_whole_and_have_colors_of_their_own(kernels: tuple[str, ...]) -> None:

@@ -64,6 +64,8 @@ from dsolver.monitor.spans import Span
 # that begins with a to f, which it takes for a hash: hence `halo-exchanges`, and `coarsest` as a first word.
 LABELS: Final = {
     "dense_solve": "coarsest-direct",
+    "direct_part": "whole-part",
+    "direct_solve": "solve-by-factors",
     "dot": "dot-partial",
     "forward": "forward-half-sweep",
     "load": "load-block",

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dsolver.distributed.halo import plan_layout
+from dsolver.distributed.halo import direct_layout, plan_layout
 from dsolver.grid.partition import HaloPlan
 from dsolver.kernels import contract, load
+from dsolver.kernels.direct.parts import DirectPart
 from dsolver.kernels.formats.ell import Ell
 from dsolver.kernels.formats.layout import SLICE
 from dsolver.kernels.formats.stencil import OFFSETS, ConstantStencil
@@ -28,6 +29,7 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         shape=(4, 4, 4), weights=weights, faces=(0.0,) * 6, wraps=(False, False, False), lo=(0, 0, 0)
     )
     product = made.format("sell").product(b.layout, b.layout, entries, in_order=True)
+    plan = direct_layout(made, [], [])
     carriers: dict[str, Any] = {
         "A": b.matrix,
         "H": b.outer,
@@ -35,6 +37,7 @@ def test_every_kernel_of_the_contract_exists(backend: str) -> None:
         "R": product,
         "P": product,
         "S": made.stencil.transfer(star_transfer(stencil, alone((4, 4, 4)), alone((2, 2, 2)), b.coarse)),
+        "direct": DirectPart(backend=made, position=b.layout.position, size=64, gather=plan, scatter=plan),
         "inverse": made.dense.inverse(b.layout, made.dense.matrix(b.stencil)),
     }
     assert set(carriers) == contract.CARRIERS

@@ -1,0 +1,276 @@
+"""Direct solution with factors of the whole matrix, which one owner has, as a preconditioner.
+
+Iterations refine it: factors in float32, or of a matrix near one that is singular, serve as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+
+from dsolver.distributed.forecast import F64, I32, Part
+from dsolver.distributed.halo import direct_layout, gather_layout
+from dsolver.distributed.setup_exchange import exchange_lists
+from dsolver.engines.base import Field, PerChunk
+from dsolver.errors import DeviceMemoryError, InputError
+from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.contract import DIRECT_PART, DIRECT_SOLVE
+from dsolver.kernels.direct.factors import factors_of
+from dsolver.kernels.direct.libraries import LIBRARIES, SingularError, chosen
+from dsolver.kernels.direct.parts import DirectPart
+from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.formats.layout import HaloLayout, Layout
+from dsolver.krylov.method import ApproximateInverse
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.row_block import RowBlock
+from dsolver.multigrid.algebraic.finest import rows_of_blocks
+from dsolver.multigrid.algebraic.lattice.rows import LatticeRows
+from dsolver.multigrid.algebraic.rows.global_rows import Rows
+from dsolver.multigrid.algebraic.rows.level_rows import LevelRows
+from dsolver.multigrid.geometric.assembly import raised_rows
+from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site
+from dsolver.preconditioners.builder import Builder
+from dsolver.problems import Problem
+
+OWNER: Final = 0
+"""The chunk next to which the factors are."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Direct(Preconditioner):
+    """Factors of the whole matrix, made once by a library, on the owner of the first chunk: ``"direct"``.
+
+    For any matrix. Right-hand sides go there, and solutions come back. Where A is singular, the factors are of a matrix
+    nearby. Flexible GMRES is the usual method: it refines in a few iterations what factors leave, whether A is
+    symmetric, definite or neither.
+
+    Attributes:
+        library: that makes them, a name of `dsolver.kernels.direct.libraries.LIBRARIES`; by default the first one that
+            is installed where they are made.
+
+    Raises:
+        InputError: there is no such library.
+    """
+
+    can: ClassVar[Capabilities] = Capabilities(lowered=True, recorded=False, multilevel=True, any_sign=True)
+    basis: ClassVar[int | None] = 10
+    library: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.library is not None and self.library not in LIBRARIES:
+            names = ", ".join(map(repr, LIBRARIES))
+            raise InputError(
+                f"library must be one of {names}, or None for the first that is there, not {self.library!r}"
+            )
+
+    def build(self, builder: Builder) -> Built:
+        """A for products, and each chunk's part of the solution."""
+        engine, products = builder.engine, builder.products()
+        rows, places = _rows_of_grid(builder) if builder.problem.lattice else (_rows_of_matrix(builder), None)
+        chunks = len(builder.partition)
+        senders = [tuple(range(1, chunks)), *[()] * (chunks - 1)]
+        arrived = exchange_lists(engine, senders, engine.per_chunk(_to_owner, rows))
+        problem = builder.problem
+        make = MakePart(
+            library=self.library,
+            sizes=tuple(chunk.box.points for chunk in builder.partition),
+            places=places,
+            symmetric=not problem.asymmetry,
+            mirrored=not isinstance(problem, MatrixProblem) or problem.mirrored,
+            singular=builder.system.singular,
+        )
+        view = engine.lowered(builder.dtype) if builder.lowered else engine
+        return products, (view.per_chunk(make, products.at("layout"), rows, arrived).at(0),)
+
+    def on(self, site: Site) -> ApproximateInverse:
+        """z = A⁻¹ r by the factors."""
+        return _Solution(site)
+
+    def forecast(self, part: Part) -> Forecast:
+        """A, and on the first chunk's owner its rows, the factors and a vector of all rows."""
+        a = part.products()
+        if part.number != OWNER:
+            return Forecast(levels=(a,), moved=2 * F64 * a.rows)
+        entries, rows = fill_of(part.problem), part.partition.domain.points
+        factors = int(entries * (part.value + I32))
+        gathered = 4 * (F64 + I32) * entries_of(part.problem)
+        return Forecast(
+            levels=(a,),
+            shared=factors + 4 * F64 * rows,
+            temporary=max(part.assembly, gathered + factors),
+            moved=factors + 6 * F64 * rows,
+        )
+
+    def iterations(self, alone: float, rtol: float) -> float:
+        """Two, whatever the matrix."""
+        return 2.0
+
+
+def entries_of(problem: Problem) -> int:
+    """Entries of the whole matrix."""
+    if isinstance(problem, MatrixProblem):
+        return problem.entries
+    x, y, z = problem.grid
+    return len(problem.offsets) * x * y * z
+
+
+def fill_of(problem: Problem) -> float:
+    """About how many entries the factors have."""
+    rows = math.prod(problem.grid)
+    return max(2.0 * entries_of(problem), 10.0 * rows * math.log2(max(rows, 2.0)))
+
+
+@final
+class _Solution:
+    """A⁻¹ of the whole system, applied."""
+
+    def __init__(self, site: Site) -> None:
+        self._engine, (self._parts,) = site.engine, site.levels
+        chunks = range(1, len(site.engine.partition))
+        self._gathered = site.engine.halo(self._parts.at("gather"), [tuple(chunks), *[()] * len(chunks)])
+        self._scattered = site.engine.halo(self._parts.at("scatter"), [(), *[(OWNER,)] * len(chunks)])
+        self._whole = site.engine.field(self._parts)
+
+    def apply(self, r: Field, z: Field) -> None:
+        """z = A⁻¹ r."""
+        engine = self._engine
+        engine.exchange(r, self._gathered)
+        engine.run(DIRECT_SOLVE, self._parts, r, self._gathered, self._whole)
+        engine.exchange(self._whole, self._scattered)
+        engine.run(DIRECT_PART, self._parts, self._whole, self._scattered, z)
+
+
+def _rows_of_matrix(builder: Builder) -> PerChunk:
+    """The `LevelRows` of every chunk of a matrix."""
+    blocks = builder.system.per_chunk(_as_it_came)
+    bounds = tuple(accumulate(builder.partition.sizes[0], initial=0))
+    return rows_of_blocks(builder.engine, blocks, bounds, builder.problem.senders or [()])
+
+
+def _rows_of_grid(builder: Builder) -> tuple[PerChunk, Partition | None]:
+    """The `LevelRows` of ranges of a grid's rows, and the boxes that its vectors come in; None for one."""
+    engine, rows = builder.engine, builder.rows
+    weights = rows.weights
+    if rows.raised is not None:
+        weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
+    found = LatticeRows(engine, rows.chunks, rows.offsets, weights).rows
+    return found, builder.partition if len(builder.partition) > 1 else None
+
+
+# -- what is made on the owners ----------------------------------------------------------------------------------------
+
+
+def _as_it_came(_: Backend, __: int, block: RowBlock) -> RowBlock:
+    return block
+
+
+def _global_rows(backend: Backend, rows: LevelRows) -> Rows:
+    return Rows.at(backend.amg, rows.a, rows.window)
+
+
+def _to_owner(backend: Backend, number: int, rows: LevelRows) -> dict[int, Any]:
+    """A message with the chunk's rows for the owner of the factors."""
+    return {} if number == OWNER else {OWNER: _global_rows(backend, rows).packed}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MakePart:
+    """Makes a chunk's part of direct solutions, with the factors on the first chunk.
+
+    Attributes:
+        library: that makes factors; None for the first that is there.
+        sizes: rows of each chunk.
+        places: boxes of a grid, where rows come in lattice order and vectors box after box; else None.
+        symmetric: whether A is.
+        mirrored: whether it has an entry (j, i) for each entry (i, j).
+        singular: whether A is known to be singular.
+    """
+
+    label: ClassVar[str] = "setup-levels"
+    library: str | None
+    sizes: tuple[int, ...]
+    places: Partition | None
+    symmetric: bool
+    mirrored: bool
+    singular: bool
+
+    def __call__(
+        self, backend: Backend, number: int, layout: Layout, rows: LevelRows, arrived: Mapping[int, Any]
+    ) -> tuple[DirectPart]:
+        """The part, for the finest level.
+
+        Raises:
+            InputError: no library is there, or the matrix has no factors.
+            DeviceMemoryError: memory has run out.
+        """
+        factors = None
+        if number == OWNER:
+            own = _global_rows(backend, rows)
+            others = (Rows.unpacked(arrived[sender], self.sizes[sender])[0] for sender in sorted(arrived))
+            factors = self._factors(backend, Rows.joined([own, *others]))
+        chunks, size = len(self.sizes), sum(self.sizes) if number == OWNER else 1
+        return (
+            DirectPart(
+                backend=backend,
+                position=layout.position,
+                size=size,
+                gather=gather_layout(backend, number, (OWNER,), self.sizes, layout),
+                scatter=self._scatter(backend, number, chunks, size),
+                factors=factors,
+            ),
+        )
+
+    def _scatter(self, backend: Backend, number: int, chunks: int, size: int) -> HaloLayout:
+        """The exchange that brings each chunk its part of the solution."""
+        if number != OWNER:
+            made = direct_layout(backend, [], [(OWNER, self.sizes[number])])
+            return replace(made, items=size)
+        rest = [(other, self.sizes[other]) for other in range(1, chunks)]
+        first = self.sizes[OWNER]
+        made = direct_layout(backend, rest, [])
+        return replace(made, send_rows=(first + made.send_rows).astype(np.int32), items=size)
+
+    def _factors(self, backend: Backend, rows: Rows) -> Any:
+        library = chosen(self.library, backend.dtype)
+        if library is None:
+            wanted = "SciPy" if self.library is None else LIBRARIES[self.library].name
+            raise InputError(
+                f"M='direct' needs {wanted} where the first chunk lies, for {backend.dtype}: install it there"
+            )
+        if self.places is not None:
+            rows = _box_after_box(rows, self.places)
+        start, columns, values = (backend.to_host(part) for part in (rows.start, rows.columns, rows.values))
+        try:
+            return factors_of(
+                Csr(start, columns, values),
+                np.dtype(backend.dtype),
+                library,
+                symmetric=self.symmetric,
+                mirrored=self.mirrored,
+                singular=self.singular,
+            )
+        except SingularError:
+            raise InputError("M='direct': the matrix has no factors that are of use: use another M") from None
+        except MemoryError:
+            raise DeviceMemoryError(
+                "M='direct': memory has run out for the factors: use M='amg', 'ilu0' or another that takes less"
+            ) from None
+
+
+def _box_after_box(rows: Rows, partition: Partition) -> Rows:
+    """Rows and columns of a grid in lattice order, as the boxes of chunks have them one after the other."""
+    domain = partition.domain
+    order = np.concatenate([domain.rows_of(chunk.box) for chunk in partition])
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    picked = rows.selected(np.asarray(order, like=rows.start))
+    return replace(picked, columns=np.asarray(place, like=rows.start)[picked.columns]).ascending

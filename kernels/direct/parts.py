@@ -1,0 +1,46 @@
+"""Parts of chunks in direct solves, with their kernels: one of them has the factors of the whole matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from dsolver.kernels.backend import Backend
+from dsolver.kernels.direct.factors import ScaledFactors
+from dsolver.kernels.formats.base import Format
+from dsolver.kernels.formats.layout import Array, HaloLayout
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DirectPart(Format):
+    """A chunk's part. The whole vector has the chunks' rows one after the other, the first chunk's first.
+
+    Attributes:
+        backend: where vectors lie.
+        position: int32 (rows,), storage places of the chunk's rows.
+        size: of the vector that holds the solution: the whole one where the factors are, else one item.
+        gather: the exchange of right-hand sides.
+        scatter: of solutions.
+        factors: of the whole matrix, on the first chunk.
+    """
+
+    backend: Backend = field(repr=False)
+    position: Array
+    size: int
+    gather: HaloLayout
+    scatter: HaloLayout
+    factors: ScaledFactors | None = None
+
+    def direct_solve(self, r: Any, h: Any, x: Any) -> None:
+        """See `dsolver.kernels.contract.DIRECT_SOLVE`."""
+        if self.factors is None:
+            return
+        xp, guard = self.backend.xp, self.backend.guard
+        b = xp.concatenate((r[self.position], h[guard : len(h) - guard]))
+        x[:] = self.backend.asarray(self.factors.solve(self.backend.to_host(b)))
+
+    def direct_part(self, x: Any, h: Any, z: Any) -> None:
+        """See `dsolver.kernels.contract.DIRECT_PART`."""
+        rows, guard = len(self.position), self.backend.guard
+        z[self.position] = h[guard : guard + rows] if self.factors is None else x[:rows]

@@ -1,0 +1,164 @@
+"""Direct solution as a preconditioner: factors of the whole matrix, wherever its rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from distributed import Client
+
+import dsolver
+from dsolver import problems
+from dsolver.errors import InputError
+from dsolver.preconditioners import Direct
+from tests.clusters import cluster
+from tests.matrices.test_matrix import lattice
+
+F64 = npt.NDArray[np.float64]
+RNG = np.random.default_rng(3)
+N = 12
+LAPLACE = lattice(N)
+X = RNG.standard_normal(N * N)
+KINDS = {
+    "definite": LAPLACE,
+    "indefinite": sp.csr_array(LAPLACE - 1.3 * sp.eye_array(N * N)),
+    "unsymmetric": sp.csr_array(LAPLACE + sp.diags_array(RNG.uniform(-2.0, 2.0, N * N - 1), offsets=1)),
+    "hollow": sp.csr_array(LAPLACE - sp.diags_array(np.where(np.arange(N * N) % 7 == 0, 4.0, 0.0))),
+}
+PIECES = sp.csr_array(sp.block_diag([[[1.0, -1.0], [-1.0, 1.0]], [[2.0, -2.0], [-2.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with cluster(3) as made:
+        yield made
+
+
+def solved(a: Any, b: F64, **options: Any) -> dsolver.Solution:
+    return dsolver.solve(a, b, **{"M": "direct", **options})
+
+
+def residual(a: Any, x: F64, b: F64) -> float:
+    return float(np.linalg.norm(b - a @ x) / np.linalg.norm(b))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_matrix_takes_an_iteration_or_two(kind: str) -> None:
+    a = KINDS[kind]
+    found = solved(a, a @ X, rtol=1e-12)
+    assert found.status is dsolver.Status.CONVERGED
+    assert found.iterations <= 2
+    assert residual(a, found.x, a @ X) < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_factors_in_float32_are_refined(kind: str) -> None:
+    a = KINDS[kind]
+    found = solved(a, a @ X, rtol=1e-12, precond_dtype="float32")
+    assert 1 < found.iterations <= 6
+    assert residual(a, found.x, a @ X) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["indefinite", "unsymmetric"])
+def test_every_engine_and_number_of_chunks_has_the_factors(kind: str, client: Client) -> None:
+    a = KINDS[kind]
+    alone = solved(a, a @ X)
+    cut = dsolver.matrix(a, chunks=(50, 44, 30, 20))
+    found = [
+        solved(cut, a @ X, engine="reference"),
+        solved(cut, a @ X, client=client),
+        solved(cut, a @ X, client=client, engine="graph"),
+    ]
+    for each in found:
+        assert residual(a, each.x, a @ X) < 1e-10
+        assert each.iterations == alone.iterations
+        np.testing.assert_array_equal(each.x, found[0].x)
+
+
+def test_rows_in_another_order_in_each_chunk() -> None:
+    a = KINDS["unsymmetric"]
+    found = solved(dsolver.matrix(a, chunks=3, order="rcm"), a @ X, engine="reference")
+    assert residual(a, found.x, a @ X) < 1e-10
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 2)])
+def test_a_grid_in_boxes(chunks: Any) -> None:
+    kappa = np.exp(np.random.default_rng(0).standard_normal((6, 5, 4)))
+    problem = problems.diffusion(kappa.shape, kappa, chunks=chunks)
+    b = np.random.default_rng(1).standard_normal((6, 5, 4))
+    found = solved(problem, b, rtol=1e-12, engine="reference")
+    usual = dsolver.solve(problem, b, rtol=1e-13, engine="reference")
+    assert found.iterations <= 2
+    np.testing.assert_allclose(found.x, usual.x, rtol=1e-9, atol=1e-12)
+
+
+def test_a_grid_without_a_fixed_value() -> None:
+    problem = problems.diffusion((6, 6, 6), bc=problems.Neumann())
+    b = np.random.default_rng(1).standard_normal((6, 6, 6))
+    found = solved(problem, b - b.mean())
+    assert found.status is dsolver.Status.CONVERGED
+    assert found.iterations <= 3
+    assert abs(found.x.mean()) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_singular_matrices_have_factors_of_one_nearby(dtype: str) -> None:
+    b = PIECES @ np.arange(1.0, 7.0)
+    found = solved(PIECES, b, precond_dtype=dtype)
+    assert found.status is dsolver.Status.CONVERGED
+    assert np.abs(found.x).max() < 10.0
+
+
+def test_a_matrix_without_pivots() -> None:
+    """Rows 0 and 1 have entries in column 2 alone: no pairing of rows and columns."""
+    a = sp.csr_array(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0], [1.0, 3.0, 0.0]]))
+    b = a @ np.array([1.0, 2.0, 3.0])
+    found = solved(a, b)
+    assert residual(a, found.x, b) < 1e-8
+
+
+def test_rows_and_columns_of_any_size() -> None:
+    rng = np.random.default_rng(5)
+    scale, other = 10.0 ** rng.uniform(-120, 120, N * N), 10.0 ** rng.uniform(-20, 20, N * N)
+    a = sp.csr_array(sp.diags_array(scale) @ KINDS["unsymmetric"] @ sp.diags_array(other))
+    b = a @ (X / other)
+    found = solved(a, b, rtol=1e-12)
+    assert found.iterations <= 3
+    assert residual(a, found.x, b) < 1e-12
+
+
+def test_several_right_hand_sides_and_an_update_share_the_factors() -> None:
+    a = KINDS["indefinite"]
+    b = np.stack([a @ X, a @ X[::-1]], axis=1)
+    with dsolver.Solver(a, M="direct") as solver:
+        several = solver.solve(b)
+        for x, right in zip(several.x.T, b.T, strict=True):
+            assert residual(a, x, right) < 1e-10
+        new = sp.csr_array(a + 0.5 * sp.eye_array(N * N))
+        solver.update(new)
+        found = solver.solve(b[:, 0])
+    assert found.iterations <= 2
+    assert residual(new, found.x, b[:, 0]) < 1e-10
+
+
+def test_methods_that_are_asked_for() -> None:
+    for method in ("cg", "fcg", "minres", "gmres", "fgmres", "bicgstab"):
+        found = solved(LAPLACE, LAPLACE @ X, method=method)
+        assert found.status is dsolver.Status.CONVERGED, method
+        assert found.iterations <= 2
+
+
+def test_other_libraries_are_refused() -> None:
+    with pytest.raises(InputError, match="library must be one of 'superlu'"):
+        Direct(library="umfpack")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_factors_of_the_host_serve() -> None:
+    a = KINDS["indefinite"]
+    found = solved(dsolver.matrix(a, chunks=2), a @ X, device="cuda", engine="reference")
+    assert residual(a, found.x, a @ X) < 1e-10
