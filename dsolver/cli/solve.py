@@ -159,6 +159,7 @@ def command(
     spacing: tuple[str, ...],
     bc: tuple[str, ...],
     active: str | None,
+    mask: str | None,
     source: str | None,
     file: Path | None,
     grid: tuple[int, ...],
@@ -214,6 +215,7 @@ def command(
             spacing=spacing,
             bc=bc,
             active=active,
+            mask=mask,
             source=source,
             client=client,
         )

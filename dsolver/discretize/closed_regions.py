@@ -41,6 +41,7 @@ class ClosedRegions:
     Attributes:
         count: how many there are.
         alone: how many of them are a single cell, whose row is not zero by construction but a positive diagonal.
+        free: how many cells are neither in one of them nor left out.
         whole: whether there is one alone, of all cells that are not left out, some of which are coupled within a chunk:
             then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
     """
@@ -56,9 +57,9 @@ class ClosedRegions:
         self._cells = self.sums("cells")
         self._volumes = self.sums("volumes")
         counted = engine.per_chunk(_counted, self._members, self._cells)
-        numbers = counted.at(0), counted.at(1), self._members.at("others"), self._members.at("inside")
-        self.count, self.alone, others, inside = (int(number) for number in engine.global_sums(*numbers))
-        self.whole = (self.count, self.alone, others) == (1, 0, 0) and inside > 0
+        numbers = counted.at(0), counted.at(1), self._members.at("free"), self._members.at("inside")
+        self.count, self.alone, self.free, inside = (int(number) for number in engine.global_sums(*numbers))
+        self.whole = (self.count, self.alone, self.free) == (1, 0, 0) and inside > 0
 
     @property
     def factors(self) -> PerChunk | None:
@@ -128,7 +129,7 @@ class Members:
         groups: which region they are of; its keys are the labels.
         begun: float64 (regions,), 1 for a region whose first cell is here, so that each counts once; else 0.
         beyond: int (shared regions,), those with a cell that is coupled to one in another chunk.
-        others: float64 (1,), cells of regions that are not closed.
+        free: float64 (1,), cells of regions that are not closed.
         inside: float64 (1,), couplings within the chunk.
     """
 
@@ -137,7 +138,7 @@ class Members:
     groups: Groups
     begun: Any
     beyond: Any
-    others: Any
+    free: Any
     inside: Any
 
 
@@ -163,7 +164,7 @@ def _members(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Members:
         groups=groups,
         begun=(rows(patch).reshape(-1)[first] + 1.0 == groups.keys).astype(np.float64),
         beyond=xp.flatnonzero(shared),
-        others=(labels <= GROUNDED).astype(np.float64).sum().reshape(1),
+        free=(labels <= GROUNDED).astype(np.float64).sum().reshape(1),
         inside=inside,
     )
 

@@ -55,6 +55,11 @@ def any_closed(engine: Engine, coefficients: Coefficients, labels: Field) -> boo
     return bool(engine.global_sums(coefficients.per_chunk(_closed, {LABELS: labels}))[0])
 
 
+def any_kept(engine: Engine, coefficients: Coefficients, rule: CellRule) -> bool:
+    """Whether there is a cell that is not left out."""
+    return bool(engine.global_sums(coefficients.per_chunk(partial(_kept, rule=rule)))[0])
+
+
 def _changed(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field, work: Field) -> bool:
     """Spread the labels once; whether that changed any."""
     halo = coefficients.exchanged(labels)
@@ -86,6 +91,13 @@ def rows(patch: Patch) -> Any:
 def _grounded(_: Backend, __: int, patch: Patch, *, rule: Rule) -> Any:
     """Ones where a cell's row is grounded by itself and zeros elsewhere: a block (nx, ny, nz)."""
     return rule.grounded(patch).astype(np.float64).T
+
+
+def _kept(_: Backend, __: int, patch: Patch, *, rule: CellRule) -> Any:
+    """float64 (1,): the number of cells that are not left out."""
+    solid = rule.solid(patch)
+    assert solid is not None
+    return (~solid).astype(np.float64).sum().reshape(1)
 
 
 def _closed(_: Backend, __: int, patch: Patch) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
 from dsolver.discretize.closed_regions import ClosedRegions
 from dsolver.discretize.coefficients import Coefficients, cells
-from dsolver.discretize.components import any_closed, is_grounded, labelled
+from dsolver.discretize.components import any_closed, any_kept, is_grounded, labelled
 from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
 from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.kernels import Backend
 from dsolver.kernels.contract import LOAD, WAXPBY
@@ -47,6 +49,7 @@ class System:
         elif isinstance(problem, MatrixProblem):
             self._coefficients = LoadedRows(engine, problem.order)
         self._ones: PerChunk | None = None
+        self._sealed = False
         self._closed: ClosedRegions | None = None
         self._source: PerChunk | None = None
         self._given: list[Mapping[int, Any]] = []  # null vectors
@@ -73,11 +76,16 @@ class System:
         rule, coefficients, singular = self._problem.rule, self._coefficients, self._problem.singular
         if rule is not None and isinstance(coefficients, Coefficients):
             coefficients.prepare()
+            if isinstance(rule, CellRule) and rule.masked and not any_kept(self._engine, coefficients, rule):
+                raise InputError(
+                    "every cell is left out: mask is true at the cells to leave out, and active at those to keep"
+                )
             if singular is not False and isinstance(rule, CellRule) and rule.masked:
                 labels = labelled(self._engine, coefficients, rule)
                 if not any_closed(self._engine, coefficients, labels):
                     return
                 found = ClosedRegions(self._engine, coefficients, rule, labels)
+                self._sealed = rule.grounds and found.free == 0
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
                 elif found.count:
@@ -138,7 +146,8 @@ class System:
         self.turn(b)
         if self._source is not None:
             self._rebuilt(b, right=True)
-        return Inconsistency() if self._null_space is None else self._null_space.project(b)
+        found = Inconsistency() if self._null_space is None else self._null_space.project(b)
+        return replace(found, sealed=self._sealed)
 
     def turn(self, b: Field) -> None:
         """b = -b, where -A is solved."""

@@ -28,6 +28,7 @@ class Inconsistency:
         worst: the largest of these numbers.
         cell: a cell of that region; None where there is only one region, the whole grid.
         vectors: how many null vectors were given, in place of regions.
+        sealed: whether there are boundary conditions that fix solutions, but all cells are in closed regions.
     """
 
     closed: int = 0
@@ -36,6 +37,7 @@ class Inconsistency:
     worst: float = 0.0
     cell: Triple | None = None
     vectors: int = 0
+    sealed: bool = False
 
 
 class NullSpace(Protocol):

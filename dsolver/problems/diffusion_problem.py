@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -29,6 +30,7 @@ def diffusion(
     spacing: Any = None,
     bc: Any = None,
     mask: Any = None,
+    active: Any = None,
     chunks: Sequence[Any] | None = None,
     name: str = "diffusion",
 ) -> Problem:
@@ -65,6 +67,7 @@ def diffusion(
         mask: an array or a function that is True at cells to leave out: nothing flows through their faces, u is 0
             there, and their κ, σ and f do not matter and may be NaN. To hold a value g in cells, mask them, and for
             each face between one of them and another cell add 2κ/h² to that cell's σ and 2κ/h² g to its f.
+        active: the same in the other sense, in place of mask: True at the cells to keep, as the pores of an image.
         chunks: how many chunks along x, y, z, or their extents along each; by default one for each worker.
         name: for reports.
 
@@ -78,8 +81,7 @@ def diffusion(
     space = Embedding.of(grid)
     cut = space.cut(chunks)
     Partition(space.grid, cut or (1, 1, 1))
-    if mask is not None and not callable(mask):
-        mask = _flags(mask)
+    mask = _left_out(mask, active)
     kappas = _per_axis(space, kappa)
     axes = [_embedded(space, name, values) for name, values in kappas]
     named = [*kappas, (SIGMA, sigma), (MASK, mask)]
@@ -233,13 +235,36 @@ def _sort(
         functions[name] = value
 
 
-def _flags(mask: Any) -> Any:
-    """A mask as numbers, which is what fields hold."""
-    check_computed("mask", mask)
-    values = mask if hasattr(mask, "dtype") else np.asarray(mask)
+def _left_out(mask: Any, active: Any) -> Any:
+    """The cells to leave out as numbers, which is what fields hold, or a function; None for none.
+
+    Raises:
+        InputError: they are given in both senses, or by no flags.
+    """
+    if mask is not None and active is not None:
+        raise InputError("mask and active were given: leave out one of them, for each is what the other is not")
+    name, flags = ("active", active) if mask is None else ("mask", mask)
+    if flags is None:
+        return None
+    check_computed(name, flags)
+    if callable(flags):
+        return flags if mask is not None else _Negated(flags)
+    values = flags if hasattr(flags, "dtype") else np.asarray(flags)
     if np.dtype(values.dtype).kind not in "biu":
-        raise InputError(f"mask has dtype {values.dtype}: it must be True at the cells to leave out")
-    return (values != 0).astype(np.uint8)
+        cells = "to keep" if mask is None else "to leave out"
+        raise InputError(f"{name} has dtype {values.dtype}: it must be True at the cells {cells}")
+    return ((values == 0) if mask is None else (values != 0)).astype(np.uint8)
+
+
+@final
+@dataclass(frozen=True)
+class _Negated:
+    """A function that is true where another one is not; picklable if that is."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *points: Any) -> Any:
+        return self.function(*points) == 0
 
 
 def _cells(space: Embedding, spacing: Any, arrays: Sequence[tuple[str, Any]]) -> Cells:

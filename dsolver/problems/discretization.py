@@ -168,6 +168,11 @@ class CellRule(Rule):
 
     @property
     @abstractmethod
+    def grounds(self) -> bool:
+        """Whether a boundary condition fixes the solution at cells that it reaches."""
+
+    @property
+    @abstractmethod
     def faces(self) -> Mapping[str, str]:
         """The boundary conditions in words, by face."""
 

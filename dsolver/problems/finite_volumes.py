@@ -65,6 +65,10 @@ class Diffusion(CellRule):
         return self.mask
 
     @property
+    def grounds(self) -> bool:
+        return self.boundary.grounds is not False
+
+    @property
     def faces(self) -> Mapping[str, str]:
         return {face: str(condition) for face, condition in zip(FACES, self.boundary.conditions, strict=True)}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from dsolver.distributed.nullspace import CONSISTENT
+from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.monitor.watch import Watch
@@ -97,6 +97,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         else:
             x = [session.x_like(load.right, column) for column, load in enumerate(loads)]
     asymmetric = _asymmetric(session, ends)
+    sealed = _sealed(loads[0].begun.excess)
     return [
         Solution(
             x=x[column],
@@ -113,6 +114,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             exposure=watch.exposure,
             notes=(
                 *session.notes,
+                *sealed,
                 *keeper.notes,
                 *notes.get(column, ()),
                 *history.notes,
@@ -121,6 +123,18 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         )
         for column, (load, history) in enumerate(zip(loads, follower.histories, strict=True))
     ]
+
+
+def _sealed(excess: Inconsistency) -> tuple[str, ...]:
+    """A note where a mask keeps all cells from the boundary conditions that would fix the solution."""
+    if not excess.sealed:
+        return ()
+    note = (
+        "no cell that the mask leaves is connected with a face where bc fixes u: in each closed region x has mean "
+        "zero, and values at the faces play no part. If the mask is true at the cells to keep, pass it as active="
+    )
+    warn(note, RuntimeWarning)
+    return (note,)
 
 
 def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:

@@ -60,6 +60,9 @@ def test_diffusion_from_options_and_from_a_case() -> None:
     )
     good("solve", *options.split())
     assert np.array_equal(np.load("options.npy"), expected())
+    np.save("in/mask.npy", ~ACTIVE)
+    good("solve", "--problem", "in/case.toml", "--mask", "in/mask.npy", "--out", "mask.npy")
+    assert np.array_equal(np.load("mask.npy"), expected())
 
 
 def test_options_take_the_place_of_what_a_case_says() -> None:
@@ -168,7 +171,10 @@ def test_a_solve_goes_on_where_the_last_one_was_saved() -> None:
         ("--kappa in/k.npy", "nothing drives the solution, which is zero: give --source"),
         ("--kappa in/k.npy --source in/cube.npy", "cube.npy has shape (4, 4, 4), but --grid is (12, 10)"),
         ("--kappa in/k.npy in/cube.npy --source 1", "kappa_y has shape (4, 4, 4), but the grid is (12, 10)"),
-        ("--kappa in/k.npy --active in/f.npy --source 1", "it must be true at the cells"),
+        (
+            "--kappa in/k.npy --active in/f.npy --source 1",
+            "active has dtype float64: it must be True at the cells to keep",
+        ),
         ("--kappa in/k.npy --bc z=neumann", "the faces are x-, x+, y-, y+"),
         ("--kappa in/k.npy --bc x-", "write FACE=CONDITION, such as x-=dirichlet:1"),
         ("--kappa in/k.npy --bc x-=warm:1", "use dirichlet:VALUE, neumann:FLUX"),
@@ -190,7 +196,8 @@ def test_a_solve_goes_on_where_the_last_one_was_saved() -> None:
         ),
         ("--kappa in/none.npy --source 1", "in/none.npy has shape (): give --grid, or an array with one to three axes"),
         ("--kappa in/k.npy --source nan", "source must be a finite number, not nan"),
-        ("--kappa in/k.npy --source 1 --active in/never.npy", "in/never.npy is true at no cell"),
+        ("--kappa in/k.npy --source 1 --active in/never.npy", "every cell is left out"),
+        ("--kappa in/k.npy --source 1 --active in/active.npy --mask in/never.npy", "mask and active were given"),
         ("--kappa thick --source 1", "thick is neither a number nor a file"),
         ("--grid 8 8 8 --x0 in/cube.npy", "but --grid is (8, 8, 8)"),
         ("--grid 8 8 8 --x0 fmg --precond jacobi", "x0='fmg' is a guess of full multigrid"),

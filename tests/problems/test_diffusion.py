@@ -381,6 +381,46 @@ def test_a_reaction_term_and_one_kappa_for_each_axis() -> None:
     assert abs(np.log2(found[0] / found[1]) - 2.0) <= 0.1
 
 
+# -- cells to keep -----------------------------------------------------------------------------------------------------
+
+
+def test_cells_to_keep_are_those_that_a_mask_does_not_leave_out() -> None:
+    mask = np.random.default_rng(3).uniform(size=(9, 8, 7)) < 0.2
+    f = np.random.default_rng(4).standard_normal(mask.shape)
+    expected = solve(diffusion(f.shape, sigma=0.1, mask=mask), f)
+
+    def kept(x: Any, y: Any, z: Any) -> Any:
+        return ~mask[tuple(np.int64(part) for part in (x, y, z))]
+
+    for active in (~mask, (~mask).astype(int), da.from_array(~mask, chunks=4), kept):
+        assert np.array_equal(solve(diffusion(f.shape, sigma=0.1, active=active), f), expected)
+    with pytest.raises(InputError, match="mask and active were given: leave out one"):
+        diffusion(f.shape, mask=mask, active=~mask)
+    with pytest.raises(InputError, match="active has dtype float64: it must be True at the cells to keep"):
+        diffusion(f.shape, active=mask * 1.0)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1.0])
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1)])
+def test_a_mask_that_leaves_out_every_cell_is_refused(sigma: float, chunks: Triple) -> None:
+    for mask in (np.ones((4, 4, 4), bool), lambda x, y, z: x + y + z > 0.0):
+        with pytest.raises(InputError, match="every cell is left out: mask is true at the cells to leave out"):
+            solve(diffusion((4, 4, 4), sigma=sigma, mask=mask, chunks=chunks), np.zeros((4, 4, 4)))
+
+
+@pytest.mark.parametrize("chunks", [(1, 1, 1), (2, 1, 1)])
+def test_a_mask_that_keeps_all_cells_from_fixed_faces_says_so(chunks: Triple) -> None:
+    mask, f = np.zeros((6, 5, 4), bool), np.zeros((6, 5, 4))
+    mask[[0, -1]] = True
+    ends = {"x-": Dirichlet(1.0), "x+": Dirichlet(0.0)}
+    with pytest.warns(RuntimeWarning, match="no cell that the mask leaves is connected with a face where bc fixes u"):
+        solution = dsolver.solve(diffusion(f.shape, bc=ends, mask=mask, chunks=chunks), f, device="cpu")
+    assert "pass it as active=" in solution.notes[0]
+    assert not dsolver.solve(diffusion(f.shape, bc="neumann", mask=mask, chunks=chunks), f, device="cpu").notes
+    mask[0, 2, 2] = False  # one cell reaches a face
+    assert not dsolver.solve(diffusion(f.shape, bc=ends, mask=mask, chunks=chunks), f, device="cpu").notes
+
+
 # -- faces without a name ----------------------------------------------------------------------------------------------
 
 
@@ -678,12 +718,11 @@ def test_values_that_are_not_finite_are_seen_outside_the_mask() -> None:
         solve(diffusion((9, 6, 5), mask=wall((9, 6, 5), 5)), f)
 
 
-def test_a_mask_may_be_a_function_and_leave_nothing() -> None:
+def test_a_mask_may_be_a_function() -> None:
     problem = diffusion((6, 6, 6), mask=lambda x, y, z: (x - 3) ** 2 + (y - 3) ** 2 + (z - 3) ** 2 < 2.0)
     x = solve(problem, np.ones((6, 6, 6)))
     inside = (x == 0.0).sum()
     assert inside == 8
-    assert not solve(diffusion((3, 3, 3), mask=np.ones((3, 3, 3), dtype=bool)), np.ones((3, 3, 3))).any()
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

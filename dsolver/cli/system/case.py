@@ -51,6 +51,7 @@ _OPTIONS: Final = (
     click.option(
         "--active", metavar="FILE", help="The cells that it has, true in an array of the grid's shape. Default: all."
     ),
+    click.option("--mask", metavar="FILE", help="The same in the other sense: true at the cells that are left out."),
     click.option(
         "--source", metavar="VALUE", help="Its f, the source for each unit of volume: a number or a file. Default: 0."
     ),
@@ -75,7 +76,7 @@ class Case:
         sigma, source: numbers or files.
         spacing: of all axes, or of each.
         bc: conditions by face or axis.
-        active: a file.
+        active, mask: files.
     """
 
     grid: tuple[int, ...] = ()
@@ -84,6 +85,7 @@ class Case:
     spacing: tuple[Value, ...] = ()
     bc: Mapping[str, Condition] = field(default_factory=dict)
     active: Path | None = None
+    mask: Path | None = None
     source: Value | None = None
 
     @property
@@ -95,6 +97,8 @@ class Case:
         """This case, with what it leaves open from another one. Conditions are taken face by face."""
         names = [each.name for each in fields(self) if each.name != "bc"]
         mine = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, ())}
+        if {"active", "mask"} & {*mine}:  # one of them takes the place of the other
+            other = replace(other, active=None, mask=None)
         # A face here takes the place of its axis there, and an axis that of its faces.
         kept = {face: condition for face, condition in other.bc.items() if not any(face[0] == at[0] for at in self.bc)}
         return replace(other, **mine, bc={**kept, **self.bc})
@@ -106,18 +110,16 @@ class Case:
             InputError: a file cannot be read, nothing tells the grid, or what is given does not fit it.
         """
         kappa, sigma = [opened(value) for value in self.kappa], 0.0 if self.sigma is None else opened(self.sigma)
-        active = None if self.active is None else opened(self.active)
-        if active is not None and np.dtype(active.dtype).kind not in "biu":
-            raise InputError(
-                f"{self.active} has dtype {active.dtype}: it must be true at the cells that are solved for"
-            )
+        active, mask = (None if file is None else opened(file) for file in (self.active, self.mask))
         source = opened(self.source) if isinstance(self.source, Path) else None
-        if isinstance(active, np.ndarray) and not active.any():
-            raise InputError(f"{self.active} is true at no cell: it must be true at the cells that are solved for")
         if isinstance(self.source, float) and not math.isfinite(self.source):
             raise InputError(f"source must be a finite number, not {self.source}")
-        named = zip((*self.kappa, self.sigma, self.active, self.source), (*kappa, sigma, active, source), strict=True)
-        shapes = {name: tuple(values.shape) for name, values in named if hasattr(values, "shape")}
+        given = zip(
+            (*self.kappa, self.sigma, self.active, self.mask, self.source),
+            (*kappa, sigma, active, mask, source),
+            strict=True,
+        )
+        shapes = {name: tuple(values.shape) for name, values in given if hasattr(values, "shape")}
         if not (self.grid or shapes):
             raise InputError("give --grid NX NY NZ, or a file with an array of the grid's shape")
         first, shape = next(iter(shapes.items()), (None, ()))
@@ -134,7 +136,8 @@ class Case:
             sigma,
             spacing=None if not spacing else spacing[0] if len(spacing) == 1 else spacing,
             bc=dict(self.bc) or None,
-            mask=None if active is None else active == 0,
+            mask=mask,
+            active=active,
             chunks=chunks,
             name=name,
         )
@@ -210,5 +213,6 @@ def _case(given: Mapping[str, Any], folder: Path) -> Case:
         spacing=values_of(given["spacing"], folder) if "spacing" in given else (),
         bc=conditions,
         active=folder / str(given["active"]) if "active" in given else None,
+        mask=folder / str(given["mask"]) if "mask" in given else None,
         source=value_of(given["source"], folder) if "source" in given else None,
     )
