@@ -6,6 +6,7 @@ from typing import Final
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dsolver.benchmarks.hpcg.result import (
     CG_EXPECTED,
@@ -51,7 +52,7 @@ NUMBERS: Final = ("seconds", "GF/s", "ms", "mean ms", "%")
 
 def show(result: HpcgResult, workers: str, *, quiet: bool = False) -> None:
     """Print the report, or its last line alone; workers: how many took part, or empty without a cluster."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     if quiet:
         console.print(verdict(result))
         return
@@ -70,14 +71,15 @@ def show(result: HpcgResult, workers: str, *, quiet: bool = False) -> None:
     console.print(verdict(result))
 
 
-def verdict(result: HpcgResult) -> str:
+def verdict(result: HpcgResult) -> Text:
     """The last line: the rating and whether it counts, or the residual."""
     if result.valid is None:
-        return f"{result.iterations} iterations, scaled residual {result.scaled_residual:.12e}"
+        return Text(f"{result.iterations} iterations, scaled residual {result.scaled_residual:.12e}")
     rating = f"{result.gflops.rating:.3f} GF/s" if result.gflops.rating is not None else "no rating"
     if result.valid:
-        return f"[bold green]VALID[/]: rating {rating}"
-    return f"[bold red]INVALID[/]: rating {rating} does not count, because {'; '.join(result.problems)}"
+        return Text.assemble(("VALID", "bold green"), f": rating {rating}")
+    reasons = "; ".join(result.problems)
+    return Text.assemble(("INVALID", "bold red"), f": rating {rating} does not count, because {reasons}")
 
 
 def _facts(result: HpcgResult, workers: str) -> Table:
@@ -108,7 +110,7 @@ def _phases(result: HpcgResult) -> Table:
 def _tests(result: HpcgResult) -> Table:
     table = _table("Checks", "check", "passed", "found", "allowed")
     for name, test in result.tests.made.items():
-        passed = "[green]pass[/]" if test.problem is None else "[red]FAIL[/]"
+        passed = Text("pass", "green") if test.problem is None else Text("FAIL", "red")
         table.add_row(name, passed, *_found(test))
     return table
 

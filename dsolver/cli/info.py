@@ -41,7 +41,7 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
         for name, value in told:
             click.echo(f"{name:<18}{value}")
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     found = versions.installed()
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, number in found.items():
@@ -57,7 +57,7 @@ def command(*, file: Path | None, workers: int, device: DeviceName) -> None:
     if not missing:
         console.print("Everything for GPUs is there.")
     for line in missing:
-        console.print(f"missing for GPUs: {line}", markup=False)
+        console.print(f"missing for GPUs: {line}")
 
 
 def compiled() -> str:

@@ -175,7 +175,10 @@ def status(*, scheduler: str, name: str | None) -> None:
         again = "" if job.begun < 2 else f"begun {job.begun} times, "
         progress = again + ("" if job.progress is None else shown(job.progress))
         table.add_row(job.name, job.state, submitted, seconds, code, progress, " ".join(job.command))
-    Console(highlight=False, width=WIDEST).print(table)  # a line a job, which a narrow terminal breaks by itself
+    console = Console(
+        highlight=False, markup=False, width=WIDEST
+    )  # a line a job, which a narrow terminal breaks itself
+    console.print(table)
 
 
 @click.command("logs", short_help="What a submitted job has printed.")

@@ -72,16 +72,16 @@ def talks() -> bool:
 @contextmanager
 def shown(*, quiet: bool = False) -> Iterator[Report | None]:
     """A progress bar on stderr, as the function to report to; None when stderr is no terminal, or with --quiet."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     if quiet or not console.is_terminal:
         yield None
         return
     columns = (
-        TextColumn("{task.description:<20}"),
+        TextColumn("{task.description:<20}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[about]}"),
+        TextColumn("{task.fields[about]}", markup=False),
     )
     details = ProgressText()
     unsubscribe = events.subscribe(details.take)

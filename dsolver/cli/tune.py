@@ -34,7 +34,7 @@ def command(dtypes: tuple[str, ...]) -> None:
     gpu = find_gpu()
     if not isinstance(gpu, Gpu):
         raise DeviceError(f"there is nothing to tune: {gpu}")
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     tuning: Any = importlib.import_module("dsolver.kernels.cuda.hpcg.tuning")
     console.print(f"{gpu.name}: a copy moves {copy_bandwidth() / 1e9:.0f} GB/s")
     for dtype in dtypes or kernels.DTYPES:

@@ -113,7 +113,7 @@ def draw(material: Material) -> Any:
 
 def _convergence(material: Material, axis: Any) -> None:
     for name, run in material.runs.items():
-        axis.semilogy(run["residuals"], label=f"{name}: {_grid(run)}, {run['order']}")
+        axis.semilogy(run["residuals"], label=_plain(f"{name}: {_grid(run)}, {run['order']}"))
     axis.set(title="Convergence", xlabel="iteration", ylabel="‖r‖ / ‖r₀‖")
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.grid(alpha=0.3)
@@ -125,9 +125,9 @@ def _roofline(material: Material, axis: Any) -> None:
     for name, bench in material.kernels.items():
         rows = bench["kernels"]
         bars = axis.barh(
-            [f"{kernel}  {row['ms']:.3f} ms" for kernel, row in rows.items()],
+            [_plain(f"{kernel}  {row['ms']:.3f} ms") for kernel, row in rows.items()],
             [100 * row["share_of_copy"] for row in rows.values()],
-            label=f"{name}: copy {bench['copy_gbs']:.0f} GB/s",
+            label=_plain(f"{name}: copy {bench['copy_gbs']:.0f} GB/s"),
         )
         axis.bar_label(bars, fmt="%.0f %%", fontsize=8)
     axis.axvline(100, color="black", linewidth=0.8)
@@ -138,7 +138,7 @@ def _roofline(material: Material, axis: Any) -> None:
 
 def _scaling(material: Material, axis: Any) -> None:
     rows = _rows(material)
-    axis.bar([row["name"] for row in rows], [row["GF/s, raw"] or 0.0 for row in rows])
+    axis.bar([_plain(row["name"]) for row in rows], [row["GF/s, raw"] or 0.0 for row in rows])
     axis.set(title="Speed of each run", xlabel="run", ylabel="GF/s (raw)")
     axis.tick_params(axis="x", labelrotation=15)
     axis.grid(axis="y", alpha=0.3)
@@ -162,7 +162,7 @@ def _lanes(name: str, watched: SolveRecord, axis: Any) -> None:
     message = watched.spans or {}
     about = f"\n{exposed_text(message['exposure'])}" if message.get("exposure") else ""
     axis.set(
-        title=f"{name}: iteration {message.get('iteration')}{about}",
+        title=_plain(f"{name}: iteration {message.get('iteration')}{about}"),
         xlabel=TIME,
         ylabel=LANE,
     )
@@ -204,6 +204,11 @@ def _rows(material: Material) -> list[dict[str, Any]]:
 
 def _grid(run: Mapping[str, Any]) -> str:
     return "×".join(map(str, run["grid"]))
+
+
+def _plain(text: str) -> str:
+    """A text as matplotlib shows it, which takes what stands between two dollars for a formula."""
+    return text.replace("$", r"\$")
 
 
 def _page(material: Material, svg: str) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -131,3 +133,13 @@ def test_a_terminal_sees_the_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("solve", "--problem", "poisson7", *GRID).exit_code == 0
     assert drawn
     assert drawn[-1][0].startswith("CG ")
+
+
+def test_what_users_name_is_no_markup() -> None:
+    """Square brackets in the name of a file or a job ended the command with a MarkupError."""
+    takers = {"Console", "TextColumn"}
+    for module in Path(progress.__file__).parent.rglob("*.py"):
+        for call_ in (node for node in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(node, ast.Call)):
+            if isinstance(call_.func, ast.Name) and call_.func.id in takers:
+                plain = {word.arg: ast.unparse(word.value) for word in call_.keywords}.get("markup") == "False"
+                assert plain, f"{module.name}:{call_.lineno}: {call_.func.id} without markup=False"

@@ -162,12 +162,13 @@ def test_a_script_is_a_client_of_the_cluster_and_its_files_travel(address: str) 
     np.save("in/b.npy", b)
     Path("script.py").write_text(SCRIPT, encoding="utf-8")
     Path("model.py").write_text(MODEL, encoding="utf-8")
-    run = ("python", "script.py", "in/b.npy", "x.npy")
+    run = ("python", "script.py", "in/b.npy", "x.npy", "[/x]")
     name = good("submit", "--scheduler", address, "--send", "model.py", "--", *run).strip()
     job = wait_for(address, name, "finished", "failed")
     log = good("logs", "--scheduler", address, name)
     assert job.code == 0, log
     assert "2 workers" in log
+    assert " ".join(run) in good("status", "--scheduler", address), "as it is: square brackets are no markup"
     good("fetch", "--scheduler", address, name, "-o", "results")
     expected = dsolver.solve(dsolver.problems.poisson5((16, 12), chunks=(2, 1)), b).x
     assert np.array_equal(np.load("results/x.npy"), expected)

@@ -61,6 +61,18 @@ def test_a_picture(folder: Path, tmp_path: Path) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+def test_names_of_files_are_no_formulas(folder: Path, tmp_path: Path) -> None:
+    names = {"a.json": "cost_$5_$.json", "b.json": "$.json", "a.jsonl": "$$_$.jsonl", "kernels.json": "$a_$.json"}
+    for name, other in names.items():
+        (tmp_path / other).write_bytes((folder / name).read_bytes())
+    out = tmp_path / "report.html"
+    result = call("report", *(str(tmp_path / name) for name in names.values()), "-o", str(out))
+    assert result.exit_code == 0, result.output
+    assert all(f"<!-- {name}" in out.read_text() for name in names.values()), (
+        "as texts, which the picture's notes repeat"
+    )
+
+
 def test_one_panel_for_one_file(folder: Path) -> None:
     from dsolver.monitor import report
 
