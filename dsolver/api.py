@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from dsolver.problems import Problem
-from dsolver.session.arguments import prepared, problem_of
+from dsolver.session.arguments import on_gpu_here, prepared, problem_of
 from dsolver.session.options import Arguments, Options, Setup, spelled_out, split_arguments
 from dsolver.session.session import Session
 from dsolver.session.solves import solve_all
@@ -32,8 +32,8 @@ def solve(problem: Problem | Any, b: Any, *, x0: Any = None, **arguments: Unpack
             will not suffice, or has run out.
         ClusterError: the cluster cannot be reached, or failed during the solve.
     """
-    problem = problem_of(problem)
     setup, options = split_arguments(**arguments)
+    problem = problem_of(problem, gpu=on_gpu_here(setup))
     with Session(problem, prepared(problem, b, x0, setup)) as session:
         (solution,) = solve_all(session, [(b, x0)], options)
     return solution

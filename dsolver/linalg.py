@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, final
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError
 from dsolver.problems import Problem
-from dsolver.session.arguments import prepared, problem_of
+from dsolver.session.arguments import on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
 from dsolver.session.options import Options, Setup, spelled_out
 from dsolver.session.session import Session
@@ -178,7 +178,8 @@ def fgmres(
 
 def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | None = None) -> tuple[Any, int]:
     """x and info of a method; maxiter counts bases where restart says how long these are."""
-    A, callback = problem_of(A), given.callback
+    setup = Setup(client=given.client, engine=given.engine, device=given.device, M=given.M, method=method)
+    A, callback = problem_of(A, gpu=on_gpu_here(setup)), given.callback
     if not isinstance(A, Problem):
         raise InputError(
             f"A is {_called(A)}, but must be a sparse matrix of SciPy or CuPy, or a problem of dsolver.problems, for "
@@ -196,7 +197,6 @@ def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | 
         x = session.iterate()
         callback(x.reshape(size) if raveled else x)
 
-    setup = Setup(client=given.client, engine=given.engine, device=given.device, M=given.M, method=method)
     if restart is not None:
         setup = replace(setup, restart=restart)
     most = 10 * size if given.maxiter is None else given.maxiter

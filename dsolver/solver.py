@@ -15,6 +15,7 @@ from dsolver.session.arguments import (
     check_guess,
     check_shapes,
     columns,
+    on_gpu_here,
     pairs_of,
     problem_of,
     together,
@@ -45,8 +46,8 @@ class Solver:
     """
 
     def __init__(self, problem: Problem | Any, **arguments: Unpack[SetupArguments]) -> None:
-        problem = problem_of(problem)
-        self._session = Session(problem, Setup(**arguments))
+        setup = Setup(**arguments)
+        self._session = Session(problem_of(problem, gpu=on_gpu_here(setup)), setup)
 
     @property
     def problem(self) -> Problem:
@@ -187,9 +188,11 @@ class Solver:
         """
         if reuse not in (None, "interpolation"):
             raise InputError(f"reuse must be 'interpolation' or None, not {reuse!r}")
-        problem = self._session.given if problem is None else problem_of(problem)
+        runtime = self._session.runtime
+        cuda = runtime.device == "cuda"
+        problem = self._session.given if problem is None else problem_of(problem, gpu=cuda and runtime.client is None)
         check_problem(problem)
-        problem = problem.planned(len(self._session.partition), cuda=self._session.runtime.device == "cuda")
+        problem = problem.planned(len(self._session.partition), cuda=cuda)
         if kappa is not None or sigma is not None:
             problem = changed(problem, kappa=kappa, sigma=sigma)
         if problem.shape != self.problem.shape:

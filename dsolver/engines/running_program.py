@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final
 from dsolver.engines.base import Engine
 from dsolver.engines.out_of_memory import clear_frames, free_unused, is_out_of_memory, out_of_memory_error
 from dsolver.errors import DeviceMemoryError, RankError
+from dsolver.kernels import load
 from dsolver.monitor.spans import Span
 
 P_co = TypeVar("P_co", covariant=True)
@@ -186,4 +187,4 @@ def on_host(block: Any) -> Any:
     """A block as a NumPy array; of a Dask future, the future of that, made where the block is."""
     if hasattr(block, "key"):
         return block.client.submit(on_host, block)
-    return block.get() if hasattr(block, "get") else block
+    return load("cuda").to_host(block) if hasattr(block, "get") else block

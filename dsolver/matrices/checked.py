@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
+from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
 from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
 from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
+from dsolver.matrices.sent import EntriesOnGpu, sent
 
 ASYMMETRY: Final = 1e-12
 """Largest difference of two mirrored entries, as a part of the largest one of the matrix: rounding of assembly."""
@@ -44,42 +46,8 @@ class RowsOnGpu:
 
     def get(self) -> Any:
         """The matrix as a CSR array of SciPy."""
-        arrays = (self.data.get(), self.indices.get(), self.indptr.get())
+        arrays = tuple(map(backend_of(self.data).to_host, (self.data, self.indices, self.indptr)))
         return imported("sparse").csr_array(arrays, shape=self.shape)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class EntriesOnGpu:
-    """Entries of a square matrix on a GPU in any order, with the names of a COO array of SciPy.
-
-    Attributes:
-        row: of each entry, of CuPy like the others.
-        col: its column.
-        data: its value.
-        shape: (rows, rows).
-    """
-
-    row: Any
-    col: Any
-    data: Any
-    shape: tuple[int, int]
-    format: ClassVar = "coo"
-
-    @property
-    def dtype(self) -> Any:
-        """The type of the values."""
-        return self.data.dtype
-
-    @property
-    def nnz(self) -> int:
-        """Number of entries."""
-        return len(self.data)
-
-    def get(self) -> Any:
-        """The matrix as a COO array of SciPy."""
-        places = (self.row.get(), self.col.get())
-        return imported("sparse").coo_array((self.data.get(), places), shape=self.shape)
 
 
 def matrix_of(row: Any, col: Any, data: Any, rows: int) -> Any:
@@ -89,13 +57,14 @@ def matrix_of(row: Any, col: Any, data: Any, rows: int) -> Any:
     return EntriesOnGpu(row=row, col=col, data=data, shape=(rows, rows))
 
 
-def checked(name: str, A: Any) -> tuple[Any, Look]:
+def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
     """A matrix in canonical form, and what its entries tell.
 
     Args:
         name: for messages.
         A: of SciPy or CuPy, in any format, or `EntriesOnGpu`. Compressed rows and columns, and coordinates, stay on a
-            GPU if no entry is there twice.
+            GPU.
+        gpu: whether a matrix of SciPy goes to the GPU of this process, and is looked at there.
 
     Returns:
         a CSR array of SciPy, or `RowsOnGpu`.
@@ -103,10 +72,11 @@ def checked(name: str, A: Any) -> tuple[Any, Look]:
     Raises:
         InputError: as of `canonical`.
     """
+    if gpu and type(A).__module__.partition(".")[0] == "scipy":
+        return _looked_at_there(name, A) or checked(name, A)
     if isinstance(A, EntriesOnGpu) or type(A).__module__.partition(".")[0] == "cupyx":
         check_form(name, A)
-        read = READERS.get(A.format)
-        return (None if read is None else _on_gpu(read(name, A))) or checked(name, _brought(name, A))
+        return _on_gpu(name, A) or checked(name, _brought(name, A))
     rows = canonical(name, A)
     return rows, look_at(rows)
 
@@ -139,8 +109,23 @@ def backend_of(array: Any) -> Backend:
     return load("cpu" if isinstance(array, np.ndarray) else "cuda")
 
 
-def _on_gpu(rows: Csr | None) -> tuple[Any, Look] | None:
-    """As `checked`, for compressed rows of CuPy; None where they have faults that the host mends or tells."""
+def _looked_at_there(name: str, A: Any) -> tuple[Any, Look] | None:
+    """As `checked`, for a matrix of SciPy on the GPU; None where it has faults, or that has not the memory for it."""
+    check_form(name, A)
+    try:
+        there = sent(A)
+        return None if there is None else _on_gpu(name, there)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    free_unused()
+    return None
+
+
+def _on_gpu(name: str, A: Any) -> tuple[Any, Look] | None:
+    """As `checked`, for arrays of CuPy; None where they have faults that the host mends or tells."""
+    read = READERS.get(A.format)
+    rows = None if read is None else read(name, A)
     if rows is None:
         return None
     general = backend_of(rows.values).general
@@ -166,7 +151,7 @@ def _brought(name: str, A: Any) -> Any:
 
 def _compressed_rows(_: str, A: Any) -> Csr | None:
     """The arrays of a CSR matrix as they are."""
-    if len(A.indptr) != A.shape[0] + 1:
+    if len(A.indptr) != A.shape[0] + 1 or not _fits(A.indices, A.shape[1]):
         return None
     entries = slice(int(A.indptr[-1]))
     return csr_of(RowsOnGpu(indptr=A.indptr, indices=A.indices[entries], data=A.data[entries]))
@@ -183,6 +168,11 @@ def _compressed_columns(name: str, A: Any) -> Csr | None:
 def _coordinates(_: str, A: Any) -> Csr | None:
     """Rows of a COO matrix."""
     return _sorted(A.row, A.col, A.data.astype(np.float64, copy=False), A.shape[0])
+
+
+def _fits(columns: Any, count: int) -> bool:
+    """Whether columns may be made int32: wider ones may lead out of it, and out of the matrix."""
+    return columns.dtype.itemsize <= 4 or not len(columns) or bool(columns.min() >= 0 and columns.max() < count)
 
 
 def _sorted(row: Any, col: Any, values: Any, rows: int) -> Csr | None:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
 from operator import index
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.checked import EntriesOnGpu, RowsOnGpu, backend_of, checked, on_host
+from dsolver.matrices.checked import RowsOnGpu, backend_of, checked, on_host
 from dsolver.matrices.lattice_matrix import LatticeMatrix, on_lattice
 from dsolver.matrices.null_vectors import near_null, orthonormal, to_host
 from dsolver.matrices.problem import Formats, MatrixProblem, Order, PartitionName
 from dsolver.matrices.properties import asymmetry, check_rows, problem_of, zeros
+from dsolver.matrices.sent import EntriesOnGpu
 from dsolver.matrices.solved_matrix import solved_matrix
 from dsolver.problems.problem import no_matrix
 
@@ -31,6 +32,7 @@ def matrix(
     block_size: int | None = None,
     symmetric: bool | None = None,
     name: str = "matrix",
+    device: Literal["cpu", "cuda"] = "cpu",
 ) -> MatrixProblem | LatticeMatrix:
     """A linear system with any sparse matrix.
 
@@ -38,6 +40,7 @@ def matrix(
         A: (n, n), of `scipy.sparse` or `cupyx.scipy.sparse` in any format, real. It is copied where it is no CSR matrix
             of float64 with sorted columns. Whether it is symmetric, up to the rounding of its assembly, is looked at.
             That of CuPy in CSR, CSC or COO is checked on its GPU, and stays there where one chunk is solved on it.
+            Entries that are given twice are added.
         chunks: how many, each with consecutive rows and about as many entries; or the number of rows of each; by
             default one for each worker.
         partition: which rows a chunk has. "rows": consecutive ones. "graph": those that METIS puts together, so that
@@ -67,6 +70,8 @@ def matrix(
             rounding leaves, in float32, too: then (A + Aᵀ)/2 is solved with, until the residual of A itself is small,
             and `Solution.notes` tell the difference. True: however much they differ. False: only where they are equal.
         name: for reports.
+        device: "cuda" to send a matrix of SciPy (CSR, CSC, COO, BSR or DIA) to the GPU of this process as it is, to
+            check it and keep it there. A matrix that is given to `dsolver.solve` goes where it is solved.
 
     Returns:
         A problem for `dsolver.solve`, `dsolver.Solver`, `dsolver.cg` and the other methods. If constants solve A x = 0
@@ -82,9 +87,11 @@ def matrix(
     if formats is not None and formats not in get_args(Formats):
         names = ", ".join(map(repr, get_args(Formats)))
         raise InputError(f"formats must be None or one of {names}, not {formats!r}")
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"device must be 'cpu' or 'cuda', not {device!r}")
     if not is_matrix(A):
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {no_matrix(A)}")
-    rows, look = checked("A", A)
+    rows, look = checked("A", A, gpu=device == "cuda")
     check_rows(look)
     if grid is not None:
         _check_no_options(partition, order, formats, nullspace, near_nullspace, block_size, symmetric)

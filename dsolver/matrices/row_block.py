@@ -64,8 +64,9 @@ class RowBlock:
         """The rows in memory of the host."""
         if isinstance(self.start, np.ndarray):
             return self
+        get = backend_of(self.start).to_host
         near = self.near if self.near is None else to_host(self.near)
-        return replace(self, start=self.start.get(), columns=self.columns.get(), values=self.values.get(), near=near)
+        return replace(self, start=get(self.start), columns=get(self.columns), values=get(self.values), near=near)
 
 
 @final

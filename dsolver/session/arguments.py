@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from dsolver.cluster.devices import Gpu, find_gpu
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.matrices.matrix import is_matrix, matrix
@@ -30,16 +31,23 @@ Pairs = Sequence[tuple[Any, Any]]
 """Right-hand sides, each with its first guess."""
 
 
-def problem_of(A: Any) -> Any:
+def problem_of(A: Any, *, gpu: bool) -> Any:
     """A sparse matrix as a problem; anything else as it is.
 
     Args:
         A: a matrix, or a problem.
+        gpu: whether it is solved on the GPU of this process, where a matrix is then looked at.
 
     Raises:
         InputError: the matrix is none that can be solved with: see `dsolver.matrix`.
     """
-    return A if isinstance(A, Problem) or not is_matrix(A) else matrix(A)
+    return A if isinstance(A, Problem) or not is_matrix(A) else matrix(A, device="cuda" if gpu else "cpu")
+
+
+def on_gpu_here(setup: Setup) -> bool:
+    """Whether a solve is set up on the GPU of this process, as far as can be told before it is connected."""
+    here = setup.client is None and setup.kernels == "auto" and setup.device in ("auto", "cuda")
+    return here and isinstance(find_gpu(), Gpu)
 
 
 def prepared(problem: Any, b: Any, x0: Any, setup: Setup) -> Setup:

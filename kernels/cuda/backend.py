@@ -18,7 +18,7 @@ from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.colorings.setup import CudaSweeps
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.launch import foresight, readback, tables
+from dsolver.kernels.cuda.launch import foresight, readback, tables, transfers
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 HOST_THREADS = 16
 """Threads of the host at most that help a GPU's set-up, and no more than its part of the host's cores."""
-PINNED = 1 << 20
-"""Bytes from where on values come to the host by way of page-locked memory: at 50 GB/s instead of 5."""
 TIDIED = 64**3
 """Rows of the smallest level before which memory is tidied: to ask the driver for what is free takes 24 us."""
 LITTLE = 1 / 16
@@ -74,14 +72,11 @@ class CudaBackend(Backend):
     def table(self, values: npt.NDArray[Any]) -> Array:
         return tables.table(values)
 
+    def asarray(self, values: Any) -> Array:
+        return transfers.to_gpu(values) if isinstance(values, np.ndarray) else cupy.asarray(values)
+
     def to_host(self, values: Any) -> npt.NDArray[Any]:
-        if values.nbytes < PINNED or isinstance(values, np.ndarray):  # a part of set-up runs on the host
-            host: npt.NDArray[Any] = cupy.asnumpy(values)
-            return host
-        memory = cupy.cuda.alloc_pinned_memory(values.nbytes)
-        pinned = np.frombuffer(memory, values.dtype, values.size).reshape(values.shape)
-        cupy.ascontiguousarray(values).get(out=pinned)
-        return pinned
+        return transfers.to_host(values)
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)

@@ -34,8 +34,8 @@ class Faults:
 
     @property
     def unsorted(self) -> bool:
-        """Whether the order of the entries is all that is wrong, as far as can be told before they are sorted."""
-        return self.descending > 0 and replace(self, descending=0, repeated=0) == Faults()
+        """Whether to sort the entries, and to add those in one place, may be all that is needed."""
+        return self.some and replace(self, descending=0, repeated=0) == Faults()
 
     @property
     def some(self) -> bool:

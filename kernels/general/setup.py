@@ -63,19 +63,29 @@ class GeneralSetup(ABC):
         return self._xp.searchsorted(start, self._xp.arange(entries), side="right") - 1
 
     def compressed(self, row: Array, column: Array, values: Array, rows: int) -> Csr:
-        """Entries in any order as compressed rows with ascending columns; those in the same place keep their order.
+        """Entries in any order as compressed rows with ascending columns; those in the same place are added in order.
 
         Args:
             row: of each entry, from 0 on, on the device like the others.
-            column: likewise.
+            column: of each entry.
             values: float64.
             rows: how many rows and columns there are.
         """
         xp = self._xp
         key = row.astype(np.int64) * rows + column
-        order = xp.argsort(key, kind="stable")
-        start = xp.searchsorted(key[order], xp.arange(rows + 1) * rows)
-        return Csr(start.astype(np.int64), column[order].astype(np.int32), values[order])
+        if not bool((key[1:] >= key[:-1]).all()):
+            order = xp.argsort(key, kind="stable")
+            key, values = key[order], values[order]
+        first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), key[1:] != key[:-1]]))
+        if len(first) < len(key):
+            times = xp.diff(xp.append(first, len(key)))
+            sums, number = values[first], 1
+            while len(more := xp.flatnonzero(times > number)):
+                sums[more] += values[first[more] + number]
+                number += 1
+            key, values = key[first], sums
+        start = xp.searchsorted(key, xp.arange(rows + 1) * rows)
+        return Csr(start.astype(np.int64), (key % rows).astype(np.int32), values)
 
     def split(self, rows: Csr, own_columns: int | None = None) -> SplitRows:
         """A chunk's rows on the device in two parts: see `rows.split`."""

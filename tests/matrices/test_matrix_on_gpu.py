@@ -196,7 +196,8 @@ def test_rows_in_any_order_and_with_repeated_columns() -> None:
     twice.indices, twice.data = cupy.asarray(twice.indices), cupy.asarray(twice.data)
     added = dsolver.matrix(twice)
     assert isinstance(added, MatrixProblem)
-    assert (added.matrix != a).nnz == 0
+    assert isinstance(added.matrix, RowsOnGpu)
+    assert (added.matrix.get() != a).nnz == 0
     single = there(a)
     single.data = single.data.astype(np.float32)
     narrow = dsolver.matrix(single)
@@ -251,3 +252,72 @@ def test_statistics_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(general, "statistics", counted)
     with dsolver.Solver(there(lattice(12)), M="jacobi", device="cuda"):
         assert len(calls) == 1
+
+
+SENT = {
+    "csr": sp.csr_array,
+    "csc": sp.csc_array,
+    "coo": sp.coo_array,
+    "bsr": lambda a: sp.bsr_array(a, blocksize=(2, 2)),
+    "dia": sp.dia_array,
+    "csr_matrix": sp.csr_matrix,
+    "float32": lambda a: sp.csr_array(a, dtype=np.float32),
+    "int64 indices": lambda a: sp.csr_array((a.data, *(p.astype(np.int64) for p in (a.indices, a.indptr))), a.shape),
+    "coordinates twice": lambda a: twice(sp.coo_array(a)),
+}
+
+
+def twice(a: Any) -> Any:
+    data = np.concatenate([0.25 * a.data, 0.75 * a.data])
+    return sp.coo_array((data, tuple(np.concatenate([places, places]) for places in a.coords)), shape=a.shape)
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_matrices_of_scipy_are_looked_at_where_they_are_solved(kind: str) -> None:
+    a = MATRICES["graph"].copy()
+    a.data = np.round(a.data * 64) / 64  # so that parts and float32 are exact
+    given = SENT[kind](a)
+    here, moved = dsolver.matrix(given), dsolver.matrix(given, device="cuda")
+    assert isinstance(moved, MatrixProblem)
+    assert isinstance(moved.matrix, RowsOnGpu)
+    assert (moved.matrix.get() != here.matrix).nnz == 0
+    assert told(moved) == told(here)
+    b = np.ones(a.shape[0])
+    found, wanted = (dsolver.solve(of, b, M="jacobi", device="cuda", maxiter=20) for of in (given, here))
+    assert found.residuals == wanted.residuals
+    assert (found.x == wanted.x).all()
+
+
+def faulty(rows: Any, **arrays: Any) -> Any:
+    """Rows with other arrays, which SciPy would refuse."""
+    made = sp.csr_array(rows)
+    for name, values in arrays.items():
+        setattr(made, name, values)
+    return made
+
+
+FAULTS = {
+    "column": lambda a: faulty(a, indices=np.where(np.arange(a.nnz) == 7, a.shape[0], a.indices)),
+    "wide column": lambda a: faulty(a, indices=np.where(np.arange(a.nnz) == 7, 1 << 33, a.indices.astype(np.int64))),
+    "pointers": lambda a: faulty(a, indptr=np.where(np.arange(a.shape[0] + 1) == 3, a.nnz + 5, a.indptr)),
+    "short": lambda a: faulty(a, data=a.data[:-3]),
+    "infinite": lambda a: faulty(a, data=np.where(np.arange(a.nnz) == 11, np.inf, a.data)),
+    "not square": lambda a: sp.csr_array(a[:-1]),
+    "complex": lambda a: sp.csr_array(a, dtype=complex),
+    "negative row": lambda a: _moved(sp.coo_array(a)),
+}
+
+
+def _moved(a: Any) -> Any:
+    a.coords[0][5] = -1
+    return a
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_matrix_with_a_fault_is_told_of_as_on_the_host(fault: str) -> None:
+    given = FAULTS[fault](MATRICES["graph"].copy())
+    with pytest.raises(InputError) as wanted:
+        dsolver.matrix(given)
+    with pytest.raises(InputError) as found:
+        dsolver.matrix(given, device="cuda")
+    assert str(found.value) == str(wanted.value)

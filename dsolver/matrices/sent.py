@@ -1,0 +1,116 @@
+"""A matrix of SciPy, sent to a GPU as it is: index widths, value types and formats are converted there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from dsolver.errors import DeviceError
+from dsolver.kernels import load
+from dsolver.matrices.canonical import check_pointers, imported
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CompressedOnGpu:
+    """Compressed rows or columns on a GPU, with the names of a matrix of SciPy.
+
+    Attributes:
+        format: "csr" or "csc".
+        indptr: integers (rows + 1,), of CuPy like the others.
+        indices: integers.
+        data: values.
+        shape: (rows, columns).
+    """
+
+    format: str
+    indptr: Any
+    indices: Any
+    data: Any
+    shape: tuple[int, int]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EntriesOnGpu:
+    """Entries of a square matrix on a GPU in any order, with the names of a COO array of SciPy.
+
+    Attributes:
+        row: of each entry, of CuPy like the others.
+        col: its column.
+        data: its value.
+        shape: (rows, rows).
+    """
+
+    row: Any
+    col: Any
+    data: Any
+    shape: tuple[int, int]
+    format: ClassVar = "coo"
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the values."""
+        return self.data.dtype
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return len(self.data)
+
+    def get(self) -> Any:
+        """The matrix as a COO array of SciPy."""
+        data, *places = map(load("cuda").to_host, (self.data, self.row, self.col))
+        return imported("sparse").coo_array((data, tuple(places)), shape=self.shape)
+
+
+def sent(A: Any) -> CompressedOnGpu | EntriesOnGpu | None:
+    """The entries of a matrix of SciPy on the GPU; None where its format is not one of arrays.
+
+    Raises:
+        InputError: pointers to block rows lead out of the blocks.
+        DeviceError: there is no GPU.
+    """
+    try:
+        up = load("cuda").asarray
+    except ImportError as error:
+        raise DeviceError(f"device='cuda' was asked for, but {error}") from error
+    match A.format:
+        case "csr" | "csc":
+            arrays = {name: up(getattr(A, name)) for name in ("indptr", "indices", "data")}
+            return CompressedOnGpu(format=A.format, shape=A.shape, **arrays)
+        case "coo":
+            row, col = A.coords
+            return EntriesOnGpu(row=up(row), col=up(col), data=up(A.data), shape=A.shape)
+        case "bsr":
+            return _of_blocks(A, up)
+        case "dia":
+            return _of_diagonals(A, up)
+    return None
+
+
+def _of_blocks(A: Any, up: Any) -> EntriesOnGpu:
+    """Entries of blocks, row after row of each block."""
+    high, wide = A.blocksize
+    check_pointers("A", A.indptr, A.shape[0] // high, min(len(A.indices), len(A.data)))
+    count, backend = int(A.indptr[-1]), load("cuda")
+    data, indices, xp = up(A.data[:count]), up(A.indices[:count]).astype(np.int64), backend.xp
+    block = backend.general.places(up(A.indptr.astype(np.int64)), count)
+    shape = (count, high, wide)
+    row = xp.broadcast_to((block * high)[:, None, None] + xp.arange(high)[:, None], shape)
+    col = xp.broadcast_to((indices * wide)[:, None, None] + xp.arange(wide), shape)
+    return EntriesOnGpu(row=row.ravel(), col=col.ravel(), data=data.ravel(), shape=A.shape)
+
+
+def _of_diagonals(A: Any, up: Any) -> EntriesOnGpu:
+    """Entries of diagonals, row after row with ascending columns. That of offset d has A[j - d, j] at j."""
+    xp, order = load("cuda").xp, np.argsort(A.offsets, kind="stable")
+    data, offsets = up(A.data), up(A.offsets[order].astype(np.int64))
+    row = xp.arange(A.shape[0])[:, None] + xp.zeros_like(offsets)
+    col = row + offsets
+    there = (col >= 0) & (col < min(A.data.shape[1], A.shape[1]))
+    values = data[up(order), xp.where(there, col, 0)]
+    there &= values != 0  # what SciPy takes for entries, too
+    return EntriesOnGpu(row=row[there], col=col[there], data=values[there], shape=A.shape)
