@@ -102,7 +102,7 @@ def csr_cases(n: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield f"CSR {n}³, CuPy, M='amg', first", lambda: dsolver.solve(there, c, M="amg", rtol=1e-8)
 
     def plain() -> Any:
-        return cupyx.scipy.sparse.linalg.cg(cupyx.scipy.sparse.csr_matrix(a), cupy.asarray(b), tol=1e-8)[0].get()
+        return cupyx.scipy.sparse.linalg.cg(cupyx.scipy.sparse.csr_matrix(a), cupy.asarray(b), rtol=1e-8)[0].get()
 
     yield f"CSR {n}³, CuPy's CG from SciPy to NumPy", plain
 
