@@ -151,7 +151,7 @@ def _brought(name: str, A: Any) -> Any:
 
 def _compressed_rows(_: str, A: Any) -> Csr | None:
     """The arrays of a CSR matrix as they are."""
-    if len(A.indptr) != A.shape[0] + 1 or not _fits(A.indices, A.shape[1]):
+    if len(A.indptr) != A.shape[0] + 1 or len(A.indices) > len(A.data) or not _fits(A.indices, A.shape[1]):
         return None
     entries = slice(int(A.indptr[-1]))
     return csr_of(RowsOnGpu(indptr=A.indptr, indices=A.indices[entries], data=A.data[entries]))

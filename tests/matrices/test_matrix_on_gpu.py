@@ -278,6 +278,7 @@ def test_matrices_of_scipy_are_looked_at_where_they_are_solved(kind: str) -> Non
     a.data = np.round(a.data * 64) / 64  # so that parts and float32 are exact
     given = SENT[kind](a)
     here, moved = dsolver.matrix(given), dsolver.matrix(given, device="cuda")
+    assert isinstance(here, MatrixProblem)
     assert isinstance(moved, MatrixProblem)
     assert isinstance(moved.matrix, RowsOnGpu)
     assert (moved.matrix.get() != here.matrix).nnz == 0
