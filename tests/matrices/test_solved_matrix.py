@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import dsolver
 from dsolver.errors import InputError
-from dsolver.matrices.checked import EntriesOnGpu
 from dsolver.matrices.problem import MatrixProblem
+from dsolver.matrices.sent import EntriesOnGpu
 from tests.clusters import cluster
 
 N = 24
