@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.cpu.loops.team import Team
+from dsolver.kernels.cuda import host_arrays
 from dsolver.kernels.cuda.amg.dense import CudaDense
 from dsolver.kernels.cuda.amg.setup import CudaAlgebra
 from dsolver.kernels.cuda.colorings.setup import CudaSweeps
 from dsolver.kernels.cuda.csr.general import CudaGeneral
 from dsolver.kernels.cuda.lattice.setup import CudaLattice
-from dsolver.kernels.cuda.launch import foresight, readback, tables, transfers
+from dsolver.kernels.cuda.launch import foresight, readback, tables
 from dsolver.kernels.cuda.launch.schedule import device_property
 from dsolver.kernels.cuda.layout_setup import CudaLayoutSetup
 from dsolver.kernels.cuda.stencil.setup import CudaStencils
@@ -73,10 +74,10 @@ class CudaBackend(Backend):
         return tables.table(values)
 
     def asarray(self, values: Any) -> Array:
-        return transfers.to_gpu(values) if isinstance(values, np.ndarray) else cupy.asarray(values)
+        return host_arrays.to_gpu(values) if isinstance(values, np.ndarray) else cupy.asarray(values)
 
     def to_host(self, values: Any) -> npt.NDArray[Any]:
-        return transfers.to_host(values)
+        return host_arrays.to_host(values)
 
     def answer(self, decide: Callable[..., T], numbers: Sequence[Array]) -> T:
         return foresight.answer(lambda *values: decide(*(float(value[0]) for value in values)), *numbers)

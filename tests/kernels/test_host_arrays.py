@@ -41,11 +41,11 @@ KINDS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_and_back(kind: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, given = load("cuda"), KINDS[kind]()
-    from dsolver.kernels.cuda.launch import transfers
+    from dsolver.kernels.cuda import host_arrays
 
-    monkeypatch.setattr(transfers, "STAGED", 1 << 30 if small else 1)
-    monkeypatch.setattr(transfers, "PIECE", 1 << 12)
-    monkeypatch.setattr(transfers, "_kept", transfers._Kept())  # the buffers of others are larger
+    monkeypatch.setattr(host_arrays, "STAGED", 1 << 30 if small else 1)
+    monkeypatch.setattr(host_arrays, "PIECE", 1 << 12)
+    monkeypatch.setattr(host_arrays, "_kept", host_arrays._Kept())  # the buffers of others are larger
     before = given.copy()
     there = backend.asarray(given)
     assert there.shape == before.shape
