@@ -39,6 +39,11 @@ class System(ABC):
     def shape(self) -> tuple[int, ...]:
         """Shape of b: the grid's with three axes, or (rows,)."""
 
+    @property
+    def axis(self) -> int:
+        """The axis that counts several right-hand sides: the first of a grid's, the last of a matrix's."""
+        return 1 if len(self.shape) == 1 else 0
+
     @abstractmethod
     def like(self, other: System) -> bool:
         """Whether another system has the same structure, so that a set-up of it may be changed into this one's."""

@@ -18,8 +18,8 @@ from dsolver.autodiff.systems import (
     check_unused,
     entries_of,
 )
-from dsolver.engines.foreign_arrays import opened
 from dsolver.errors import InputError
+from dsolver.foreign_arrays import opened
 from dsolver.matrices.matrix import is_matrix
 from dsolver.problems import Problem
 from dsolver.session.options import Setup, SetupArguments, spelled_out
@@ -43,7 +43,8 @@ def solve(
     A gradient takes one more solve, with the transpose of A. Where A is symmetric the set-up is the same. The newest
     set-up is kept (`release` frees it): the next solve with the same structure changes its matrix in place, and one
     with the same values uses it as it is. On a cluster (``client=``) every solve sets up anew. Derivatives may be
-    differentiated again, but for those in entries: PyTorch's sparse tensors pass on no second ones.
+    differentiated again, but for those in entries: PyTorch's sparse tensors pass on no second ones. `torch.func.grad`,
+    `vjp`, `jacrev` and `vmap` apply; right-hand sides that are mapped over for one A are solved together.
 
     Where A is singular (see `dsolver.problems.diffusion`), x has mean zero, and so has its gradient with respect to b.
     The gradient with respect to entries holds for changes that leave A's null space as it is.
@@ -140,14 +141,37 @@ class _Inverse(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, how: Solve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
+        how: Solve, transposed: bool, gradient: bool, r: torch.Tensor, *parameters: torch.Tensor
     ) -> torch.Tensor:
         array, back = opened("b", r.detach())
         values = [opened("a parameter", values.detach())[0] for values in parameters]
         x: torch.Tensor = back(how(values, array, transposed=transposed, gradient=gradient))
-        ctx.how, ctx.transposed = how, transposed
-        ctx.save_for_backward(x, *parameters)
         return x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.how, ctx.transposed = inputs[:2]
+        ctx.save_for_backward(output, *inputs[4:])
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], how: Solve, transposed: bool, gradient: bool, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        """Right-hand sides of one system together, all else one after the other."""
+        first, *others = dims = in_dims[3:]
+        r, *parameters = tensors
+        if first is not None and not any(dim is not None for dim in others) and r.ndim == len(how.system.shape) + 1:
+            axis = how.system.axis
+            return _Inverse.apply(how, transposed, gradient, r.movedim(first, axis), *parameters), axis
+        each = [
+            [values if dim is None else values.select(dim, number) for values, dim in zip(tensors, dims, strict=True)]
+            for number in range(info.batch_size)
+        ]
+        return torch.stack([_Inverse.apply(how, transposed, gradient, *values) for values in each]), 0
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004
+        raise InputError("dsolver.torch.solve has no forward derivatives: take torch.func.vjp, or dsolver.jax.solve")
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
@@ -163,12 +187,11 @@ def _slopes(
     system: System, parameters: list[torch.Tensor], wanted: list[bool], left: torch.Tensor, right: torch.Tensor
 ) -> list[torch.Tensor | None]:
     """−∂(leftᵀ A right) with respect to each parameter that is wanted."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        # Vectors may depend on the parameters, too. What is differentiated with respect to an alias stops there.
-        aliases = [
-            values.view_as(values) if needed else values for values, needed in zip(parameters, wanted, strict=True)
-        ]
-        of = [alias for alias, needed in zip(aliases, wanted, strict=True) if needed]
-        found = iter(torch.autograd.grad(-system.form(aliases, left, right), of, create_graph=again))
+    places = tuple(place for place, needed in enumerate(wanted) if needed)
+
+    def form(*values: torch.Tensor) -> torch.Tensor:
+        energy: torch.Tensor = system.form(values, left, right)
+        return -energy
+
+    found = iter(torch.func.grad(form, argnums=places)(*parameters))
     return [next(found) if needed else None for needed in wanted]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, check_computed
+from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import Flags
 from dsolver.problems.coordinates import Cells, centers_of
 from dsolver.problems.embedding import Embedding
@@ -328,6 +329,7 @@ def _face_value(space: Embedding, face: str, name: str, value: Any) -> FaceValue
         return value
     shape = space.face("xyz".index(face[0]))
     check_computed(f"{name} at face {face}", value)
+    value = without_package(f"{name} at face {face}", value)
     if callable(value):
         return space.function(value)  # what it returns is looked at where it is called
     dims, axes = tuple(getattr(value, "dims", ())), tuple(axis for axis in "xyz" if axis != face[0])

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from dsolver.errors import InputError, check_computed, float_of, in_a_line
+from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
 from dsolver.problems.boundary import Boundary, boundary_of, check_unmasked
 from dsolver.problems.coordinates import F64, Cells, agreed, centers_of
@@ -18,8 +19,8 @@ from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
 
 Coefficient = Any
-"""A number; a NumPy, CuPy or Dask array of the grid's shape; or a function f(x, y, z) of the cells' centers, in a plane
-f(x, y)."""
+"""A number; an array of the grid's shape, of NumPy, CuPy, Dask, xarray or a package that knows DLPack; or a function
+f(x, y, z) of the cells' centers, in a plane f(x, y)."""
 
 
 def diffusion(
@@ -55,7 +56,7 @@ def diffusion(
     Args:
         grid: cells along x, y, z; or along x and y; or along x.
         kappa: κ > 0, one for all axes or a sequence of three, along x, y, z. Each is a number, an array of shape grid
-            (NumPy, CuPy, Dask) or a function of the cells' centers.
+            (NumPy, CuPy, Dask, xarray, or any that knows DLPack) or a function of the cells' centers.
         sigma: σ >= 0, likewise.
         spacing: the size of the cells: a number, or one for each axis, each a number or an array of that axis' length;
             or a DataArray of xarray whose coordinates are the cells' centers. By default what such coordinates of
@@ -201,6 +202,7 @@ def _embedded(space: Embedding, name: str, value: Any) -> Any:
     check_computed(name, value)
     if value is None or isinstance(value, Real):
         return value
+    value = without_package(name, value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         if tuple(value.shape) not in ((), space.shape):
             raise InputError(
@@ -247,6 +249,7 @@ def _left_out(mask: Any, active: Any) -> Any:
     if flags is None:
         return None
     check_computed(name, flags)
+    flags = without_package(name, flags)
     if callable(flags):
         return flags if mask is not None else _Negated(flags)
     values = flags if hasattr(flags, "dtype") else np.asarray(flags)
@@ -310,6 +313,7 @@ def _cell_sizes(space: Embedding, spacing: Any) -> tuple[F64, F64, F64]:
 
 def _sizes_along(axis: str, n: int, sizes: Any) -> F64:
     check_unmasked(f"spacing along {axis}", sizes)
+    sizes = without_package(f"spacing along {axis}", sizes)
     try:
         values = np.asarray(sizes, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

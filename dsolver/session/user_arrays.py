@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
-from dsolver.engines.foreign_arrays import is_foreign, opened
 from dsolver.errors import InputError, check_real, in_a_line
+from dsolver.foreign_arrays import is_foreign, opened
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 

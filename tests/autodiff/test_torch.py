@@ -231,6 +231,76 @@ def test_an_integer_or_complex_b_is_refused_in_whose_dtype_x_would_be_lost() -> 
             dsolver.torch.solve(diffusion(GRID), torch.ones(GRID, dtype=dtype), **EXACT)
 
 
+def test_functional_derivatives_are_those_of_backward() -> None:
+    problem = diffusion(GRID, bc={"x-": Dirichlet(1.0), "x+": "dirichlet"})
+    f, kappa = tensor(*GRID), tensor(*GRID, low=0.5, high=2.0)
+
+    def energy(f: Any, kappa: Any) -> Any:
+        return (dsolver.torch.solve(problem, f, kappa=kappa, **EXACT) ** 2).sum()
+
+    energy(f, kappa).backward()
+    found = torch.func.grad(energy, argnums=(0, 1))(f.detach(), kappa.detach())
+    for mine, expected in zip(found, (f.grad, kappa.grad), strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-9, atol=1e-12)
+    several = torch.stack([f.detach(), 2.0 * f.detach()])
+    each = torch.stack([torch.func.grad(energy)(values, kappa.detach()) for values in several])
+    mapped = torch.func.vmap(torch.func.grad(energy), in_dims=(0, None))(several, kappa.detach())
+    torch.testing.assert_close(mapped, each, rtol=1e-9, atol=1e-12)
+
+
+def test_right_hand_sides_that_are_mapped_over_are_solved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[Any] = []
+    called = Solver.solve
+
+    def solve(self: Solver, b: Any, **more: Any) -> Any:
+        shapes.append(b.shape)
+        return called(self, b, **more)
+
+    monkeypatch.setattr(Solver, "solve", solve)
+    cells, f = diffusion(GRID), tensor(3, *GRID, wanted=False)
+    matrix, b = torch.eye(4, dtype=torch.float64).to_sparse() * 2.0, tensor(3, 4, wanted=False)
+    x = torch.func.vmap(lambda f: dsolver.torch.solve(cells, f, **EXACT))(f)
+    y = torch.func.vmap(lambda b: dsolver.torch.solve(matrix, b, **EXACT))(b)
+    assert shapes == [(3, *GRID), (4, 3)]
+    torch.testing.assert_close(x, torch.stack([dsolver.torch.solve(cells, each, **EXACT) for each in f]))
+    torch.testing.assert_close(y, 0.5 * b)
+    kappa = tensor(3, *GRID, low=0.5, wanted=False)
+    z = torch.func.vmap(lambda k: dsolver.torch.solve(cells, f[0], kappa=k, **EXACT))(kappa)
+    torch.testing.assert_close(z, torch.stack([dsolver.torch.solve(cells, f[0], kappa=k, **EXACT) for k in kappa]))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # by PyTorch's own jvp
+def test_forward_derivatives_are_refused() -> None:
+    f = tensor(*GRID, wanted=False)
+    with pytest.raises(InputError, match=r"no forward derivatives: take torch.func.vjp"):
+        torch.func.jvp(lambda f: dsolver.torch.solve(diffusion(GRID), f, **EXACT), (f,), (f,))
+
+
+def test_tensors_are_coefficients_and_values_at_faces() -> None:
+    kappa, f = tensor(*GRID, low=0.5, wanted=False), np.ones(GRID)
+    arguments: dict[str, Any] = {"bc": {"x-": Dirichlet(kappa[0])}, "mask": kappa > 1.9, "spacing": kappa[0, 0, 0]}
+    numpy = {"bc": {"x-": Dirichlet(kappa[0].numpy())}, "mask": kappa.numpy() > 1.9, "spacing": float(kappa[0, 0, 0])}
+    made = (diffusion(GRID, kappa, kappa[0, 0, 0], **arguments), diffusion(GRID, kappa.numpy(), **numpy))
+    with dsolver.Solver(made[1], device="cpu") as solver:
+        solver.update(sigma=kappa[0, 0, 0])
+        assert np.array_equal(solver.solve(f).x, dsolver.solve(made[0], f, device="cpu").x)
+
+
+@pytest.mark.parametrize("name", ["kappa", "value at face x-", "spacing along x", "b"])
+def test_tensors_that_need_gradients_are_refused_where_there_are_none(name: str) -> None:
+    wanted = tensor(*GRID, low=0.5)
+    make: dict[str, Any] = {
+        "kappa": lambda: diffusion(GRID, wanted),
+        "value at face x-": lambda: diffusion(GRID, bc={"x-": Dirichlet(wanted[0])}),
+        "spacing along x": lambda: diffusion(GRID, spacing=wanted[0, 0, 0]),
+        "b": lambda: dsolver.solve(diffusion(GRID), wanted),
+    }
+    with pytest.raises(
+        InputError, match=rf"{name} is a Tensor that needs gradients: dsolver.torch.solve .* .detach\(\)"
+    ):
+        make[name]()
+
+
 def test_what_does_not_converge_is_no_gradient() -> None:
     problem = diffusion((8, 8, 8))
     f = tensor(8, 8, 8)

@@ -38,6 +38,11 @@ def opened(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
         InputError: it cannot be shared.
         DeviceError: it lies on a GPU, and CuPy is not installed.
     """
+    if getattr(values, "requires_grad", False):
+        raise InputError(
+            f"{name} is a {type(values).__name__} that needs gradients: dsolver.torch.solve has those in b, kappa, "
+            f"sigma and entries of A; pass it without, as .detach() makes it"
+        )
     shared = hasattr(values, "__dlpack__")
     try:
         device = int(values.__dlpack_device__()[0]) if shared else CUDA[0]
@@ -53,6 +58,11 @@ def opened(name: str, values: Any) -> tuple[Any, Callable[[Any], Any]]:
         return (package.from_dlpack if shared else package.asarray)(values), _back(values)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"{name} is a {type(values).__name__} that cannot be read: {error}") from error
+
+
+def without_package(name: str, values: Any) -> Any:
+    """A foreign array as one of NumPy or CuPy, and all else as it is; raises as `opened`."""
+    return opened(name, values)[0] if is_foreign(values) else values
 
 
 def _back(values: Any) -> Callable[[Any], Any]:
