@@ -75,9 +75,10 @@ _ADVICE: Final = {
     ),
     Status.NOT_FINITE: "NaN or infinity appeared: check the matrix, x0 and M for such values and for overflow.",
     Status.INCOMPATIBLE_RHS: (
-        "The matrix is singular (constants, or the vectors of nullspace=, are in its kernel) and b has a part that no "
-        "x can reach: x solves the system without it. Check the sources and the boundary fluxes, which must balance, "
-        "or take its mean off b, in each closed region by itself, if that is meant."
+        "The matrix is singular (constants, the vectors of nullspace=, or vectors that MINRES has met are in its "
+        "kernel) and b has a part that no x can reach: x solves the system without it. Check the sources and the "
+        "boundary fluxes, which must balance, or take its mean off b, in each closed region by itself, if that is "
+        "meant."
     ),
     Status.STOPPED: "The callback asked to stop. x is the iterate that it saw.",
     Status.SLOW: "The residual falls so slowly that another preconditioner takes over: no solve ends with this.",

@@ -170,16 +170,20 @@ QUOTIENT = _kernel("quotient", reads="a b c d rr limit ceiling", writes="q")
 What follows from a NaN by further quotients is NaN, too: so an iteration that has ended, or broken down, stays so."""
 ROTATION = _kernel(
     "rotation",
-    reads="delta square rr limit ceiling",
-    updates="beta phi c s c_old s_old",
-    writes="scale w1 w2 w3 tau keep move on",
+    reads="delta square rr limit ceiling flat",
+    updates="beta phi c s c_old s_old size",
+    writes="scale w1 w2 w3 tau keep move on normal",
 )
 """A column of Lanczos' tridiagonal matrix and its QR factors, by Givens rotations (Paige & Saunders 1975).
 
 delta is on the diagonal, beta beside it and √square, the new beta, below. With d1 = c delta - c_old s beta,
 d2 = s delta + c_old c beta, d3 = s_old beta and rho = √(d1² + square), c and s of the new rotation are d1/rho and
 √square/rho; scale = 1/√square, w1 = 1/rho, w2 = -d2/rho, w3 = -d3/rho, tau = c phi, keep = s², move = -tau/rho, on = 1;
-phi becomes -s phi. Unless limit < rr <= ceiling and square >= 0: then it writes NaNs and updates nothing.
+phi becomes -s phi. size becomes √(delta² + square) where that is larger, and normal = √(d1² + c² square) / size, with
+the c before: ‖A r‖ over ‖A‖ ‖r‖ of the r before, in the norms of M (Choi, Paige & Saunders 2011, section 5).
+
+Unless limit < rr <= ceiling and square >= 0: then it writes NaNs and updates nothing. Where normal <= flat, r is least
+already, and a step by 1/rho would be one of rounding: then it writes NaNs but for normal, and updates nothing but size.
 """
 
 JACOBI = _kernel("jacobi", reads="A r scale", writes="z")

@@ -54,12 +54,14 @@ def rotation(
     rr: Scalar,
     limit: Scalar,
     ceiling: Scalar,
+    flat: Scalar,
     beta: Scalar,
     phi: Scalar,
     c: Scalar,
     s: Scalar,
     c_old: Scalar,
     s_old: Scalar,
+    size: Scalar,
     scale: Scalar,
     w1: Scalar,
     w2: Scalar,
@@ -68,11 +70,12 @@ def rotation(
     keep: Scalar,
     move: Scalar,
     on: Scalar,
+    normal: Scalar,
 ) -> None:
     """See `dsolver.kernels.contract.ROTATION`."""
+    for scalar in (scale, w1, w2, w3, tau, keep, move, on, normal):
+        scalar[0] = np.nan
     if not (limit[0] < rr[0] <= ceiling[0] and square[0] >= 0.0):
-        for scalar in (scale, w1, w2, w3, tau, keep, move, on):
-            scalar[0] = np.nan
         return
     with np.errstate(all="ignore"):
         new = np.sqrt(square[0])
@@ -80,6 +83,10 @@ def rotation(
         d2 = s[0] * delta[0] + c_old[0] * c[0] * beta[0]
         d3 = s_old[0] * beta[0]
         rho = np.sqrt(d1 * d1 + square[0])
+        size[0] = max(size[0], np.sqrt(delta[0] * delta[0] + square[0]))
+        normal[0] = np.sqrt(d1 * d1 + c[0] * c[0] * square[0]) / size[0] if size[0] > 0.0 else 0.0
+        if normal[0] <= flat[0]:
+            return
         c_old[0], s_old[0] = c[0], s[0]
         c[0], s[0] = d1 / rho, new / rho
         scale[0], w1[0], w2[0], w3[0] = 1.0 / new, 1.0 / rho, -d2 / rho, -d3 / rho

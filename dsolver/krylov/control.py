@@ -88,6 +88,9 @@ class Column(Protocol):
     def true_residual(self) -> float:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
 
+    def take_unreachable(self) -> float:
+        """Take from b a part that no x can reach, as the true residual tells of it; its length, or zero."""
+
     def keep(self) -> None:
         """Keep x as it is."""
 
@@ -162,6 +165,7 @@ class Control:
         singular: whether a part of b is out of A's reach, so that what rounding leaves of it in r is to be taken.
         one_level: whether M has no coarse grid; see `ONE_LEVEL`.
         replaces: whether the recursion can take the true residual on the way; if not, it does so at its end alone.
+        checked: whether the true residual is looked at on the way, though the recursion does not follow from it.
         breakdown: the status where an iteration's health is zero.
         pace: of earlier solves with this matrix and this M, from which this one learns how long its first superstep may
             be, and which learns from this one; None where that is to be one iteration.
@@ -171,6 +175,7 @@ class Control:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: the newest that was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
+        unreachable: the length of what was taken from b on the way, since no x can reach it.
         replacements: how often the recursion has taken it on the way.
     """
 
@@ -188,6 +193,7 @@ class Control:
         singular: bool = False,
         one_level: bool = False,
         replaces: bool = True,
+        checked: bool = False,
         breakdown: Status = Status.INDEFINITE,
         pace: Pace | None = None,
     ) -> None:
@@ -202,12 +208,13 @@ class Control:
         self._patience = patience
         self._interruptible = interruptible
         self._singular = singular
-        self._replaces = replaces
+        self._replaces, self._checked = replaces, checked
         self._breakdown = breakdown
         self._pace = pace or Pace()
         self._best, self._best_at = math.inf, 0
         self._target = max(limit, ATTAINABLE * b_norm)
         self._drift = _Drift()
+        self.unreachable = 0.0
         self._kept, self._kept_at, self._repeatable = math.inf, 0, False
         self._suspicious = True
         self.residuals: list[float] = []
@@ -241,9 +248,9 @@ class Control:
         """To the end, and back to a better iterate than the last one."""
         status = yield from self._until_ended(column)
         self.at = len(self.residuals) - 1
-        if status is Status.CONVERGED:
+        if self._reached():
             column.keep_zero()  # which gives memory back
-        if status in (Status.CONVERGED, Status.STOPPED, Status.SLOW):
+        if self._reached() or status in (Status.STOPPED, Status.SLOW):
             return status
         if self._is_worth_repeating():
             yield from self._repeat(column)
@@ -254,7 +261,7 @@ class Control:
             column.keep_zero()
             column.recall()
             self.true_residual, self.at = self._b_norm, 0
-        return Status.CONVERGED if self.true_residual <= self.limit else status
+        return self._reached() or status
 
     def _keep(self, column: Column, *, zero: bool = False) -> None:
         """Keep the x that the recursion begins from, unless what is kept is better."""
@@ -310,18 +317,39 @@ class Control:
                 status = Status.STAGNATED
             before = self.true_residual
             self.true_residual = yield from asked(End())
-            if self.true_residual <= self.limit:
+            if reached := self._reached():
                 self._pace.learn(self._begun, self.residuals[-1], len(self.residuals) - 1 - self._begun_at)
-                return Status.CONVERGED
+                return reached
+            if status is Status.INCOMPATIBLE_RHS:
+                status = Status.BREAKDOWN
+                before = math.inf if self._has_taken(column) else before
             if status not in (Status.CONVERGED, Status.BREAKDOWN):
                 return status
             if self.true_residual > before / 2:
+                if self.unreachable > self.limit:
+                    return Status.INCOMPATIBLE_RHS
                 return Status.STAGNATED if status is Status.CONVERGED else status
             # The recursion drifted away from the truth, or broke down: begin anew from x, whose residual is now known.
             self._target = max(self.limit, ATTAINABLE * self.true_residual)
-            yield from self._start(column)
+            self.true_residual = yield from self._start(column)
             self._keep(column)
             self._best, self._best_at = math.inf, len(self.residuals) - 1
+
+    def _reached(self) -> Status | None:
+        """The status where the true residual is small enough."""
+        if not self.true_residual <= self.limit:
+            return None
+        return Status.INCOMPATIBLE_RHS if self.unreachable > self.limit else Status.CONVERGED
+
+    def _has_taken(self, column: Column) -> bool:
+        """Whether a part of b was out of reach and is taken from it: with what is left the solve can go on."""
+        if not math.isfinite(self.true_residual):
+            return False
+        taken = column.take_unreachable()
+        self.unreachable = math.hypot(self.unreachable, taken)
+        # b - A x of any x has that part, and nothing else has changed.
+        self._kept, self._b_norm = (math.sqrt(max(0.0, norm**2 - taken**2)) for norm in (self._kept, self._b_norm))
+        return taken > 0.0
 
     def _start(self, column: Column) -> Steps[float]:
         self._begun = yield from asked(Start(self._target))
@@ -444,8 +472,10 @@ class Control:
         rule, looked at now and then with the norms that are known then). Returns whether that ends the solve.
         """
         iteration = len(self.residuals) - 1
-        if iteration % DRIFT_INTERVAL or not self._replaces:
+        if iteration % DRIFT_INTERVAL:
             return False
+        if not self._replaces:
+            return self._checked and self._parted(column)
         norm, magnitude = self.residuals[-1], column.magnitude()
         self._drift.add(iteration - self._looked_at, magnitude + max(self.residuals[self._looked_at :]))
         self._looked_at = iteration
@@ -459,6 +489,20 @@ class Control:
         self._best, self._best_at = norm, iteration
         self.replacements += 1
         return norm <= self._target
+
+    def _parted(self, column: Column) -> bool:
+        """In a long solve, whether the recursion has parted from the truth, where that cannot be mended on the way.
+
+        Where A is singular, x may grow without bound while the recursion's residual stays: the x before is kept.
+        """
+        norm = self.residuals[-1]
+        if EPS * DRIFT_INTERVAL * column.magnitude() <= DRIFTED * norm:
+            return False
+        self.residuals[-1] = truth = column.true_residual()
+        if truth < self._kept:
+            self._kept, self._kept_at, self._repeatable = truth, len(self.residuals) - 1, False
+            column.keep()
+        return not truth <= WORSE * norm
 
     def _judged(self, samples: Sequence[Sample]) -> Steps[Status | None]:
         """Add iterations to the history up to the first that ends the solve; later ones changed nothing.

@@ -173,9 +173,9 @@ class KrylovMethod(ABC):
         return engine.read(self.rr)
 
     @property
-    def free(self) -> Field:
-        """A field that is free between two steps."""
-        return self._work[1]
+    def work(self) -> tuple[Field, Field]:
+        """Two fields that are free between two steps."""
+        return self._work
 
     def matrix_norm(self, rough: PerChunk) -> float:
         """‖A v‖ / ‖v‖ for blocks of a rough v: within a small factor below ‖A‖. May be asked between two steps."""

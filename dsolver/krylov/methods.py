@@ -32,6 +32,7 @@ class Traits:
         products: with A and with M in an iteration.
         batched: it runs on a batched engine.
         replaces: its recursion can take the true residual between two iterations.
+        checked: the true residual can be looked at between two, though iterates do not follow from it.
         sums: it applies M once more to a sum of what it has applied M to, so that what M rounds shows in x.
         breakdown: the status where it breaks down.
     """
@@ -46,6 +47,7 @@ class Traits:
     products: int = 1
     batched: bool = False
     replaces: bool = True
+    checked: bool = False
     sums: bool = False
     breakdown: Status = Status.BREAKDOWN
 
@@ -76,6 +78,8 @@ METHODS: Final = {
         vectors=11,
         moved=44,
         replaces=False,
+        checked=True,
+        breakdown=Status.INCOMPATIBLE_RHS,
     ),
     "gmres": Traits(  # for each vector of the basis a dot product and an update
         title="GMRES",

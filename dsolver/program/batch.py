@@ -6,18 +6,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Final, final
+from typing import Any, Final, final
 
 from dsolver.discretize.system import System
 from dsolver.distributed.matrix import Matrix
 from dsolver.engines.base import Engine, Field, PerChunk, Scalar
 from dsolver.grid.partition import Partition
+from dsolver.kernels import Backend
+from dsolver.kernels.formats.layout import Layout
 from dsolver.krylov.breakdown import by_rounding
 from dsolver.krylov.cg import ConjugateGradient
 from dsolver.krylov.control import Sample
 from dsolver.krylov.kept import KeptIterate
 from dsolver.krylov.method import KrylovMethod
 from dsolver.krylov.pace import Pace
+from dsolver.krylov.unreachable import take_unreachable
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.preconditioners.base import Site, make
 from dsolver.preconditioners.chebyshev import noise
@@ -77,6 +80,12 @@ class Column:
         """‖b - A x‖, computed anew; the recursion goes on from it."""
         return math.sqrt(*self.method.residual())
 
+    def take_unreachable(self) -> float:
+        """Take from b a part that no x can reach, as r tells of it; its length, or zero."""
+        engine, layout = self.engine, self.layout
+        rough = partial(_roughened, engine.partition)
+        return take_unreachable(engine, layout, self.method, lambda z: engine.per_chunk(rough, layout, z))
+
     def keep(self) -> None:
         """Keep x as it is."""
         self.kept.keep(self.method.x)
@@ -91,7 +100,7 @@ class Column:
 
     def exchange(self) -> None:
         """x = what is kept, and x is kept."""
-        self.kept.exchange(self.method.x, self.method.free)
+        self.kept.exchange(self.method.x, self.method.work[1])
 
     def norms(self, *, alone: bool = False, at_zero: bool = False) -> tuple[float, float]:
         """(‖b‖, ‖x‖). Where x is zero, ‖b‖ is the first residual too; a single column keeps it for that.
@@ -233,6 +242,11 @@ def _given(engine: Engine, site: Site, spec: SolveSpec) -> Matrix | None:
         return None
     assert isinstance(spec.problem, MatrixProblem)
     return Matrix(engine, site.given, spec.problem.given_senders)
+
+
+def _roughened(partition: Partition, backend: Backend, number: int, layout: Layout, x: Any) -> Any:
+    """Block (nx, ny, nz) of a chunk's vector, times rough values."""
+    return backend.vectors.unload(layout, x) * noise(partition, backend, number)
 
 
 def most_columns(partition: Partition) -> int:

@@ -25,6 +25,7 @@ class Slice:
         residuals: from there on.
         true_residual: the newest.
         at: after which iteration x is what it is, once the solve has ended.
+        unreachable: the length of a part of b that no x can reach, as the solve has found.
         status: how the solve has ended, or None where it goes on.
     """
 
@@ -32,6 +33,7 @@ class Slice:
     residuals: tuple[float, ...]
     true_residual: float
     at: int
+    unreachable: float
     status: Status | None
 
 
@@ -131,5 +133,6 @@ class Loop:
             residuals=tuple(control.residuals[first:]),
             true_residual=control.true_residual,
             at=control.at,
+            unreachable=control.unreachable,
             status=self._ended.get(number),
         )

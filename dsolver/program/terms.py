@@ -79,6 +79,7 @@ class Terms:
             singular=begun.excess.closed + begun.excess.vectors > 0,
             one_level=not can.multilevel,
             replaces=traits.replaces,
+            checked=traits.checked,
             breakdown=traits.breakdown,
             pace=None if self.closely else pace,
         )

@@ -48,12 +48,14 @@ class History:
         residuals: ‖b - A x‖ by the recursion, from the first guess on.
         true_residual: of the newest x whose residual was computed anew.
         at: after which iteration x is what it is, once the solve has ended: the last one, or a better one.
+        unreachable: the length of a part of b that no x can reach, as the solve has found.
         status: how it has ended, or None where it goes on.
     """
 
     residuals: list[float] = field(default_factory=list)
     true_residual: float = math.inf
     at: int = 0
+    unreachable: float = 0.0
     status: Status | None = None
 
     @property
@@ -63,12 +65,16 @@ class History:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note where x is not the last iterate."""
-        if self.at == self.iterations:
-            return ()
-        if self.at == 0:
-            return (f"x is the first guess, or zero: none of {self.iterations} iterations has led to a better one",)
-        return (f"x is that of iteration {self.at} of {self.iterations}: residuals were larger afterwards",)
+        """Notes where a part of b is out of reach, and where x is not the last iterate."""
+        notes = []
+        if self.unreachable:
+            part = f"a part of b of length {self.unreachable:.3g} lies along null vectors that the solve has met"
+            notes.append(f"A is singular: {part}, and no x reaches it; true_residual is that of the rest")
+        if self.at == 0 < self.iterations:
+            notes.append(f"x is the first guess, or zero: none of {self.iterations} iterations has led to a better one")
+        elif self.at < self.iterations:
+            notes.append(f"x is that of iteration {self.at} of {self.iterations}: residuals were larger afterwards")
+        return tuple(notes)
 
     @property
     def ended(self) -> Status:
@@ -79,7 +85,8 @@ class History:
     def add(self, piece: Slice) -> None:
         """Take what a time slice has brought."""
         self.residuals[piece.first :] = piece.residuals
-        self.true_residual, self.at, self.status = piece.true_residual, piece.at, piece.status
+        self.true_residual, self.status = piece.true_residual, piece.status
+        self.at, self.unreachable = piece.at, piece.unreachable
 
 
 T = TypeVar("T")

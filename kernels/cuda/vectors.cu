@@ -149,17 +149,19 @@ extern "C" __global__ void quotient(
 // A Givens rotation and what the step takes of it: see the contract. One thread.
 extern "C" __global__ void rotation(
     const double* delta, const double* square, const double* rr, const double* limit, const double* ceiling,
-    double* beta, double* phi, double* c, double* s, double* c_old, double* s_old, double* scale, double* w1,
-    double* w2, double* w3, double* tau, double* keep, double* move, double* on
+    const double* flat, double* beta, double* phi, double* c, double* s, double* c_old, double* s_old, double* size,
+    double* scale, double* w1, double* w2, double* w3, double* tau, double* keep, double* move, double* on,
+    double* normal
 ) {
     FOLLOW_LAST()
-    if (!(*rr > *limit && *rr <= *ceiling && *square >= 0.0)) {
-        *scale = *w1 = *w2 = *w3 = *tau = *keep = *move = *on = nan("");
-        return;
-    }
+    *scale = *w1 = *w2 = *w3 = *tau = *keep = *move = *on = *normal = nan("");
+    if (!(*rr > *limit && *rr <= *ceiling && *square >= 0.0)) return;
     const double below = sqrt(*square);
     const double d1 = *c * *delta - *c_old * *s * *beta, d2 = *s * *delta + *c_old * *c * *beta, d3 = *s_old * *beta;
     const double rho = sqrt(d1 * d1 + *square);
+    *size = fmax(*size, sqrt(*delta * *delta + *square));
+    *normal = *size > 0.0 ? sqrt(d1 * d1 + *c * *c * *square) / *size : 0.0;
+    if (*normal <= *flat) return;
     *c_old = *c, *s_old = *s;
     *c = d1 / rho, *s = below / rho;
     const double step = *c * *phi;

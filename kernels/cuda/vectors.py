@@ -109,12 +109,14 @@ class CudaVectors(Vectors):
         rr: Array,
         limit: Array,
         ceiling: Array,
+        flat: Array,
         beta: Array,
         phi: Array,
         c: Array,
         s: Array,
         c_old: Array,
         s_old: Array,
+        size: Array,
         scale: Array,
         w1: Array,
         w2: Array,
@@ -123,9 +125,10 @@ class CudaVectors(Vectors):
         keep: Array,
         move: Array,
         on: Array,
+        normal: Array,
     ) -> None:
-        read, updated = (delta, square, rr, limit, ceiling), (beta, phi, c, s, c_old, s_old)
-        written = (scale, w1, w2, w3, tau, keep, move, on)
+        read, updated = (delta, square, rr, limit, ceiling, flat), (beta, phi, c, s, c_old, s_old, size)
+        written = (scale, w1, w2, w3, tau, keep, move, on, normal)
         launch_early(self._function("rotation"), (1,), (1,), (*read, *updated, *written))
 
     def update_p(self, z: Array, rz: Array, rz_old: Array, pap: Array, p: Array) -> None:

@@ -98,6 +98,10 @@ class Script:
     def keep(self) -> None:
         """It is in each script where solves begin."""
 
+    def take_unreachable(self) -> float:
+        self.calls.append(("take_unreachable",))
+        return 0.0
+
     def keep_zero(self) -> None:
         self.calls.append(("keep_zero",))
 

@@ -71,9 +71,10 @@ def test_quotients(name: str, scalars: tuple[float, ...], expected: float) -> No
 def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None:
     one, rng = box(CASES[4], name), np.random.default_rng(1)
     diagonal, beside = rng.standard_normal(4), rng.uniform(0.5, 2.0, 5)
-    guards = [one.scalar(value) for value in (1.0, 0.0, np.inf)]
-    state = [one.scalar(value) for value in (beside[0], 1.0, 1.0, 0.0, 1.0, 0.0)]  # beta, phi, c, s, c_old, s_old
-    written = [one.scalar(0.0) for _ in range(8)]
+    guards = [one.scalar(value) for value in (1.0, 0.0, np.inf, 1e-8)]
+    # beta, phi, c, s, c_old, s_old, size
+    state = [one.scalar(value) for value in (beside[0], 1.0, 1.0, 0.0, 1.0, 0.0, 0.0)]
+    written = [one.scalar(0.0) for _ in range(9)]
     rotate = one.kernel("rotation")
     found = []
     for delta, below in zip(diagonal, beside[1:], strict=True):
@@ -83,9 +84,15 @@ def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None
     for i in range(4):
         t[i : i + 2, i] = diagonal[i], beside[i + 1]
         t[i, i + 1 : i + 2] = beside[i + 1]
-    for i, (scale, w1, w2, w3, tau, keep, move, on, phi) in enumerate(found):
+    normals = [1.0]  # of what follows from zero
+    for i, (scale, w1, w2, w3, tau, keep, move, on, normal, phi) in enumerate(found):
+        size = np.hypot(diagonal, beside[1:])[: i + 1].max()
+        if i:
+            assert normal == pytest.approx(normals[i] / size)
         y = np.linalg.lstsq(t[: i + 2, : i + 1], np.eye(i + 2)[0], rcond=None)[0]
-        residual = np.linalg.norm(t[: i + 2, : i + 1] @ y - np.eye(i + 2)[0])
+        r_i = np.eye(i + 2)[0] - t[: i + 2, : i + 1] @ y
+        residual = np.linalg.norm(r_i)
+        normals.append(float(np.linalg.norm(t[: i + 3, : i + 2] @ r_i) / residual) if i < 3 else np.nan)
         assert abs(phi) == pytest.approx(residual)
         assert on == 1.0
         assert scale == pytest.approx(1.0 / beside[i + 1])
@@ -99,6 +106,9 @@ def test_rotations_are_the_qr_factors_of_a_tridiagonal_matrix(name: str) -> None
     rotate(one.scalar(1.0), one.scalar(-1.0), *guards, *state, *written)
     assert [float(one.backend.to_host(scalar)[0]) for scalar in state] == before
     assert all(np.isnan(one.backend.to_host(scalar)[0]) for scalar in written)
+    rotate(one.scalar(1.0), one.scalar(1.0), *guards[:3], one.scalar(2.0), *state, *written)
+    assert [float(one.backend.to_host(scalar)[0]) for scalar in state] == before, "r is least already"
+    assert [bool(np.isnan(one.backend.to_host(scalar)[0])) for scalar in written] == [True] * 8 + [False]
 
 
 def test_diagonal_steps(pair: tuple[Box, Box]) -> None:

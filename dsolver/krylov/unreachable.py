@@ -1,0 +1,45 @@
+"""Part of a right-hand side that no x can reach, as a solve with a symmetric matrix finds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from dsolver.distributed.nullspace import dots
+from dsolver.engines.base import Engine, Field, PerChunk
+from dsolver.kernels.contract import LOAD, WAXPBY
+from dsolver.krylov.method import KrylovMethod
+
+NULL: Final = 1e-6
+"""Largest ‖A z‖ / ‖A w‖ of a z that is taken for a null vector of A, where w has items of the same size."""
+
+
+def take_unreachable(
+    engine: Engine, layout: PerChunk, method: KrylovMethod, roughened: Callable[[Field], PerChunk]
+) -> float:
+    """Take from b its part along z = M r, if A z = 0, where r = b - A x is set; its length, or zero.
+
+    MINRES makes r . M r least, so that A M r = 0 at its end. What is left of b has a solution if A has no other null
+    vectors, and x is nearly it: where M is the identity, x is.
+
+    Args:
+        engine: runs the kernels of one vector.
+        layout: the finest level's `Layout` of every chunk.
+        method: with r.
+        roughened: blocks of a vector with other signs and nearly the same size everywhere: rows of a small scale alone
+            make no null vector.
+    """
+    z, az = method.work
+    parts = engine.partial_sums()
+    method.precondition(method.r, z)
+    method.operator.multiply(z, az)
+    square, image, along = dots(engine, parts, (z, z), (az, az), (z, method.r))
+    engine.run(LOAD, layout, roughened(z), z)
+    method.operator.multiply(z, az)
+    (rough,) = dots(engine, parts, (az, az))
+    if not (square > 0.0 and math.sqrt(image) <= NULL * math.sqrt(rough)):
+        return 0.0
+    method.precondition(method.r, z)
+    engine.run(WAXPBY, 1.0, method.b, -along / square, z, method.b)
+    return abs(along) / math.sqrt(square)
