@@ -17,16 +17,9 @@ from dsolver.cluster.row_blocks import matrix_from_blocks, running
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
-from dsolver.matrices.file_parts import (
-    Entries,
-    MarketHeader,
-    all_entries,
-    joined_rows,
-    market_entries,
-    market_header,
-    row_pointers,
-    rows_of,
-)
+from dsolver.matrices.file_parts import all_entries, header_of, joined_rows, row_pointers, rows_of
+from dsolver.matrices.files.entries import Entries, Place
+from dsolver.matrices.files.market import MarketHeader, market_part
 from dsolver.matrices.io import read_matrix as read_here
 from dsolver.matrices.problem import MatrixProblem
 
@@ -111,10 +104,10 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
     This process gets how many entries each range of rows has.
     """
     if path.suffix.lower() == ".mtx":
-        header = client.submit(market_header, path, pure=False).result()
+        header = client.submit(header_of, path, pure=False).result()
         cuts = _cuts(header, len(workers))
         parts = [
-            client.submit(market_entries, path, header, *span, **_near(workers, number, len(cuts) - 1), pure=False)
+            client.submit(market_part, path, header, *span, **_near(workers, number, len(cuts) - 1), pure=False)
             for number, span in enumerate(pairwise(cuts))
         ]
         shape = header.shape
@@ -127,8 +120,8 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
     width = 1 if shape[0] <= least else UNIT * -(-shape[0] // (UNIT * least))
     counts = client.gather([client.submit(_counts, part, width, -(-shape[0] // width)) for part in parts])
     if header is not None:
-        header.check(path, sum(lines for lines, _ in counts))
-    entries = np.concatenate([[0], np.cumsum(sum(found for _, found in counts))])
+        header.check(path, (found[:2] for found in counts))
+    entries = np.concatenate([[0], np.cumsum(sum(found for _, _, found in counts))])
     if entries[-1] < shape[0] > least:  # a damaged file may tell of more rows than there is memory for
         raise InputError(
             f"{path} has {shape[0]} rows and {entries[-1]} entries: {shape[0] - entries[-1]} or more rows are empty; "
@@ -180,9 +173,11 @@ def _shape(part: Entries) -> tuple[int, int]:
     return part.shape
 
 
-def _counts(part: Entries, width: int, ranges: int) -> tuple[int, npt.NDArray[np.int64]]:
-    """Lines of a part, and the entries that it has in each range of rows."""
-    return part.lines, np.bincount(part.row // width, minlength=ranges)
+def _counts(
+    part: Entries, width: int, ranges: int
+) -> tuple[int, tuple[Place | None, Place | None], npt.NDArray[np.int64]]:
+    """Lines and sides of a part, and the entries that it has in each range of rows."""
+    return part.lines, part.sides, np.bincount(part.row // width, minlength=ranges)
 
 
 def _split(part: Entries, bounds: tuple[int, ...]) -> list[Entries]:

@@ -3,122 +3,30 @@
 from __future__ import annotations
 
 import io
-import re
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, check_real
+from dsolver.errors import check_real
 from dsolver.matrices.canonical import check_pointers, checked_arrays, imported
-from dsolver.matrices.io import array_header, as_stored, check_integers, petsc_lengths, petsc_part, reading
-
-FIELDS: Final = ("real", "double", "integer", "unsigned-integer", "pattern")
-AT_ONCE: Final = 1 << 24
-"""Bytes that are looked through for line ends at a time."""
-HEADER_LINES: Final = 2
-"""Lines that go before those of a part for SciPy's reader."""
+from dsolver.matrices.files.entries import Entries, joined
+from dsolver.matrices.files.market import MarketHeader, market_header
+from dsolver.matrices.files.reading import reading
+from dsolver.matrices.io import array_header, as_stored, check_integers, petsc_lengths, petsc_part
 
 
-class Entries(NamedTuple):
-    """Entries of a matrix by coordinates.
-
-    Attributes:
-        shape: of the matrix.
-        lines: of the file that they come from; mirrored ones have none of their own.
-        row: (entries,), from 0.
-        column: (entries,), from 0.
-        values: float64 (entries,).
-    """
-
-    shape: tuple[int, int]
-    lines: int
-    row: npt.NDArray[Any]
-    column: npt.NDArray[Any]
-    values: npt.NDArray[np.float64]
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class MarketHeader:
-    """The beginning of a Matrix Market file of coordinates.
-
-    Attributes:
-        banner: its first line.
-        shape: rows and columns.
-        entries: lines that follow.
-        begin: the byte where they begin.
-        size: bytes of the file.
-    """
-
-    banner: bytes
-    shape: tuple[int, int]
-    entries: int
-    begin: int
-    size: int
-
-    def check(self, path: Path, lines: int) -> None:
-        """Refuse a file with fewer or more lines than it tells of.
-
-        Raises:
-            InputError: it is one.
-        """
-        if lines != self.entries:
-            what = "is cut short" if lines < self.entries else "has too many lines"
-            raise InputError(f"{path} {what}: its header tells of {self.entries} entries, but {lines} lines follow")
-
-
-def market_header(path: Path) -> MarketHeader:
-    """The header of an uncompressed Matrix Market file.
+def header_of(path: Path) -> MarketHeader:
+    """The header of an uncompressed Matrix Market file of coordinates.
 
     Raises:
         InputError: there is no such file, or it holds no coordinates of real numbers.
     """
     with reading(path, "a sparse matrix"), path.open("rb") as file:
-        banner = file.readline()
-        words = banner.decode("ascii", "replace").lower().split()
-        if len(words) != 5 or words[0] != "%%matrixmarket":
-            raise ValueError("Missing banner in its first line")
-        if words[1:3] != ["matrix", "coordinate"]:
-            raise TypeError("it is an array of all values: a matrix must be given by coordinates")
-        if words[3] not in FIELDS:
-            raise InputError(f"{path} has values that are {words[3]}: real numbers are needed")
-        number = 1
-        while (line := file.readline()) and (line.startswith(b"%") or not line.strip()):
-            number += 1
-        sizes = line.split()
-        if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
-            raise ValueError(f"Line {number + 1}: three numbers must be there: rows, columns and entries")
-        rows, columns, entries = map(int, sizes)
-        begin = file.tell()
-        return MarketHeader(
-            banner=banner, shape=(rows, columns), entries=entries, begin=begin, size=file.seek(0, io.SEEK_END)
-        )
-
-
-def market_entries(path: Path, header: MarketHeader, first: int, last: int) -> Entries:
-    """The entries whose lines begin in bytes [first, last) of a file, with mirrored ones.
-
-    Raises:
-        InputError: a line of them, by number, is wrong.
-    """
-    with path.open("rb") as file:
-        begin, end = (_line_start(file, header, place) for place in (first, last))
-        file.seek(begin)
-        text = file.read(end - begin)
-    lines = _lines(text)
-    head = b"%s\n%d %d %d\n" % (header.banner.strip(), *header.shape, lines)
-    try:
-        found = imported("io").mmread(io.BytesIO(head + text))
-    except (ValueError, OverflowError) as error:
-        before = _line_ends(path, begin) - HEADER_LINES
-        told = re.sub(r"Line (\d+)", lambda match: f"Line {int(match[1]) + before}", str(error))
-        raise InputError(f"{path} cannot be read as a sparse matrix: {told}") from None
-    return _entries(found, lines)
+        return market_header(path, file)
 
 
 def all_entries(path: Path) -> Entries:
@@ -127,45 +35,16 @@ def all_entries(path: Path) -> Entries:
     Raises:
         InputError: as of `read_matrix`.
     """
-    return _entries(checked_arrays(str(path), as_stored(path)).tocoo(), 0)
+    found = checked_arrays(str(path), as_stored(path)).tocoo()
+    check_real(str(path), found.dtype, "fiub")
+    return Entries(found.shape, found.row, found.col, found.data.astype(np.float64, copy=False))
 
 
 def joined_rows(span: tuple[int, int], parts: Sequence[Entries]) -> Any:
     """Rows [first, last), a `scipy.sparse.coo_array` with all columns, from entries that are in these rows."""
-    row, column, values = (np.concatenate(arrays) for arrays in zip(*(part[2:] for part in parts), strict=True))
-    shape = (span[1] - span[0], parts[0].shape[1])
-    return imported("sparse").coo_array((values, (row - span[0], column)), shape=shape)
-
-
-def _entries(found: Any, lines: int) -> Entries:
-    """The entries of a matrix of `scipy.sparse` by coordinates."""
-    check_real("the matrix", found.dtype, "fiub")
-    return Entries(found.shape, lines, found.row, found.col, found.data.astype(np.float64, copy=False))
-
-
-def _line_start(file: BinaryIO, header: MarketHeader, place: int) -> int:
-    """The first byte at `place` or behind it with which a line begins."""
-    if place <= header.begin:
-        return header.begin
-    file.seek(place - 1)
-    file.readline()
-    return file.tell()
-
-
-def _lines(text: bytes) -> int:
-    """Lines that are not blank."""
-    if text.startswith((b"\n", b"\r")) or b"\n\n" in text or b"\n\r" in text:
-        return sum(1 for line in text.splitlines() if line.strip())
-    return text.count(b"\n") + (bool(text) and not text.endswith(b"\n"))
-
-
-def _line_ends(path: Path, before: int) -> int:
-    """Line ends in the first bytes of a file."""
-    count = 0
-    with path.open("rb") as file:
-        while before > 0 and (block := file.read(min(AT_ONCE, before))):
-            count, before = count + block.count(b"\n"), before - len(block)
-    return count
+    found = joined(parts)
+    shape = (span[1] - span[0], found.shape[1])
+    return imported("sparse").coo_array((found.values, (found.row - span[0], found.column)), shape=shape)
 
 
 # -- files that hold rows ----------------------------------------------------------------------------------------------
@@ -178,9 +57,9 @@ def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
         InputError: there is no such file, or it is cut short.
     """
     with reading(path, "a sparse matrix"):
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             return _npz_pointers(path)
-        if path.suffix in (".petsc", ".bin"):
+        if path.suffix.lower() in (".petsc", ".bin"):
             with path.open("rb") as file:
                 lengths, _, _ = petsc_lengths(file)
             return np.concatenate([[0], np.cumsum(lengths)])
@@ -200,7 +79,7 @@ def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]
     """
     begin, end = int(pointers[0]), int(pointers[-1])
     with reading(path, "a sparse matrix"):
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(path) as file:
                 _, columns = _npz_shape(file)
                 numbers, values = (_member(file, f"{name}.npy", begin, end) for name in ("indices", "data"))

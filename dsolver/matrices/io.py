@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final
 
@@ -14,6 +13,8 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
 from dsolver.matrices.canonical import canonical, imported
+from dsolver.matrices.files.market import market_matrix, market_vectors
+from dsolver.matrices.files.reading import reading
 
 PETSC_MATRIX: Final = 1211216
 """First word of a matrix in PETSc's binary format (PETSc manual, MatLoad): big-endian like all that follow."""
@@ -63,29 +64,7 @@ def read_vectors(path: Path) -> npt.NDArray[np.float64]:
         InputError: there is no such file, or it holds something else; or SciPy is not installed.
     """
     with reading(path, "an array of numbers"):
-        found = imported("io").mmread(_present(path))
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
-        raise InputError(f"{path} holds no array of real numbers: its first line must say 'array real general'")
-    return found.astype(np.float64)
-
-
-@contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a reader finds wrong with a file into one error.
-
-    Raises:
-        InputError: there is no such file, or it is none of what it should be.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}") from None
-    except MemoryError as error:
-        raise InputError(f"{path} cannot be read: this process has not the memory that its sizes need") from error
-    except Exception as error:  # of zlib, zipfile, NumPy or SciPy: what a damaged file makes them raise has no end
-        raise InputError(f"{path} cannot be read as {what}: {error}") from error
+        return market_vectors(path)
 
 
 def write_petsc(path: str | Path, matrix: Any) -> None:
@@ -109,9 +88,9 @@ def write_petsc(path: str | Path, matrix: Any) -> None:
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:
-    kinds = [suffix.lower() for suffix in path.suffixes]
-    if ".mtx" in kinds[-2:]:
-        return _matrix_market
+    kinds = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if kinds[-1:] == [".mtx"] or kinds in ([".mtx", ".gz"], [".mtx", ".bz2"]):
+        return market_matrix
     if kinds[-1:] == [".npz"]:
         return _npz
     if kinds[-1:] in ([".petsc"], [".bin"]):
@@ -119,35 +98,6 @@ def _reader_of(path: Path) -> Callable[[Path], Any]:
     raise InputError(
         f"{path.name} ends in none of .mtx, .mtx.gz, .mtx.bz2 (Matrix Market), .npz (SciPy) and .petsc, .bin (PETSc)"
     )
-
-
-def _present(path: Path) -> Path:
-    """A file that is there: SciPy would look for other endings."""
-    if not path.exists():
-        raise FileNotFoundError(path)
-    return path
-
-
-def _matrix_market(path: Path) -> Any:
-    found = imported("io").mmread(_present(path))
-    if isinstance(found, np.ndarray):
-        raise TypeError("it is an array of all values: a matrix must be given by coordinates")
-    return _in_place(found)
-
-
-def _in_place(found: Any) -> Any:
-    """Coordinates as compressed rows without a move, where they come row after row; else as they are.
-
-    Most files are written so, and then a third of the time from coordinates to sorted rows is enough.
-    """
-    if found.shape[0] > found.nnz or (found.row[1:] < found.row[:-1]).any():
-        return found
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(found.row, minlength=found.shape[0]))])
-    # With pointers of 64 bits SciPy would widen the columns, too.
-    pointers = pointers.astype(found.col.dtype if found.nnz <= np.iinfo(found.col.dtype).max else np.int64)
-    rows = imported("sparse").csr_array((found.data, found.col, pointers), shape=found.shape)
-    rows.sum_duplicates()
-    return rows
 
 
 def _npz(path: Path) -> Any:

@@ -18,7 +18,8 @@ import dsolver
 from dsolver.cluster import file_rows
 from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.errors import InputError
-from dsolver.matrices.file_parts import market_entries, market_header
+from dsolver.matrices.file_parts import header_of
+from dsolver.matrices.files.market import market_part
 from dsolver.matrices.io import write_petsc
 from tests.clusters import cluster
 
@@ -77,10 +78,10 @@ def test_the_lines_of_any_part_are_read_once(tmp_path: Path, symmetry: str) -> N
     path = tmp_path / "a.mtx"
     for end in ("\n", "\r\n", "\n\n"):
         path.write_bytes(end.join([f"{HEAD} real {symmetry}", "% a comment", f"9 9 {len(lines)}", *lines]).encode())
-        header, whole = market_header(path), dsolver.read_matrix(path)
+        header, whole = header_of(path), dsolver.read_matrix(path)
         for count in (1, 2, 7, 100):
             cuts = [header.begin + (header.size - header.begin) * part // count for part in range(count + 1)]
-            parts = [market_entries(path, header, *span) for span in pairwise(cuts)]
+            parts = [market_part(path, header, *span) for span in pairwise(cuts)]
             assert sum(part.lines for part in parts) == len(lines)
             found = sum(sp.coo_array((p.values, (p.row, p.column)), shape=(9, 9)).toarray() for p in parts)
             assert (found == whole.toarray()).all()
@@ -108,7 +109,12 @@ def test_many_parts_and_ranges_of_rows(client: Client, tmp_path: Path, monkeypat
         (f"{HEAD} real general\n3 3 3\n1 1 2.0\n2 x -1\n3 3 1\n", "Line 4"),
         (f"{HEAD} real general\n3 3\n1 1 2.0\n", "Line 2: three numbers must be there"),
         (f"{HEAD} complex general\n2 2 1\n1 1 2.0 3.0\n", "real numbers are needed"),
-        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 1e999\n", r"1 entries that are NaN or infinite, the first at \(1, 0"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 2\0\n", r"Line 4: .* must be there, not '2 1 2\\x00'"),
+        (
+            f"{HEAD} real symmetric\n2 2 2\n1 2 1\n2 1 1\n",
+            r"both sides of the diagonal, such as at \(2, 1\) and \(1, 2\)",
+        ),
         (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
         (f"{HEAD} real general\n3 3 2\n1 1 1\n3 3 1\n", "A has 1 empty rows, the first is row 1"),
         ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),

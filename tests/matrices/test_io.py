@@ -16,6 +16,8 @@ import scipy.sparse
 
 from dsolver.errors import InputError
 from dsolver.matrices.canonical import canonical
+from dsolver.matrices.files import market
+from dsolver.matrices.files.lines import Kind, checked_lines
 from dsolver.matrices.io import read_matrix, read_vectors, write_petsc
 
 HEAD = "%%MatrixMarket matrix coordinate"
@@ -77,6 +79,11 @@ def test_what_was_written_is_read(tmp_path: Path, matrix: scipy.sparse.csr_array
         (f"{HEAD} real general\n2 2 3\n1 2 1e0\n1 2 2.5\n2 2 -3\n", [[0, 3.5], [0, -3]]),
         (f"{HEAD} integer general\n2 2 4\n1 2 1\n1 1 2\n1 2 3\n2 1 7\n", [[2, 4], [7, 0]]),  # row after row, unsorted
         (f"{HEAD} real general\n2 2 3\n2 2 5\n1 2 1\n2 1 3\n", [[0, 1], [3, 5]]),
+        (f"{HEAD} real general\n2 2 2\n2 2 -0.1D+01\n1 2 +2.5d-1\n", [[0, 0.25], [0, -1]]),  # as Fortran writes
+        (f"{HEAD} real symmetric\n2 2 2\n2 2 5\n1 2 1\n", [[0, 1], [1, 5]]),  # the upper half
+        (f"{HEAD} real general\r\n\r\n 2\t2  1 \r\n  \t\r\n\n 1\t 2  .5 \r\n \n\n", [[0, 0.5], [0, 0]]),
+        (f"{HEAD} unsigned-integer skew-symmetric\n2 2 2\n2 1 5\n1 1 0\n", [[0, -5], [5, 0]]),
+        (f"{HEAD} integer general\n2 2 1\n2 1 {10**30}", [[0, 0], [1e30, 0]]),
     ],
 )
 def test_fields_and_symmetries(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
@@ -88,11 +95,38 @@ def test_fields_and_symmetries(tmp_path: Path, text: str, expected: list[list[fl
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"{HEAD} real general\n3 3 4\n1 1 2.0\n2 1 -1\n", "Truncated file"),
+        (f"{HEAD} real general\n3 3 4\n1 1 2.0\n2 1 -1\n", "is cut short: its header tells of 4 entries, but 2 lines"),
+        (f"{HEAD} real general\n3 3 1\n1 1 2.0\n2 1 -1\n", "has too many lines"),
         (f"{HEAD} real general\n3 3 2\n1 1 2.0\n4 1 -1\n", "Line 4: Row index out of bounds"),
         (f"{HEAD} real general\n3 3 2\n1 1 2.0\n2 x -1\n", "Line 4"),
         (f"{HEAD} complex general\n2 2 1\n1 1 2.0 3.0\n", "real numbers are needed"),
-        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n2 1 nan\n", "Line 4: an index, an index, a real number must be there"),
+        (f"{HEAD} real general\n2 2 1\n2 1 1e999\n", r"1 entries that are NaN or infinite, the first at \(1, 0\)"),
+        (f"{HEAD} real general\n2 2 2\n1 1 1\n1 2 2\0\n", r"Line 4: .* must be there, not '1 2 2\\x00'"),
+        (f"{HEAD} real general\n2 2 1\n1 2 0,5\n", "Line 3: .*not '1 2 0,5'"),
+        (f"{HEAD} real general\n2 2 1\n1 2 4.0+100\n", "Line 3"),
+        (f"{HEAD} real general\n2 2 1\n1 2 1+2\n", "Line 3"),
+        (f"{HEAD} real general\n2 2 1\n1 2 1.2.3\n", "Line 3"),
+        (f"{HEAD} real general\n2 2 1\n1 2.5 3\n", "Line 3"),
+        (f"{HEAD} real general\n2 2 1\n1 2 3 4\n", "Line 3"),
+        (f"{HEAD} real general\n2 2 1\n1 2 \n", "Line 3"),
+        (f"{HEAD} real general\n2 2 2\n1 2 3\n% no comment here\n", "Line 4"),
+        (f"{HEAD} integer general\n2 2 2\n1 2 -3\n1 1 3.5\n", "Line 4: an index, an index, a whole number must be"),
+        (f"{HEAD} pattern general\n2 2 1\n1 2 3.5\n", "Line 3: an index, an index must be there"),
+        (f"{HEAD} real general\n2 2 1\n1 0 3.5\n", "Line 3: Column index out of bounds"),
+        (f"{HEAD} real general\n2 2 1 1\n1 0 3.5\n", "Line 2: three numbers must be there"),
+        (f"{HEAD} real general\n2 2 1.0\n1 1 3.5\n", "Line 2: three numbers must be there"),
+        (f"{HEAD} real general\n2 2 1\0\n1 1 3.5\n", "Line 2: three numbers must be there"),
+        (f"{HEAD} real general\n", "Line 2: three numbers must be there"),
+        (f"{HEAD} real general\n\n%\n2 2\n", "Line 4: three numbers must be there"),
+        (f"{HEAD} real odd\n2 2 1\n1 1 3.5\n", "'real odd'"),
+        (f"{HEAD} quaternion general\n2 2 1\n1 1 3.5\n", "'quaternion general'"),
+        (f"{HEAD} real symmetric\n2 3 1\n1 1 3.5\n", "symmetric, and has 2 rows and 3 columns"),
+        (
+            f"{HEAD} real symmetric\n2 2 2\n1 2 1\n2 1 1\n",
+            r"both sides of the diagonal, such as at \(2, 1\) and \(1, 2\)",
+        ),
+        (f"{HEAD} real skew-symmetric\n2 2 1\n2 2 1\n", r"entry on its diagonal, at \(2, 2\)"),
         (f"{HEAD} real general\n{10**17} {10**17} 1\n1 1 1\n", "has 100000000000000000 rows and 1 entries, for which"),
         (f"{HEAD} real general\n2 3 1\n1 1 1\n", "as many rows as columns"),
         ("%%MatrixMarket matrix array real general\n1 1\n1\n", "by coordinates"),
@@ -134,11 +168,12 @@ def test_a_damaged_petsc_file(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"{HEAD} real general\n10 10 {10**15}\n1 1 1\n", "has not the memory that its sizes need"),
+        (f"{HEAD} real general\n10 10 {10**15}\n1 1 1\n", "is cut short"),
         (f"{HEAD} real general\n{10**12} {10**12} 1\n1 1 1\n", f"has {10**12} rows and 1 entries, for which"),
-        (f"{HEAD} real general\n{10**30} 5 1\n1 1 1\n", "out of range"),
-        (f"{HEAD} real general\n2 2 -1\n", "negative"),
-        (f"{HEAD.replace('coordinate', 'array')} real general\n{10**9} {10**9}\n1\n", "has not the memory"),
+        (f"{HEAD} real general\n{10**30} 5 1\n1 1 1\n", "Line 2: three numbers"),
+        (f"{HEAD} real general\n{10**19 - 1} 5 1\n1 1 1\n", "Line 2: 9999999999999999999 is out of range"),
+        (f"{HEAD} real general\n2 2 -1\n", "Line 2: three numbers"),
+        (f"{HEAD.replace('coordinate', 'array')} real general\n{10**9} {10**9}\n1\n", "by coordinates"),
     ],
 )
 def test_absurd_counts_are_refused_before_memory_is_taken(tmp_path: Path, text: str, reason: str) -> None:
@@ -151,6 +186,35 @@ def test_a_petsc_file_of_absurd_counts(tmp_path: Path) -> None:
     path.write_bytes(struct.pack(">4i", 1211216, *[2**31 - 1] * 3))
     with pytest.raises(InputError, match="more bytes were to come where 0 are left"):
         read_matrix(path)
+
+
+def test_a_long_text_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = range(1, 300)
+    text = "".join(f"{i} {i} {i}.5\n" for i in rows)
+    path = mtx(tmp_path, f"{HEAD} real symmetric\n%\n299 299 {len(rows)}\n{text}")
+    whole = read_matrix(path)
+    assert (whole.diagonal() == np.array(rows) + 0.5).all()
+    monkeypatch.setattr(market, "AT_ONCE", 100)
+    assert same(read_matrix(path), whole)
+    path.write_text(path.read_text().replace("\n250 ", "\n250,"))
+    with pytest.raises(InputError, match=r"Line 253: .* not '250,250 250.5'"):
+        read_matrix(path)
+
+
+@pytest.mark.parametrize("byte", range(256))
+def test_any_byte_in_a_number_is_read_as_what_it_means_or_refused(byte: int) -> None:
+    numbers: tuple[Kind, ...] = ("index", "index", "real")
+    text = b"1 2 3.25\n1 2 3%c25\n" % byte
+    try:
+        expected = float(text.split()[-1].replace(b"D", b"E").replace(b"d", b"e")) if byte not in b"_" else None
+    except ValueError:
+        expected = None
+    if len(text.split()) != 6 or expected is None or byte in b"\v\f":
+        with pytest.raises(ValueError, match=r"Line 1[23]"):
+            checked_lines(text, numbers, 10)
+        return
+    found, lines = checked_lines(text, numbers, 10)
+    assert (float(found.split()[-1]), lines) == (expected, 2)
 
 
 class Ran:
@@ -287,7 +351,15 @@ def test_vectors_of_a_matrix_market_array(tmp_path: Path) -> None:
     values = np.arange(6.0).reshape(3, 2)
     scipy.io.mmwrite(tmp_path / "b.mtx", values)
     assert read_vectors(tmp_path / "b.mtx").tolist() == values.tolist()
-    for text, reason in ((f"{HEAD} real general\n1 1 1\n1 1 1\n", "no array of real numbers"), ("x", "cannot be read")):
+    array = "%%MatrixMarket matrix array real"
+    for text, reason in (
+        (f"{HEAD} real general\n1 1 1\n1 1 1\n", "'coordinate': vectors are an array"),
+        (f"{array} symmetric\n1 1\n1\n", "'symmetric'"),
+        (f"{array} general\n{10**9} {10**9}\n1\n", "it has 1 values"),
+        (f"{array} general\n2 1\n1\n2\0\n", "Line 4: a real number must be there"),
+        (f"{array.replace('real', 'complex')} general\n1 1\n1 2\n", "real numbers are needed"),
+        ("x", "cannot be read"),
+    ):
         with pytest.raises(InputError, match=reason):
             read_vectors(mtx(tmp_path, text))
 

@@ -1,0 +1,274 @@
+"""Matrix Market files: coordinates, and arrays of vectors (Boisvert, Pozo and Remington, NISTIR 5935, 1996)."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from dsolver.errors import InputError, check_real
+from dsolver.matrices.canonical import imported
+from dsolver.matrices.files.entries import Entries, Place, joined
+from dsolver.matrices.files.lines import Kind, checked_lines
+from dsolver.matrices.files.reading import reading
+
+FIELDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "real": ("real",),
+    "double": ("real",),
+    "integer": ("integer",),
+    "unsigned-integer": ("integer",),
+    "pattern": (),
+}
+"""Numbers behind the indices of a line, by the third word behind the banner."""
+OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+SYMMETRIES: Final = ("general", "symmetric", "skew-symmetric", "hermitian")
+AT_ONCE: Final = 1 << 28
+"""Bytes of text that are read at a time, about."""
+LEAST: Final = 1 << 20
+"""Bytes of text that are read at a time at least, from compressed files, too."""
+MOST: Final = 1 << 62
+"""Rows, columns and entries that a file may tell of."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MarketHeader:
+    """The beginning of a Matrix Market file.
+
+    Attributes:
+        field: kind of its values.
+        symmetry: which entries stand for two.
+        sizes: rows and columns; of coordinates also entries.
+        line: number of its last line.
+        begin: the byte where the next one begins.
+        size: bytes of the file; of one that is compressed they tell nothing.
+    """
+
+    field: str
+    symmetry: str
+    sizes: tuple[int, ...]
+    line: int
+    begin: int
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.sizes[0], self.sizes[1]
+
+    def check(self, path: Path, parts: Iterable[tuple[int, tuple[Place | None, Place | None]]]) -> None:
+        """Refuse a file with fewer or more lines than it tells of, or with mirrored entries on both sides.
+
+        Args:
+            path: of the file.
+            parts: `lines` and `sides` of the entries of each part.
+
+        Raises:
+            InputError: it is one.
+        """
+        found = list(parts)
+        lines = sum(count for count, _ in found)
+        if lines != self.sizes[2]:
+            what = "is cut short" if lines < self.sizes[2] else "has too many lines"
+            raise InputError(f"{path} {what}: its header tells of {self.sizes[2]} entries, but {lines} lines follow")
+        below, above = (next((sides[k] for _, sides in found if sides[k]), None) for k in (0, 1))
+        if below and above:
+            raise InputError(
+                f"{path} is {self.symmetry} by its first line, and has entries on both sides of the diagonal, such as "
+                f"at {below} and {above}: write 'general', or leave the entries of one side out"
+            )
+
+
+def opened(path: Path) -> IO[bytes]:
+    """The text of a file, which may be compressed."""
+    text: IO[bytes] = OPENERS.get(path.suffix.lower(), io.open)(path, "rb")
+    return text
+
+
+def market_header(path: Path, file: IO[bytes], what: str = "coordinate") -> MarketHeader:
+    """The header of a Matrix Market file, which is left behind it.
+
+    Args:
+        path: of the file, for messages.
+        file: its text.
+        what: "coordinate" or "array".
+
+    Raises:
+        ValueError: it has none.
+        TypeError: it holds the other one.
+        InputError: its values are complex.
+    """
+    words = file.readline().decode("ascii", "replace").lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] != "matrix":
+        raise ValueError("Missing banner in its first line")
+    if words[2] != what:
+        needed = "a matrix must be given by coordinates" if what == "coordinate" else "vectors are an array"
+        raise TypeError(f"its first line says {words[2]!r}: {needed}")
+    if words[3] == "complex":
+        check_real(str(path), np.dtype(complex))
+    if words[3] not in FIELDS or words[4] not in SYMMETRIES or (what == "array" and words[3] == "pattern"):
+        raise ValueError(f"its first line says {' '.join(words[3:])!r}: such values are not known")
+    number = 2
+    while (line := file.readline()) and (line.startswith(b"%") or not line.strip()):
+        number += 1
+    count = 3 if what == "coordinate" else 2
+    sizes = line.split()
+    if len(sizes) != count or not all(size.isdigit() and len(size) < 20 for size in sizes):
+        needed = "three numbers must be there: rows, columns and entries"
+        raise ValueError(f"Line {number}: {needed if count == 3 else 'two numbers must be there: rows and columns'}")
+    found = tuple(map(int, sizes))
+    if max(found) > MOST:
+        raise ValueError(f"Line {number}: {max(found)} is out of range")
+    if words[4] != "general" and found[0] != found[1]:
+        raise ValueError(f"it is {words[4]}, and has {found[0]} rows and {found[1]} columns")
+    size = path.stat().st_size
+    return MarketHeader(field=words[3], symmetry=words[4], sizes=found, line=number, begin=file.tell(), size=size)
+
+
+def market_matrix(path: Path) -> Any:
+    """A matrix of `scipy.sparse` from a file of coordinates.
+
+    Raises:
+        InputError: a line, by number, is wrong, or there are more or fewer of them than the file tells of.
+    """
+    with opened(path) as file:
+        header = market_header(path, file)
+        parts: list[Entries] = []
+        before, at_once = header.line, min(AT_ONCE, max(header.size, LEAST))
+        while (text := file.read(at_once)) or not parts:
+            text += file.readline()
+            parts.append(market_entries(header, text, before))
+            before += text.count(b"\n") if len(text) >= at_once else 0  # of the last one it is not asked
+    header.check(path, ((part.lines, part.sides) for part in parts))
+    return _in_place(joined(parts))
+
+
+def market_part(path: Path, header: MarketHeader, first: int, last: int) -> Entries:
+    """The entries whose lines begin in bytes [first, last) of a file, with mirrored ones.
+
+    Raises:
+        InputError: a line of them, by number, is wrong.
+    """
+    with reading(path, "a sparse matrix"), path.open("rb") as file:
+        begin, end = (_line_start(file, header, place) for place in (first, last))
+        file.seek(begin)
+        text = file.read(end - begin)
+        try:
+            return market_entries(header, text, 0)
+        except ValueError:  # now the lines before are counted
+            return market_entries(header, text, _line_ends(file, begin))
+
+
+def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
+    """Entries of some lines, with mirrored ones.
+
+    Args:
+        header: of the file.
+        text: of the lines.
+        before: how many lines go before these.
+
+    Raises:
+        ValueError: a line is wrong.
+    """
+    text, lines = checked_lines(text, ("index", "index", *FIELDS[header.field]), before)
+    field = "pattern" if header.field == "pattern" else "real"
+    head = b"%%%%MatrixMarket matrix coordinate %s general\n%d %d %d\n" % (field.encode(), *header.shape, lines)
+    found = _read(head, text, before)
+    entries = Entries(header.shape, found.row, found.col, found.data, lines)
+    return entries if header.symmetry == "general" else _mirrored(entries, header.symmetry)
+
+
+def market_vectors(path: Path) -> npt.NDArray[np.float64]:
+    """Vectors from a file of an array, float64 (rows, columns).
+
+    Raises:
+        ValueError: it holds no such array.
+    """
+    with opened(path) as file:
+        header = market_header(path, file, "array")
+        text, lines = checked_lines(file.read(), FIELDS[header.field], header.line)
+    rows, columns = header.shape
+    if header.symmetry != "general":
+        raise ValueError(f"its first line says {header.symmetry!r}: vectors are 'general'")
+    if lines != rows * columns:
+        raise ValueError(f"it has {lines} values: {rows} rows and {columns} columns need {rows * columns}")
+    head = b"%%%%MatrixMarket matrix array real general\n%d %d\n" % header.shape
+    found: npt.NDArray[np.float64] = _read(head, text, header.line)
+    return found
+
+
+def _read(head: bytes, text: bytes, before: int) -> Any:
+    """What SciPy makes of a header of two lines and a text that was looked through."""
+    try:
+        return imported("io").mmread(io.BytesIO(head + text))
+    except (ValueError, OverflowError) as error:
+        told = re.sub(r"Line (\d+)", lambda match: f"Line {int(match[1]) - head.count(10) + before}", str(error))
+        raise ValueError(told) from None
+
+
+def _mirrored(lower: Entries, symmetry: str) -> Entries:
+    """Entries with those that they stand for, too.
+
+    Raises:
+        ValueError: a skew-symmetric matrix has a diagonal.
+    """
+    row, column = lower.row, lower.column
+    if symmetry == "skew-symmetric" and (lower.values[row == column] != 0.0).any():
+        place = int(row[(row == column) & (lower.values != 0.0)][0]) + 1
+        raise ValueError(f"it is skew-symmetric, and has an entry on its diagonal, at {(place, place)}")
+    below, above = np.flatnonzero(row > column), np.flatnonzero(row < column)
+    off = np.flatnonzero(row != column)
+    values = -lower.values[off] if symmetry == "skew-symmetric" else lower.values[off]
+    return lower._replace(
+        row=np.concatenate([row, column[off]]),
+        column=np.concatenate([column, row[off]]),
+        values=np.concatenate([lower.values, values]),
+        sides=(_first(lower, below), _first(lower, above)),
+    )
+
+
+def _first(entries: Entries, found: npt.NDArray[np.int64]) -> Place | None:
+    return (int(entries.row[found[0]]) + 1, int(entries.column[found[0]]) + 1) if len(found) else None
+
+
+def _in_place(found: Entries) -> Any:
+    """Coordinates as compressed rows without a move, where they come row after row; else as they are.
+
+    Most files are written so, and then a third of the time from coordinates to sorted rows is enough.
+    """
+    sparse, (rows, _) = imported("sparse"), found.shape
+    entries = len(found.row)
+    if rows > entries or (found.row[1:] < found.row[:-1]).any():
+        return sparse.coo_array((found.values, (found.row, found.column)), shape=found.shape)
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(found.row, minlength=rows))])
+    # With pointers of 64 bits SciPy would widen the columns, too.
+    pointers = pointers.astype(found.column.dtype if entries <= np.iinfo(found.column.dtype).max else np.int64)
+    matrix = sparse.csr_array((found.values, found.column, pointers), shape=found.shape)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _line_start(file: IO[bytes], header: MarketHeader, place: int) -> int:
+    """The first byte at `place` or behind it with which a line begins."""
+    if place <= header.begin:
+        return header.begin
+    file.seek(place - 1)
+    file.readline()
+    return file.tell()
+
+
+def _line_ends(file: IO[bytes], before: int) -> int:
+    """Line ends in the first bytes of a file."""
+    count = 0
+    file.seek(0)
+    while before > 0 and (block := file.read(min(AT_ONCE, before))):
+        count, before = count + block.count(b"\n"), before - len(block)
+    return count
