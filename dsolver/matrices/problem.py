@@ -55,6 +55,7 @@ class MatrixProblem(Problem):
         near_vectors: how many vectors that has.
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
         negative: rows of which it is known that their diagonal is not positive.
+        hubs: whether few rows are known to be far longer than the others.
         given: the matrix whose residuals count where `matrix` has other entries: see
             `dsolver.matrices.solved_matrix`; None where it has not.
         given_senders: as `senders`, of `given`.
@@ -75,6 +76,7 @@ class MatrixProblem(Problem):
     near_vectors: int = 0
     mirrored: bool = field(repr=False, default=True)
     negative: int = field(repr=False, default=0)
+    hubs: bool = field(repr=False, default=False)
     given: Any = field(repr=False, compare=False, default=None)
     given_senders: tuple[tuple[int, ...], ...] | None = field(repr=False, default=None)
     given_counts: tuple[ChunkCounts, ...] = field(repr=False, default=())

@@ -13,6 +13,11 @@ from dsolver.matrices.solved_matrix import SolvedMatrix
 POSITIVE: Final = 0.2
 """Part of the couplings that may be positive where rows count as elliptic: with finite elements of second order it is
 0.23, with elastic bodies 0.27, and algebraic multigrid gains little there."""
+ONE_WAY: Final = 0.05
+"""Part of the entries that may have no mirror image there: more are no coefficients of an equation in space."""
+HUBS: Final = 4.0
+"""Mean square of the rows' lengths over the square of their mean, from which on few long rows have most of the entries
+of the products that algebraic multigrid makes. In lattices and meshes it is 1.0 to 1.3."""
 DOMINANT: Final = 0.1
 """Dominance of the diagonal up to which they do: beyond it few iterations of any kind are needed."""
 
@@ -30,6 +35,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         hollow=zeros(look),
         indefinite=look.negative > 0,
         elliptic=_is_elliptic(rows, look),
+        hubs=_has_hubs(rows),
         mirrored=look.mirrored,
         negative=look.negative,
         given=solved.given,
@@ -43,12 +49,19 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
 def _is_elliptic(rows: Any, look: Look) -> bool:
     """As `Problem.elliptic`. A row without a positive diagonal counts as dominant; one without couplings not at all."""
     count = rows.shape[0]
-    if not look.mirrored or look.positive > POSITIVE * count:
+    one_way = 0.0 if look.place is None else ONE_WAY * rows.nnz
+    if look.unmatched > one_way or look.positive > POSITIVE * count:
         return False
     if look.dominance <= DOMINANT * count:
         return True
     alone = int((rows.indptr[1:] - rows.indptr[:-1] == 1).sum())
     return bool(look.dominance - alone <= DOMINANT * (count - alone))
+
+
+def _has_hubs(rows: Any) -> bool:
+    """Whether few long rows have most of the entries of A²."""
+    lengths = (rows.indptr[1:] - rows.indptr[:-1]).astype("float64")
+    return bool((lengths * lengths).sum() * rows.shape[0] > HUBS * float(rows.nnz) ** 2)
 
 
 def check_rows(look: Look) -> None:

@@ -10,7 +10,7 @@ from dsolver.distributed.forecast import Part
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
 from dsolver.krylov.method import ApproximateInverse
-from dsolver.krylov.methods import METHODS
+from dsolver.krylov.methods import FOR_INDEFINITE, METHODS
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.lattice.choice import JUMPS, follows_couplings
 from dsolver.multigrid.geometric.matrix_statistics import jumping
@@ -19,53 +19,75 @@ from dsolver.preconditioners.algebraic import Algebraic
 from dsolver.preconditioners.base import Built, Forecast, Preconditioner, Site
 from dsolver.preconditioners.builder import Builder
 from dsolver.preconditioners.chebyshev import Chebyshev
+from dsolver.preconditioners.jacobi import Identity, Jacobi
 from dsolver.preconditioners.multigrid import Multigrid
+from dsolver.preconditioners.sweeps import ILU0
 from dsolver.problems import Problem
 
 MANY: Final = 30_000
 """Rows of a matrix from which on "amg" is taken: below, a few dozen iterations more cost less than its set-up."""
 
 DEFINITE: Final = ("cg", "fcg")
-"""Methods for positive definite matrices. The pace of others does not tell how good M is."""
+"""Methods for positive definite matrices."""
 
-FURTHER: Final = {"mg": 75, "amg": 100, "chebyshev": 150}
-"""Iterations of each that take as long as to set the other kind up and to solve with it (Chebyshev's is "amg"). On
-CPUs, set-up is 60, 50 and 130 of these."""
+FURTHER: Final = {"mg": 75, "amg": 100, "chebyshev": 150, "jacobi": 300}
+"""Iterations of each that take as long as to set the other kind up and to solve with it. On CPUs, set-up of multigrid
+is 60, 50 and 130 of these (of Chebyshev's "amg"), and of Jacobi's that of "amg" or of incomplete factors."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """Another preconditioner for a solve that is slow.
+    """Another preconditioner for a solve that is slow, or another method for one that cannot go on.
 
     Attributes:
-        taken: the name of the one that it has.
+        taken: the name of the preconditioner that it has.
         name: of the other one.
         m: the other one.
         further: iterations of the first one that cost as much as to change and to solve with the other.
+        method: the other method; None for the one that it has.
     """
 
     taken: str
     name: str
     m: Preconditioner
-    further: int
+    further: int = 0
+    method: str | None = None
 
 
 def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
     """The preconditioner that may take the place of the one that was chosen for a method's solve; None for none."""
-    if method not in DEFINITE:
+    if METHODS[method].symmetric and method not in DEFINITE:  # MINRES, where A is indefinite
         return None
-    if isinstance(taken, Multigrid) or (isinstance(taken, Chebyshev) and problem.elliptic):
-        name = "mg" if isinstance(taken, Multigrid) else "chebyshev"
-        return Alternative(taken=name, name="amg", m=Algebraic(), further=FURTHER[name])
-    if not isinstance(taken, Algebraic):
+    if isinstance(taken, Multigrid):
+        return Alternative(taken="mg", name="amg", m=Algebraic(), further=FURTHER["mg"])
+    if isinstance(taken, Algebraic):
+        name, m = _below(problem)
+        return Alternative(taken="amg", name=name, m=m, further=FURTHER["amg"])
+    if isinstance(taken, Chebyshev):
+        if isinstance(problem, MatrixProblem) and not problem.mirrored:
+            return None
+        return Alternative(taken="chebyshev", name="amg", m=Algebraic(), further=FURTHER["chebyshev"])
+    if not isinstance(taken, Jacobi):
         return None
-    return Alternative(
-        taken="amg",
-        name="mg" if problem.lattice else "chebyshev",
-        m=Multigrid() if problem.lattice else Chebyshev(),
-        further=FURTHER["amg"],
-    )
+    serves = problem.elliptic or not problem.asymmetry
+    name, m = ("amg", Algebraic()) if serves else ("ilu0", ILU0(shift="auto"))
+    return Alternative(taken="jacobi", name=name, m=m, further=FURTHER["jacobi"])
+
+
+def _below(problem: Problem) -> tuple[str, Preconditioner]:
+    """The preconditioner that needs less of a matrix than algebraic multigrid, by name."""
+    if problem.lattice:
+        return "mg", Multigrid()
+    return ("ilu0", ILU0(shift="auto")) if problem.asymmetry else ("chebyshev", Chebyshev())
+
+
+def for_indefinite(taken: Preconditioner, problem: Problem, method: str) -> Alternative | None:
+    """MINRES for a symmetric matrix that conjugate gradients have found to be indefinite; None where it is no help."""
+    if method not in DEFINITE or problem.lattice:
+        return None
+    name, m = ("none", Identity()) if problem.indefinite else ("jacobi", Jacobi())
+    return Alternative(taken=taken.asked, name=name, m=m, method=FOR_INDEFINITE)
 
 
 @final
@@ -132,7 +154,7 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
     """Name of the preconditioner for a system and a method where none was asked for; None for none.
 
     Chebyshev polynomials and algebraic multigrid need a positive definite matrix, and a symmetric method a positive
-    definite M.
+    definite M. docs/choices.md has a picture of what follows.
 
     Args:
         problem: the system.
@@ -142,10 +164,18 @@ def usual_preconditioner(problem: Problem, method: str | None = None) -> str | N
         return "auto"
     if problem.hollow:
         return None
-    if not problem.asymmetry and method in (None, "cg", "fcg") and not (method is None and problem.indefinite):
+    if problem.asymmetry:
+        return "amg" if problem.elliptic and not problem.indefinite and not _has_hubs(problem) else "jacobi"
+    if method in (None, *DEFINITE) and not (method is None and problem.indefinite):
+        if _has_hubs(problem):
+            return "jacobi"
         return "amg" if _coarsens(problem) and problem.grid[0] >= MANY else "chebyshev"
-    definite = METHODS[method].symmetric if method in METHODS else not problem.asymmetry
+    definite = method not in METHODS or METHODS[method].symmetric
     return None if definite and problem.indefinite else "jacobi"
+
+
+def _has_hubs(problem: Problem) -> bool:
+    return isinstance(problem, MatrixProblem) and problem.hubs
 
 
 def _coarsens(problem: Problem) -> bool:

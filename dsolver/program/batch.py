@@ -186,6 +186,12 @@ class Batch:
         self._recorded = spec.preconditioner.can.recorded
         self.pace, self._unasked = Pace(), 0
 
+    def take_method(self, spec: SolveSpec) -> None:
+        """Go on with another method; b and x stay. It has no matrix until one is set up."""
+        before, self.method = self.method, spec.traits.make(self._view, self._layout, spec.restart)
+        for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
+            self._view.copy(old, new)
+
     def record(self) -> None:
         """Record an iteration, if that is possible before one has run."""
         if self._recorded:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
 from dsolver.krylov.control import Advance, Control, End, Pause, R, Request, Start, Steps
+from dsolver.krylov.methods import Traits
 from dsolver.program.batch import Batch
 from dsolver.status import Status
 
@@ -64,10 +65,11 @@ class Loop:
             self._steps[number] = control.begin(column)
             self._go_on(number, None)
 
-    def resume(self, numbers: Iterable[int]) -> None:
-        """Go on with columns whose solves have ended."""
+    def resume(self, numbers: Iterable[int], traits: Traits) -> None:
+        """Go on with columns whose solves have ended, by a method with these traits."""
         for number in numbers:
             del self._ended[number]
+            self._controls[number].adopt(replaces=traits.replaces, breakdown=traits.breakdown)
             self._steps[number] = self._controls[number].resume(self._columns.each[number])
             self._go_on(number, None)
 

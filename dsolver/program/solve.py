@@ -63,6 +63,9 @@ class Solve:
     `set_up` is called; otherwise that has been done when the program is made or updated.
     """
 
+    columns: Batch
+    _widths: dict[int, Batch]
+
     def __init__(self, engine: Engine, spec: SolveSpec) -> None:
         self._engine = engine
         self._reuse: Reuse | None = None
@@ -85,12 +88,20 @@ class Solve:
         self._begin(spec)
 
     def precondition(self, spec: SolveSpec) -> None:
-        """Take another preconditioner for the same matrix; all b and x stay. The old one is given back first.
+        """Take another preconditioner for the same matrix, and another method; all b and x stay.
+
+        The old preconditioner is given back first.
 
         As for `update`, coefficients that are arrays are loaded again.
         """
         self._reuse = None
         self._release()  # A is built anew, too: never two of them
+        if (spec.method, spec.restart) != (self._spec.method, self._spec.restart):
+            if not spec.traits.batched:
+                self.columns = self._widths[1]
+                self._widths = {1: self.columns}
+            for columns in self._widths.values():
+                columns.take_method(spec)
         self._begin(spec)
 
     def _release(self) -> None:
@@ -223,8 +234,8 @@ class Solve:
         return self._loop.run(seconds, measured=measured, stop=stop)
 
     def resume(self, columns: Sequence[int], seconds: float, measured: bool = False) -> list[Slice]:
-        """Go on with solves that have ended, as after a change of the preconditioner."""
-        self._loop.resume(columns)
+        """Go on with solves that have ended, as after a change of the preconditioner or the method."""
+        self._loop.resume(columns, self._spec.traits)
         return self._loop.run(seconds, measured=measured)
 
     # -- what there is -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Second attempts of solves that ended badly: with another preconditioner, or with the same one in float64."""
+"""Second attempts of solves that ended badly: with another preconditioner or method, or with the same M in float64."""
 
 from __future__ import annotations
 
@@ -44,6 +44,28 @@ def try_other_preconditioner(
         keeper.notes += (f"{note}{other.name!r}",)
         session.precondition(m=other.m)
     follower.resume(slow)
+
+
+def try_other_method(session: Session, loads: Sequence[LoadedColumn], follower: Follower, keeper: Keeper) -> bool:
+    """Go on with MINRES where conjugate gradients have found that A is not definite, and say so in a note.
+
+    Returns whether columns that were solved together have to be solved anew, each alone.
+    """
+    columns = [column for column, history in enumerate(follower.histories) if history.ended is Status.INDEFINITE]
+    other = session.for_indefinite(loads[0].begun.chosen)
+    if not columns or other is None or session.shortage(m=other.m, method=other.method):
+        return False
+    history = follower.histories[columns[0]]
+    session.precondition(m=other.m, method=other.method)
+    note = (
+        f"A is symmetric, but not positive definite, as was seen after {history.iterations} iterations of conjugate "
+        f"gradients: the solve goes on with {session.spec.traits.title}"
+    )
+    keeper.notes += (note,)
+    if len(loads) > 1:
+        return True
+    follower.resume(columns)
+    return False
 
 
 def try_float64(

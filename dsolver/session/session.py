@@ -23,7 +23,7 @@ from dsolver.monitor.events import SolveEvents
 from dsolver.multigrid.reuse import Outcome
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
-from dsolver.preconditioners.auto import Alternative, alternative_to
+from dsolver.preconditioners.auto import Alternative, alternative_to, for_indefinite
 from dsolver.preconditioners.registry import AUTO, value_type
 from dsolver.problems import Problem
 from dsolver.problems.problem import check_problem
@@ -139,6 +139,11 @@ class Session:
     def alternative_to(self, chosen: Preconditioner) -> Alternative | None:
         """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
         return alternative_to(chosen, self.problem, self.spec.method) if self.replaceable else None
+
+    def for_indefinite(self, chosen: Preconditioner) -> Alternative | None:
+        """Method and preconditioner for a matrix that was found to be indefinite; None where one was asked for."""
+        free = self._auto and self._method is None
+        return for_indefinite(chosen, self.problem, self.spec.method) if free else None
 
     @property
     def replaceable(self) -> bool:
@@ -309,22 +314,24 @@ class Session:
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
 
-    def shortage(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> str:
-        """Numbers of the memory that another preconditioner, or another value type of it, lacks; "" if it has room."""
+    def shortage(self, *, dtype: str | None = None, m: Preconditioner | None = None, method: str | None = None) -> str:
+        """Numbers of the memory that `precondition` with these arguments lacks; "" if it has room."""
         try:
-            check_memory(self._preconditioned_by(dtype, m), self.runtime, self.spec)
+            check_memory(self._preconditioned_by(dtype, m, method), self.runtime, self.spec)
         except DeviceMemoryError as error:
             return str(error)
         return ""
 
-    def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None) -> SolveSpec:
-        m = m or self.preconditioner
-        taken = value_type(dtype or self._asked, m, self.spec.method, cuda=self.runtime.device == "cuda")
-        return replace(self.spec, precond_dtype=taken, preconditioner=m)
+    def _preconditioned_by(self, dtype: str | None, m: Preconditioner | None, method: str | None) -> SolveSpec:
+        m, method = m or self.preconditioner, method or self.spec.method
+        taken = value_type(dtype or self._asked, m, method, cuda=self.runtime.device == "cuda")
+        return replace(self.spec, precond_dtype=taken, preconditioner=m, method=method)
 
-    def precondition(self, *, dtype: str | None = None, m: Preconditioner | None = None) -> None:
-        """Take the preconditioner in another value type, or another one, from now on; b and x stay."""
-        self.spec = self._preconditioned_by(dtype, m)
+    def precondition(
+        self, *, dtype: str | None = None, m: Preconditioner | None = None, method: str | None = None
+    ) -> None:
+        """Take the preconditioner in another value type, another one, or another method, from now on; b and x stay."""
+        self.spec = self._preconditioned_by(dtype, m, method)
         self._asked, self.preconditioner = dtype or self._asked, self.spec.preconditioner
         try:
             self.program.call(Solve.precondition, self.spec)

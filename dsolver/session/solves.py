@@ -20,7 +20,7 @@ from dsolver.session.follower import Follower
 from dsolver.session.loading import given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
-from dsolver.session.second_attempts import try_float64, try_other_preconditioner
+from dsolver.session.second_attempts import try_float64, try_other_method, try_other_preconditioner
 from dsolver.session.session import Session
 from dsolver.solution import Solution
 from dsolver.status import Status
@@ -38,12 +38,20 @@ def solve_all(session: Session, pairs: Pairs, options: Options) -> list[Solution
         ClusterError: the cluster failed during the solve.
     """
     groups, note = grouped(session, pairs, options)
-    solutions = [solution for group in groups for solution in _together(session, group, options)]
+    solutions = [solution for group in groups for solution in _solved(session, group, options)]
     return [replace(solution, notes=(*solution.notes, note)) for solution in solutions] if note else solutions
 
 
-def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
-    """Solve for right-hand sides at once; where a worker is lost, go on without it."""
+def _solved(session: Session, pairs: Pairs, options: Options) -> list[Solution]:
+    """Solve for right-hand sides at once, or one by one where another method has to be taken."""
+    found = _together(session, pairs, options)
+    if found is not None:
+        return found
+    return [solution for pair in pairs for solution in _together(session, [pair], options) or ()]
+
+
+def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution] | None:
+    """Solve for right-hand sides at once; where a worker is lost, go on without it. None where it has to be anew."""
     with session.in_use():
         stores = checkpoint_of(options.checkpoint), checkpoint_of(options.resume)
         cluster = session.runtime.client is not None
@@ -51,8 +59,8 @@ def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution
         return session.with_recovery(lambda: _attempt(session, pairs, options, keeper))
 
 
-def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution]:
-    """Solve, unless a worker is lost meanwhile."""
+def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
+    """Solve, unless a worker is lost meanwhile; None where the columns have to be solved one by one."""
     began, setup = time.perf_counter(), session.took
     given = [given_column(session, b, keeper.guess(i, x0)) for i, (b, x0) in enumerate(pairs)]
     watch = Watch(session.runtime.client, options.spans)
@@ -83,6 +91,9 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
             follower.run(started.slices)
             try_other_preconditioner(session, loads, follower, keeper)
             notes = try_float64(session, loads, follower, options)
+            if try_other_method(session, loads, follower, keeper):
+                watch.end(str(Status.INDEFINITE), follower.histories[0].iterations, follower.histories[0].true_residual)
+                return None
         times = {"setup": setup, "load": loaded - began, "solve": time.perf_counter() - loaded}
         times |= {"lost": session.lost} if session.lost else {}
         ends = [

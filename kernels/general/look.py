@@ -55,7 +55,7 @@ class Look:
         rows_cancel: whether the entries of each row add up to zero: see `CANCELED`.
         columns_cancel: whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
         largest: magnitude of an entry.
-        mirrored: whether there is an entry (j, i) for each entry (i, j).
+        unmatched: entries (i, j) off the diagonal without an entry (j, i).
         difference: largest |a_ij - a_ji|; an entry that is not there is zero.
         place: the first (i, j), row after row, with this difference where it is more than allowed; else None.
         positive: sum over the coupled rows of the part that positive couplings have of all couplings' magnitudes.
@@ -70,11 +70,16 @@ class Look:
     rows_cancel: bool = False
     columns_cancel: bool = False
     largest: float = 0.0
-    mirrored: bool = True
+    unmatched: int = 0
     difference: float = 0.0
     place: tuple[int, int] | None = None
     positive: float = 0.0
     dominance: float = 0.0
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether there is an entry (j, i) for each entry (i, j)."""
+        return self.unmatched == 0
 
 
 def counted(found: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -117,7 +117,7 @@ def expected(a: sparse.csr_array) -> Look:
         rows_cancel=rows_cancel,
         columns_cancel=rows_cancel and bool((abs(dense.sum(axis=0)) <= CANCELED * abs(dense).sum(axis=0)).all()),
         largest=abs(dense).max(),
-        mirrored=bool((stored == stored.T).all()),
+        unmatched=int(((stored == 1.0) & (stored.T == 0.0)).sum()),
         difference=difference.max(),
         place=(int(place[0]), int(place[1])) if difference.max() > ALLOWED * abs(dense).max() else None,
         positive=float(positive.sum()),

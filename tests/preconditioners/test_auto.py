@@ -12,7 +12,7 @@ import dsolver
 from dsolver.errors import DeviceMemoryError
 from dsolver.krylov import control
 from dsolver.multigrid import hierarchy
-from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Multigrid, auto
+from dsolver.preconditioners import Algebraic, Auto, Chebyshev, Jacobi, Multigrid, auto
 from dsolver.preconditioners.registry import value_type
 from dsolver.program.spec import SolveSpec
 from dsolver.session import session
@@ -81,6 +81,87 @@ def test_a_matrix_gets_algebraic_multigrid_if_it_is_large_and_elliptic(monkeypat
     one_sided[0, 200] = 1e-14
     assert taken(sp.csr_array(one_sided)) == Chebyshev()
     assert auto.usual_preconditioner(dsolver.matrix(laplacian(40)), "minres") == "jacobi"
+
+
+def recirculating(n: int) -> sp.csr_array:
+    """Diffusion with a flow in a circle, by upwind differences, on a square."""
+    h = 1.0 / (n + 1)
+    x, y = np.meshgrid((np.arange(n) + 1) * h, (np.arange(n) + 1) * h, indexing="ij")
+    u, v = 4 * x * (x - 1) * (1 - 2 * y), -4 * y * (y - 1) * (1 - 2 * x)
+    back = sp.diags_array([-np.ones(n - 1), np.ones(n)], offsets=[-1, 0]) / h
+    eye, a = sp.eye_array(n), laplacian(n) * (0.01 / h**2)
+    for speed, one_sided in ((u, sp.kron(back, eye)), (v, sp.kron(eye, back))):
+        a = a + sp.diags_array(np.maximum(speed, 0).ravel()) @ one_sided
+        a = a - sp.diags_array(np.minimum(speed, 0).ravel()) @ one_sided.T
+    return sp.csr_array(a)
+
+
+def with_hubs(rows: int) -> sp.csr_array:
+    """Laplacian of a graph in which the first rows are coupled to many, plus a little."""
+    rng = np.random.default_rng(0)
+    i = np.repeat(np.arange(rows), 4)
+    j = (i * rng.random(len(i)) ** 4).astype(int)
+    links = sp.coo_array((np.ones(len(i)) * (i != j), (i, j)), shape=(rows, rows)).tocsr()
+    links = links + links.T
+    return sp.csr_array(sp.diags_array(np.asarray(links.sum(axis=1)).ravel() + 0.01) - links)
+
+
+def test_an_elliptic_matrix_that_is_not_symmetric_gets_algebraic_multigrid() -> None:
+    stray = laplacian(40).tolil()
+    stray[5, 800] = 0.3
+    for a in (recirculating(40), sp.csr_array(stray)):
+        b = RNG.standard_normal(1600)
+        assert taken(a) == Algebraic()
+        solution = dsolver.solve(a, b, device="cpu")
+        assert solution.converged
+        assert solution.iterations <= 40
+        assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
+    one_way = sp.csr_array(sp.eye_array(400) - 0.99 * sp.diags_array(np.ones(399), offsets=1))
+    assert auto.usual_preconditioner(dsolver.matrix(one_way)) == "jacobi"
+
+
+def test_few_long_rows_get_jacobi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "MANY", 1000)
+    assert taken(with_hubs(2000)) == Jacobi()
+    assert taken(laplacian(40)) == Algebraic()
+
+
+def test_what_is_definite_and_not_elliptic_goes_on_with_algebraic_multigrid() -> None:
+    a = sp.csr_array(laplacian(60, shift=0.01) @ laplacian(60, shift=0.01))
+    b = RNG.standard_normal(3600)
+    solution = dsolver.solve(a, b, device="cpu")
+    assert "goes on with 'amg'" in solution.notes[0]
+    assert solution.converged
+    assert solution.iterations <= 150
+    assert np.linalg.norm(b - a @ solution.x) <= 1.01e-8 * np.linalg.norm(b)
+
+
+INDEFINITE = [
+    sp.csr_array([[1.0, 2.0], [2.0, 1.0]]),
+    sp.csr_array(laplacian(12) - 1.3 * sp.eye_array(144)),
+]
+
+
+@pytest.mark.parametrize("a", INDEFINITE)
+def test_what_is_found_to_be_indefinite_goes_on_with_minres(a: sp.csr_array) -> None:
+    many = RNG.standard_normal((a.shape[0], 3))
+    with dsolver.Solver(a, device="cpu") as solver:
+        solution = solver.solve(many[:, 0], rtol=1e-10)
+        assert "goes on with MINRES" in solution.notes[0]
+        assert repr(solver.preconditioner) == repr(Jacobi())
+        again = solver.solve(many[:, 0], rtol=1e-10)
+        assert again.notes == ()
+        several = solver.solve(many, rtol=1e-10)
+        assert several.converged
+    with dsolver.Solver(a, device="cpu") as solver:
+        together = solver.solve(many, rtol=1e-10)
+        assert together.converged
+    for x in (together.x, several.x):
+        np.testing.assert_allclose(a @ x, many, atol=1e-8)
+    np.testing.assert_allclose(a @ solution.x, many[:, 0], atol=1e-8)
+    serial = dsolver.solve(a, many[:, 0], rtol=1e-10, engine="reference")
+    np.testing.assert_array_equal(serial.x, solution.x)
+    assert not dsolver.solve(a, many[:, 0], method="cg", device="cpu").converged  # what is asked for stays
 
 
 # -- corrected while solving -------------------------------------------------------------------------------------------

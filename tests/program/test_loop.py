@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsolver.krylov.control import Control
+from dsolver.krylov.methods import METHODS
 from dsolver.krylov.pace import Pace
 from dsolver.program.loop import Loop
 from dsolver.status import Status
@@ -173,7 +174,7 @@ def test_columns_that_have_ended_are_resumed_by_themselves() -> None:
     first, second = loop.run(3600.0)
     assert (first.status, second.status) == (Status.CONVERGED, Status.STAGNATED)
     written.rates[1] = 0.1  # another preconditioner
-    loop.resume([1])
+    loop.resume([1], METHODS["cg"])
     first, second = loop.run(3600.0)
     assert (first.status, second.status) == (Status.CONVERGED, Status.CONVERGED)
     assert first.residuals == (first.true_residual,)

@@ -37,7 +37,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         compared = [] if number else [_compare_with_transpose(start, columns, values)]
         return [*compared, _look_at_rows(cuts[number], cuts[number + 1], start, columns, values, CANCELED)]
 
-    (mirrored, (difference, i, j)), *parts = chain(*team.each(part, threads))
+    (unmatched, (difference, i, j)), *parts = chain(*team.each(part, threads))
     empty, hollow, negative, opened, largest, sums = zip(*parts, strict=True)
     rows_cancel = not any(opened)
     return Look(
@@ -48,7 +48,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         # Of a symmetric matrix they have the same entries as the rows.
         columns_cancel=rows_cancel and (difference == 0.0 or columns_cancel(rows)),
         largest=max(largest),
-        mirrored=mirrored,
+        unmatched=int(unmatched),
         difference=difference,
         place=(int(i), int(j)) if difference > allowed * max(largest) else None,
         positive=fsum(number for of in sums for number in of[:2]),
@@ -117,13 +117,13 @@ def _wider(found: Any, difference: Any, i: Any, j: Any) -> Any:
 
 @compiled()
 def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
-    """Whether each entry has a mirror image, and the largest difference with its place (i, j), i < j.
+    """Number of entries without a mirror image, and the largest difference with its place (i, j), i < j.
 
     Rows come in ascending order, so each row's entries below the diagonal are met in the order in which they lie.
     """
     rows = len(start) - 1
     left = start[:-1].copy()  # of each row, the first entry that has not been met yet
-    mirrored, found = True, (0.0, rows, rows)
+    unmatched, found = 0, (0.0, rows, rows)
     for i in range(rows):
         for k in range(uint64(left[uint64(i)]), uint64(start[uint64(i) + ONE])):
             j = np.int64(columns[k])
@@ -132,19 +132,19 @@ def _compare_with_transpose(start: Any, columns: Any, values: Any) -> Any:
                 left[uint64(j)] = at + 1  # nearly always, and no difference is less
                 continue
             if j < i:
-                mirrored, found = False, _wider(found, abs(values[k]), j, i)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), j, i)
             if j <= i:
                 continue
             while at < start[j + 1] and columns[at] < i:
-                mirrored, found = False, _wider(found, abs(values[at]), np.int64(columns[at]), j)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[at]), np.int64(columns[at]), j)
                 at += 1
             if at < start[j + 1] and columns[at] == i:
                 found = _wider(found, abs(values[k] - values[at]), i, j)
                 at += 1
             else:
-                mirrored, found = False, _wider(found, abs(values[k]), i, j)
+                unmatched, found = unmatched + 1, _wider(found, abs(values[k]), i, j)
             left[j] = at
-    return mirrored, found
+    return unmatched, found
 
 
 @compiled()

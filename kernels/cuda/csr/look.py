@@ -58,7 +58,7 @@ def look(rows: Csr, allowed: float) -> Look:
     if faults.some:
         return Look(faults=faults)
     matched, difference = found["upper"] - found["unmatched"], found["difference"]
-    mirrored = found["upper"] == found["lower"] == matched
+    unmatched = found["upper"] + found["lower"] - 2 * matched
     if matched < found["lower"]:
         difference = max(difference, float(_number("widest_below", rows).view(np.float64)))
     rows_cancel = found["opened"] == 0
@@ -67,9 +67,9 @@ def look(rows: Csr, allowed: float) -> Look:
         hollow=(found["hollow"], found["first_hollow"]),
         negative=found["negative"],
         rows_cancel=rows_cancel,
-        columns_cancel=rows_cancel and (difference == 0.0 or _columns_cancel(rows, mirrored=mirrored)),
+        columns_cancel=rows_cancel and (difference == 0.0 or _columns_cancel(rows, mirrored=not unmatched)),
         largest=found["largest"],
-        mirrored=mirrored,
+        unmatched=unmatched,
         difference=difference,
         place=_place(rows, difference) if difference > allowed * found["largest"] else None,
         positive=found["positive"],
