@@ -24,6 +24,8 @@ from numbers import Real
 from types import FrameType
 from typing import Any, Final
 
+from dsolver.kernels import compiles
+
 DISTRIBUTION: Final = "dsolver-hpc"
 """The name to install this package by: `dsolver` on the Python Package Index is another project."""
 
@@ -70,6 +72,16 @@ class OutputExistsError(DsolverError, FileExistsError):
 def installing(extra: str) -> str:
     """The command that installs what an extra of this package names, for messages."""
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def check_compiler() -> None:
+    """Refuse loops of CPUs that numba would leave to Python: integers in them overflow, and some cannot run so.
+
+    Raises:
+        DeviceError: NUMBA_DISABLE_JIT is set.
+    """
+    if not compiles():
+        raise DeviceError("the kernels of CPUs have to be compiled: unset the environment variable NUMBA_DISABLE_JIT")
 
 
 def check_computed(name: str, value: object) -> None:

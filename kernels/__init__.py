@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import Any
 
 from dsolver.kernels.backend import Backend
 
-__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "load", "usable_cpus"]
+__all__ = ["DENSE_ROWS", "DTYPES", "Backend", "compiles", "load", "usable_cpus"]
 
 DTYPES = ("float64", "float32")
 """The value types for which there are kernels."""
@@ -40,6 +41,14 @@ def load(name: str, threads: int = 1, dtype: str = "float64") -> Backend:
 def usable_cpus() -> int:
     """CPUs that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compiles() -> bool:
+    """Whether the loops of "cpu" are compiled: where NUMBA_DISABLE_JIT is set, numba leaves them to Python."""
+    import numba
+
+    config: Any = numba.config  # its attributes are made when it is imported
+    return not config.DISABLE_JIT
 
 
 @cache

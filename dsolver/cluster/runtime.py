@@ -10,7 +10,7 @@ from dsolver.cluster import devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
-from dsolver.errors import ClusterError, InputError
+from dsolver.errors import ClusterError, InputError, check_compiler
 from dsolver.grid.cut import chunks_for, owners_of
 from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.kernels import usable_cpus
@@ -127,7 +127,7 @@ def connect(
 
     Raises:
         InputError: a name is unknown, or the choices exclude each other.
-        DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers.
+        DeviceError: "cuda" where there is no GPU, or fewer GPUs than workers; "cpu" where numba may not compile.
         ClusterError: the cluster cannot be reached, has no workers, or has other versions of what must agree.
     """
     _check("engine", engine, ("auto", "reference", "graph", "resident"))
@@ -143,6 +143,8 @@ def connect(
     chosen = "resident" if engine == "auto" else engine
     wanted = "cpu" if kernels == "numpy" else device
     workers, found = devices.of_cluster(client, wanted) if client else ((), devices.of_process(wanted))
+    if found == "cpu" and kernels != "numpy":
+        check_compiler()
     if client is not None:
         _check_versions(client, workers, gpus=found == "cuda")
         bear_with_nannies(getattr(client, "cluster", None))

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.engines.out_of_memory import free_unused, is_out_of_memory
+from dsolver.errors import check_compiler
 from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
@@ -83,8 +84,10 @@ def checked(name: str, A: Any, *, gpu: bool = False) -> tuple[Any, Look]:
 
 def look_at(rows: Any) -> Look:
     """Findings about the entries of a matrix in canonical form."""
-    general = backend_of(rows.data).general if isinstance(rows, RowsOnGpu) else load("cpu", usable_cpus()).general
-    return general.look(csr_of(rows), ASYMMETRY)
+    if isinstance(rows, RowsOnGpu):
+        return backend_of(rows.data).general.look(csr_of(rows), ASYMMETRY)
+    check_compiler()
+    return load("cpu", usable_cpus()).general.look(csr_of(rows), ASYMMETRY)
 
 
 def csr_of(rows: Any) -> Csr:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numba
 import pytest
@@ -133,3 +135,73 @@ def test_a_process_that_holds_a_function_too_long_is_not_waited_for(
     assert waits == [True]
     held._release()
     assert held._lock is made._cache._lock is None
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, of which nothing was told yet."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(shared_cache, "_TOLD", set())
+    return tmp_path
+
+
+def twice(x: float) -> float:
+    return 2.0 * x
+
+
+def found(made: Any) -> tuple[float, int]:
+    """The result of a function, and how often it was compiled for that."""
+    result = made(3.0)
+    return result, sum(made.stats.cache_misses.values())
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[2 * len(content) // 3] ^= 0x10
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("harm", [cut, empty, flip])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_damaged_file_is_compiled_anew(
+    fresh: Path, kind: str, harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended every solve with an UnpicklingError or LLVM's words; a byte of machine code that is another one ran."""
+    assert found(compiled()(twice)) == (6.0, 1)
+    assert found(compiled()(twice)) == (6.0, 0)
+    (path,) = fresh.rglob(f"*.{kind}")
+    harm(path)
+    assert found(compiled()(twice)) == (6.0, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"damaged files of compiled kernels are compiled anew, such as {path}"
+    ]
+    assert found(compiled()(twice)) == (6.0, 0)
+
+
+def test_a_file_of_another_numba_is_compiled_anew_without_a_word(fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert found(compiled()(twice)) == (6.0, 1)
+    (path,) = fresh.rglob("*.nbi")
+    path.write_bytes(b"numba 0.1.0\n" + path.read_bytes()[12:])
+    assert found(compiled()(twice)) == (6.0, 1)
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_full_disk_ends_no_work(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(shared_cache._CheckedFiles, "_open_for_write", Mock(side_effect=full))
+    for _ in range(2):
+        made: Any = compiled()(twice)
+        assert found(made) == (6.0, 1)
+        assert made._cache._lock is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiled kernels cannot be kept, and are compiled anew in every process: [Errno 28] No space left on device"
+    ]

@@ -29,7 +29,8 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
     numba would put it beside the source. What it leaves there an uninstallation does not remove, and a folder
     `site-packages/dsolver` without `__init__.py` hides an editable installation. NUMBA_CACHE_DIR is obeyed. Where no
-    folder can be written, as for a container's user without a home, every process compiles anew, and says so.
+    folder can be written, as for a container's user without a home or on a full disk, every process compiles anew, and
+    says so.
     """
 
     def decorate(function: F) -> F:
