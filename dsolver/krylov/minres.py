@@ -97,7 +97,7 @@ class MinimalResidual(KrylovMethod):
             beta = math.sqrt(square)
             self._set(*zip(self._state, (beta, beta, 1.0, 0.0, 1.0, 0.0), strict=True), (self._steps[0], 1.0 / beta))
             self._set((self._size, 0.0))
-            self._clear(self._v_old, self._w, self._w_old)
+            self._clear(self._v_old, self._w)  # the first step takes nothing of w_old
             for new, old in ((self.r, self._v), (self._q, self._z)):
                 engine.run(AXPBY, 1.0, self._steps[0], new, self._zero, old)
         return square

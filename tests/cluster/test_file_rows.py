@@ -85,6 +85,10 @@ def test_the_lines_of_any_part_are_read_once(tmp_path: Path, symmetry: str) -> N
             assert sum(part.lines for part in parts) == len(lines)
             found = sum(sp.coo_array((p.values, (p.row, p.column)), shape=(9, 9)).toarray() for p in parts)
             assert (found == whole.toarray()).all()
+        if end != "\n\n":
+            length = len(lines[0] + end)
+            assert market_entries(path, header, header.begin + length, header.size).lines == len(lines) - 1
+            assert market_entries(path, header, header.begin + length + 1, header.size).lines == len(lines) - 2
 
 
 def test_many_parts_and_ranges_of_rows(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

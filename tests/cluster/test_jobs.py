@@ -532,6 +532,39 @@ def test_an_interrupt_is_not_lost_before_the_supervisor_begins(monkeypatch: pyte
     assert process.returncode == task.INTERRUPTED
 
 
+def test_a_command_that_bears_interrupts_is_killed_when_its_worker_is_gone() -> None:
+    deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    module = Path(supervisor.__file__)
+    quick = f"import sys; sys.path.append({str(module.parent)!r}); import {module.stem} as it; it.GRACE = 0.1; "
+    with (
+        opened(Path()) as here,
+        subprocess.Popen(
+            [sys.executable, "-I", "-c", f"{quick} it.main(*sys.argv[1:])", str(here), sys.executable, "-c", deaf],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[here],
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"deaf\n"
+        process.stdin.close()
+        try:
+            assert process.wait(60.0) == -signal.SIGKILL
+            assert process.stdout.read() == b"", "the command has gone, too"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_only_a_command_that_is_begun_again_may_write_over_what_is_there() -> None:
+    first, second = (task.words_of(["solve", "case.toml"], "tcp://scheduler", begun) for begun in (1, 2))
+    assert first[-3:] == ["case.toml", "--scheduler", "tcp://scheduler"]
+    assert second == [*first, "--force"]
+    assert task.words_of(["python", "script.py"], "tcp://scheduler", 2)[1:] == ["script.py"]
+
+
 def busy_until_told() -> None:
     assert Event("cancelled").wait(PATIENCE)
 

@@ -430,3 +430,11 @@ def test_a_gpu_tells_sources_that_do_not_balance() -> None:
             dsolver.solve(problem, np.ones(mask.shape), device=device)
         told += [str(warning.message) for warning in caught]
     assert told[0] == told[1]
+
+
+def test_a_solve_that_was_cut_short_has_not_found_that_b_has_no_solution() -> None:
+    f = 1.0 + np.random.default_rng(0).standard_normal((12, 12))
+    for maxiter, status in ((2, Status.MAX_ITERATIONS), (200, Status.INCOMPATIBLE_RHS)):
+        with pytest.warns(InconsistentWarning):
+            found = dsolver.solve(diffusion(f.shape, bc="neumann"), f, M="jacobi", maxiter=maxiter, device="cpu")
+        assert found.status is status

@@ -28,6 +28,7 @@ class Slow(Channel):
         self.vectors = channel.vectors
 
     def send(self, x: Any) -> None:
+        self._log.append("sent")
         self._channel.send(x)
 
     def receive(self) -> Callable[[], None]:
@@ -70,6 +71,7 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
     halo, parts, total = engine.halo(levels.at(0, "halo")), engine.partial_sums(), engine.scalar(0.0)
     engine.fill(layout, 2.0, x)
     engine.exchange(x, halo)
+    assert log.pop() == "sent"
     engine.run_after(halo, TOOK, x, halo, y, parts)
     assert log == (["worked"] * 2 if beside else [])
     engine.run(COPY, x, z)  # has nothing to do with it
@@ -86,3 +88,20 @@ def test_work_behind_an_exchange_is_waited_for_by_whoever_uses_its_results(
     engine.run_after(halo, TOOK, x, halo, y, parts)
     engine.total(parts, total)
     assert log.count("waited") == 2
+
+
+def test_an_exchange_waits_for_the_one_before_that_nobody_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values would be packed over those that are still on their way."""
+    problem = hpcg((32, 16, 16))
+    partition = Partition(problem.grid, (2, 1, 1))
+    log: list[str] = []
+    transport = Alone()
+    made = transport.channel
+    monkeypatch.setattr(transport, "channel", lambda *args: Slow(made(*args), log, beside=False))
+    engine = EagerEngine(partition, load("numpy"), transport=transport)
+    levels = engine.per_chunk(MakeStored(problem=problem, partition=partition, order=Order.parse("color8")))
+    x, halo = engine.field(levels.at(0, "layout")), engine.halo(levels.at(0, "halo"))
+    engine.exchange(x, halo)
+    assert log == ["sent"]
+    engine.exchange(x, halo)
+    assert log == ["sent", "waited", "sent"]

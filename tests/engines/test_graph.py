@@ -27,6 +27,7 @@ from dsolver.engines.eager.engine import EagerEngine
 from dsolver.engines.graph import engine as graph
 from dsolver.engines.graph.engine import GraphEngine
 from dsolver.engines.graph.handles import GraphField, GraphScalar
+from dsolver.engines.graph.results import Results
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition, Triple
 from dsolver.kernels import Backend
@@ -511,3 +512,22 @@ def test_names_are_whole_and_have_colors_of_their_own(kernels: tuple[str, ...]) 
     names += [graph.EXCHANGE, graph.REDUCE]
     assert [key_split(f"{name}-L0-0123abcd") for name in names] == names
     assert len({color_of(name) for name in names}) == len(names)
+
+
+def test_nothing_is_released_before_the_scheduler_has_read_the_graph(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that overtakes the graph would take what that needs away."""
+    results = Results(client, list(client.nthreads()), "unread")
+    seen: dict[str, str | None] = {"key": None}
+    released: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "_ask", lambda *_, keys: {key: seen[key] for key in keys})
+        patch.setattr(results, "_newest", [SimpleNamespace(key="key", done=lambda: False)])
+        patch.setattr(results, "_retired", [SimpleNamespace(release=lambda: released.append("old"))])
+        results.release_unwanted()
+        assert not released
+        seen["key"] = "processing"
+        results.release_unwanted()
+        assert released == ["old"]
+    results.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -167,3 +169,19 @@ def test_gpus_of_many_hosts_are_joined_by_a_tree() -> None:
     assert spec("cuda", 16).meshed
     assert not spec("cuda", 17).meshed
     assert spec("cpu", 17).meshed, "their halos travel on these connections"
+
+
+def test_a_loss_that_the_scheduler_knows_only_after_its_effects_is_told() -> None:
+    """Ranks whose peer has gone answer at once; a scheduler hears of that later."""
+
+    async def loss(_: Any) -> str:
+        return "worker tcp://a left"
+
+    async def told(*, secondary: bool) -> str | None:
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply.set_result({0: Failure(error=RankError("its peer has gone"), secondary=secondary)})
+        program: Any = SimpleNamespace(_loss=loss)
+        return await SpmdProgram._finished(program, [reply], SimpleNamespace(), {})  # type: ignore[arg-type]
+
+    assert asyncio.run(told(secondary=True)) == "worker tcp://a left"
+    assert asyncio.run(told(secondary=False)) is None, "the cause is known"

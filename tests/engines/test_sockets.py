@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import select
 import socket
 import ssl
 import struct
@@ -245,6 +246,26 @@ def test_a_rank_is_accepted_once_and_needs_both_directions(sides: tuple[bool, ..
         with pytest.raises(RankError, match=r"ranks \[1\] did not come"):
             connections.connect([connections.address] * 2, TOKEN)
     connections.close()
+
+
+def test_a_second_connection_of_a_rank_that_has_come_is_hung_up_on() -> None:
+    """It does not take the place of the first one."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadPoolExecutor(1) as threads,
+        socket.create_connection(listener.getsockname()) as first,
+        ExitStack() as stack,
+    ):
+        acceptor = Acceptor(listener, [1], TOKEN, PATIENCE, None)
+        accepting = threads.submit(acceptor.accept, lambda: None)
+        first.sendall(greeting(1, sends=True))
+        eventually(lambda: (1, True) in acceptor._sides)
+        second, back = (stack.enter_context(socket.create_connection(listener.getsockname())) for _ in range(2))
+        second.sendall(greeting(1, sends=True))
+        ended, _, _ = select.select([first, second], [], [], 10.0)
+        back.sendall(greeting(1, sends=False))
+        accepting.result(PATIENCE)[1].close()
+        assert ended == [second], "while the other direction is still awaited"
 
 
 # -- what TLS is for --------------------------------------------------------------------------------------------------

@@ -318,6 +318,7 @@ def with_key(*key: Any) -> Any:
         (lambda: with_key(0, -1), "has an index"),
         (lambda: with_key(0, 1, 2), "has an index"),
         (lambda: with_arrays("csr", indptr=np.array([0, 1, 2, 3, 4, 2**40, 6])), "do not ascend"),
+        (lambda: with_arrays("csr", indptr=np.array([1, 1, 2, 3, 4, 5, 6])), "do not ascend from 0"),
         (lambda: with_arrays("csr", indptr=np.arange(7.0)), "of dtype float64: integers"),
         (lambda: with_arrays("csr", indices=np.arange(6.0)), "indices of dtype float64"),
         (lambda: with_arrays("csc", data=np.ones((6, 2))), r"values of shape \(6, 2\): 1 dim"),

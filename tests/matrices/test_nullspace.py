@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import dsolver
 from dsolver.cluster.runtime import DeviceName
 from dsolver.errors import InputError
+from dsolver.matrices.null_vectors import near_null
 from tests.clusters import cluster
 
 
@@ -106,3 +107,15 @@ def test_they_are_counted() -> None:
 def test_what_is_no_null_space_is_refused(nullspace: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         dsolver.matrix(A, nullspace=nullspace)
+
+
+def test_vectors_that_are_nearly_null_vectors_are_made_orthogonal_twice() -> None:
+    """Rounding of the first turn is larger than what tells whether a vector lies beyond others."""
+    ones, rest = np.ones(98), np.random.default_rng(3).standard_normal(98)
+    near = ones + 1e-8 * rest
+    with pytest.raises(InputError, match="vector 2 of near_nullspace is zero, or a sum of those before it"):
+        near_null(98, np.c_[ones, near, near], None, constants=False, asarray=np.asarray)
+    found = near_null(
+        98, np.c_[near, ones + 3e-8 * rest], ones[:, None] / np.sqrt(98), constants=False, asarray=np.asarray
+    )
+    assert found.shape == (98, 2), "the last is a sum of the null vector and the one before"

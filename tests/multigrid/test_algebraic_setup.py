@@ -14,7 +14,7 @@ import dsolver
 from dsolver.errors import InputError
 from dsolver.multigrid.algebraic.classical import aggressive
 from dsolver.preconditioners import Algebraic
-from tests.multigrid.hierarchies import SMALL, hierarchy_of_matrix, transfers
+from tests.multigrid.hierarchies import SMALL, hierarchy, hierarchy_of_matrix, transfers
 from tests.multigrid.matrices import blocks, bordered, channels, closed, poisson
 
 CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
@@ -247,3 +247,11 @@ def test_refusals() -> None:
     for options in wrong:
         with pytest.raises(InputError, match=f"{next(iter(options))} must be"):
             Algebraic(**options)
+
+
+def test_a_level_of_which_one_chunk_has_no_rows_is_gathered() -> None:
+    """However many rows it has: rows without couplings have no coarse points."""
+    a = sp.block_diag([poisson(6), sp.eye_array(60)], format="csr")
+    m = replace(SMALL, coarse_rows=2, gathered_rows=1)
+    levels = hierarchy(dsolver.matrix(a, chunks=(216, 60)).planned(2), m).levels
+    assert [len(level.partition) for level in levels[:2]] == [2, 1]

@@ -349,3 +349,11 @@ def test_seconds_of_short_supersteps_are_those_of_the_pace_that_is_known() -> No
     for _ in range(200 // 8):
         assert Batch.agreed_seconds(columns, 1.0, 8) == 8 * 0.0005, "trusted for some time"
     assert Batch.agreed_seconds(columns, 1.0, 8) == 1.0
+
+
+def test_another_matrix_has_room_for_one_again() -> None:
+    with dsolver.Solver(PROBLEMS["variable"], device="cpu") as solver:
+        solver.solve(right_hand_sides(2))
+        assert solver._session.columns == 2
+        solver.update(PROBLEMS["variable"])
+        assert solver._session.columns == 0

@@ -63,7 +63,7 @@ def run(name: str, command: Sequence[str], files: bytes) -> dict[str, Any]:
         unpack(files, folder.descriptor)
         begun = record.begun + 1
         record.set(started=time.time(), worker=worker.address, ended=None, code=None, begun=begun)
-        words = _words(command, worker.scheduler.address, again=begun > 1)
+        words = words_of(command, worker.scheduler.address, begun)
         process = subprocess.Popen(
             [sys.executable, "-I", supervisor.__file__, str(folder.descriptor), *words],
             env=os.environ | _certificates(worker) | _settings(name, worker.scheduler.address),
@@ -83,11 +83,14 @@ def run(name: str, command: Sequence[str], files: bytes) -> dict[str, Any]:
         return _output_of(folder, worker.address)
 
 
-def _words(command: Sequence[str], scheduler: str, *, again: bool) -> list[str]:
-    """The command as a process of this Python's; again: it may find outputs that it has written before."""
+def words_of(command: Sequence[str], scheduler: str, begun: int) -> list[str]:
+    """The command as a process of this Python's.
+
+    begun: how often it has been, with this time: from the second on it may find outputs that it has written before.
+    """
     if command[0] == PYTHON:
         return [sys.executable, *command[1:]]
-    return [sys.executable, "-c", BEGIN, *command, "--scheduler", scheduler, *["--force"] * again]
+    return [sys.executable, "-c", BEGIN, *command, "--scheduler", scheduler, *["--force"] * (begun > 1)]
 
 
 def _settings(name: str, scheduler: str) -> dict[str, str]:

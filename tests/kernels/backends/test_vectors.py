@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dsolver.kernels import load
 from tests.kernels.backends.boxes import CASES, TOLERANCE, Box, both, box, close
 
 
@@ -197,3 +198,12 @@ def test_a_breakdown_leaves_p_as_it_was(name: str, case: str) -> None:
     p = b.vector(1)
     b.kernel("update_p")(b.vector(2), b.scalar(rz), b.scalar(1.0), b.scalar(pap), p)
     assert (b.block(p) == b.block(b.vector(1))).all()
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 13, 4095, 4097, 8195])
+def test_dots_of_any_number_of_items(count: int) -> None:
+    """Those behind the last whole register count, too: vectors of inverses and of users have any length."""
+    vectors: Any = load("cpu").vectors
+    x, y, dot = np.arange(1.0, count + 1.0), np.full(count, 2.0), np.empty(1)
+    vectors.dot(x, y, dot)
+    assert dot[0] == count * (count + 1.0)

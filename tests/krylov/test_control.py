@@ -1,0 +1,81 @@
+"""Judgement of a solve by its numbers alone: the residuals that a column tells, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dsolver.krylov.control import DRIFT_INTERVAL, Advance, Control, End, Start
+from dsolver.status import Status
+
+
+class Written:
+    """A column whose residuals are written down, with a record of what it was asked between iterations."""
+
+    def __init__(self, norms: Sequence[float]) -> None:
+        self.norms = iter(norms)
+        self.asked: list[str] = []
+        self.last = 0.0
+
+    def balance(self) -> None:
+        self.asked.append("balance")
+
+    def rounded(self) -> bool:
+        return False
+
+    def asymmetry(self) -> float:
+        return 0.0
+
+    def magnitude(self) -> float:
+        return 0.0
+
+    def true_residual(self) -> float:
+        self.asked.append("true residual")
+        return self.last
+
+    def keep(self) -> None:
+        """The x that is kept is none of this test's concern."""
+
+    keep_zero = recall = exchange = keep
+
+    def run(self, control: Control) -> Status:
+        """Answer what the control asks for, to its end."""
+        steps = control.begin(self)
+        request = next(steps)
+        while True:
+            answer: object
+            match request:
+                case Start() | End():
+                    answer = self.last = next(self.norms) if isinstance(request, Start) else self.last
+                case Advance(steps=count):
+                    norms = [next(self.norms) for _ in range(count)]
+                    self.last, answer = norms[-1], ([(norm, 1.0) for norm in norms], 1.0)
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                status: Status = end.value
+                return status
+
+
+def control(*, singular: bool = False) -> Control:
+    return Control(limit=1e-9, b_norm=1.0, maxiter=DRIFT_INTERVAL + 1, singular=singular)
+
+
+@pytest.mark.parametrize("singular", [True, False])
+def test_the_largest_residual_on_the_way_tells_how_far_rounding_took_the_recursion(singular: bool) -> None:
+    """And where A is singular, a residual that is computed anew is balanced before the recursion goes on from it."""
+    half = DRIFT_INTERVAL // 2
+    risen = [1.0, *[1e5] * half, *[1e-6] * half, 1e-6]
+    column, judged = Written(risen), control(singular=singular)
+    assert column.run(judged) is Status.MAX_ITERATIONS
+    assert judged.replacements == 1
+    asked = "".join(f"{word}, " for word in column.asked)
+    assert ("true residual, balance" in asked) == singular
+    assert ("balance" in asked) == singular
+
+
+def test_a_residual_that_was_small_all_along_is_not_computed_anew() -> None:
+    column, judged = Written([1.0, *[1e-2] * (DRIFT_INTERVAL + 1)]), control()
+    column.run(judged)
+    assert judged.replacements == 0
