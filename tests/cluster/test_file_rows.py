@@ -87,8 +87,8 @@ def test_the_lines_of_any_part_are_read_once(tmp_path: Path, symmetry: str) -> N
             assert (found == whole.toarray()).all()
         if end != "\n\n":
             length = len(lines[0] + end)
-            assert market_entries(path, header, header.begin + length, header.size).lines == len(lines) - 1
-            assert market_entries(path, header, header.begin + length + 1, header.size).lines == len(lines) - 2
+            assert market_part(path, header, header.begin + length, header.size).lines == len(lines) - 1
+            assert market_part(path, header, header.begin + length + 1, header.size).lines == len(lines) - 2
 
 
 def test_many_parts_and_ranges_of_rows(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
