@@ -24,7 +24,6 @@ from dsolver.errors import DeviceMemoryError, InputError, check_tolerance, float
 from dsolver.grid.coloring import Order
 from dsolver.grid.cut import owners_of
 from dsolver.grid.partition import Triple
-from dsolver.krylov.gmres import RESTART
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.matrices.problem import MatrixProblem
 from dsolver.monitor.notebook import facts, table, view
@@ -176,7 +175,7 @@ def estimate(
     M: Any = AUTO,
     precond_dtype: str = AUTO,
     method: str | None = None,
-    restart: int = RESTART,
+    restart: int | None = None,
     together: int = 1,
     rtol: float = 1e-8,
     bandwidth: float | None = None,

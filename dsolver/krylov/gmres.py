@@ -12,7 +12,20 @@ from dsolver.kernels.contract import AXPBY, WAXPBY
 from dsolver.krylov.method import FEW, KrylovMethod
 
 RESTART: Final = 30
-"""Vectors of a basis, unless another number is asked for."""
+"""Vectors of the first basis, unless another number is asked for."""
+MOST: Final = 240
+"""Vectors of a basis at most, likewise: to make one orthogonal to so many takes as long as dozens of products."""
+ROOM: Final = 1 << 28
+"""Bytes that a basis may grow to."""
+STALLED: Final = 0.1
+"""Residual at the end of a basis, as a part of that at its beginning, from which on the next one has twice as many."""
+
+
+def most_vectors(rows: int) -> int:
+    """Vectors to which a basis may grow, unless a number is asked for."""
+    return max(RESTART, min(MOST, ROOM // (8 * rows)))
+
+
 SINGULAR: Final = 2.0**-50
 """Pivot of the least squares problem, as a part of the largest column, that is rounding: y would be so as well."""
 
@@ -37,20 +50,29 @@ class GeneralizedMinimalResidual(KrylovMethod):
     Args:
         engine: runs the kernels.
         layout: the finest level's `Layout` of every chunk.
-        restart: vectors of a basis.
+        restart: vectors of the first basis.
+        most: vectors to which one may grow where residuals stall; None for those of the first.
         flexible: whether M may change; then the vectors M v are kept, too.
     """
 
-    def __init__(self, engine: Engine, layout: PerChunk, restart: int = RESTART, *, flexible: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        layout: PerChunk,
+        restart: int = RESTART,
+        most: int | None = None,
+        *,
+        flexible: bool = False,
+    ) -> None:
         super().__init__(engine, layout)
-        self._basis = [engine.field(layout) for _ in range(restart)]
-        self._z = [engine.field(layout) for _ in range(restart if flexible else 0)]
+        self._flexible, self._first, self._most = flexible, restart, most or restart
+        self._basis: list[Field] = []
+        self._z: list[Field] = []
+        self._products: list[Scalar] = []
+        self._grow(restart)
         self._v, self._mv, self._following = (engine.field(layout) for _ in range(3))
         self._moved, self._free = engine.field(layout), engine.field(layout)
-        self._products = [engine.scalar(0.0) for _ in range(restart)]
         self._scale = engine.scalar(0.0)
-        self._flexible = flexible
-        self._most = restart
         self._small = LeastSquares(0.0)
         self._goal, self._ran = 0.0, False
 
@@ -61,12 +83,13 @@ class GeneralizedMinimalResidual(KrylovMethod):
 
     def _begin(self) -> None:
         self._small, self._ran = LeastSquares(0.0), False  # A and M may be others than in the last solve
+        self._length = self._first
 
     def advance(self, steps: int, *, recorded: bool, measured: bool) -> Sequence[tuple[float, ...]]:
         """(r . r, health) after each of so many iterations, or of fewer where the last of them ends the solve."""
         samples: list[tuple[float, ...]] = []
         for index in range(steps):
-            if self._small.size in (0, self._most):
+            if self._small.size in (0, self._length):
                 self._restart()
             column, last = self._small.size, measured and index == steps - 1
             *products, square = self._products_of(column, recorded=recorded, measured=last)
@@ -82,6 +105,8 @@ class GeneralizedMinimalResidual(KrylovMethod):
     def _restart(self) -> None:
         """Move x, and begin a basis with the true residual, or with the one that is set."""
         if self._small.size:
+            if self._small.norm > STALLED * self._small.beta and self._length < self._most:
+                self._grow(min(2 * self._length, self._most))
             self.residual()
         else:
             self._dot(self.r, self.r, self.rr)
@@ -90,6 +115,14 @@ class GeneralizedMinimalResidual(KrylovMethod):
         self._engine.copy(self.r, self._following)
         self._clear(self._v)  # whose values times zero are added: there must be no NaN from a solve that broke down
         self._set((self._scale, 1.0 / norm if norm else 0.0))
+
+    def _grow(self, length: int) -> None:
+        """Have room for a basis of so many vectors, and make the next ones as long."""
+        engine, layout = self._engine, self._layout
+        self._length, more = length, range(length - len(self._basis))
+        self._basis += [engine.field(layout) for _ in more]
+        self._z += [engine.field(layout) for _ in more] if self._flexible else []
+        self._products += [engine.scalar(0.0) for _ in more]
 
     def _products_of(self, column: int, *, recorded: bool, measured: bool) -> tuple[float, ...]:
         """Run the step of a column; its entries of Hessenberg's matrix, the last one squared."""
@@ -187,6 +220,7 @@ class LeastSquares:
         beta: length of the residual.
 
     Attributes:
+        beta: as given.
         norm: the least value, for the columns so far.
     """
 
@@ -196,7 +230,7 @@ class LeastSquares:
         self._right: list[float] = []
         self._rest = beta
         self._largest = 0.0
-        self.norm = beta
+        self.beta = self.norm = beta
 
     @property
     def size(self) -> int:

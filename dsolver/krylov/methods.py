@@ -23,7 +23,7 @@ class Traits:
 
     Attributes:
         title: its name in sentences.
-        make: makes it on an engine, for vectors of a layout, with so many vectors of a basis.
+        make: makes it on an engine, for vectors of a layout, with so many vectors of the first basis, and at most.
         symmetric: it needs A = Aᵀ and M = Mᵀ.
         vectors: that it keeps.
         basis: vectors that it keeps beside them for each one of a basis.
@@ -38,7 +38,7 @@ class Traits:
     """
 
     title: str
-    make: Callable[[Engine, PerChunk, int], KrylovMethod]
+    make: Callable[[Engine, PerChunk, int, int], KrylovMethod]
     symmetric: bool = False
     vectors: int
     basis: int = 0
@@ -56,7 +56,7 @@ METHODS: Final = {
     # The diagonal, p and A p of the product; r and z; z, p and p; p, A p, x twice and r twice.
     "cg": Traits(
         title="conjugate gradients",
-        make=lambda engine, layout, _: ConjugateGradient(engine, layout),
+        make=lambda engine, layout, *_: ConjugateGradient(engine, layout),
         symmetric=True,
         vectors=6,
         moved=14,
@@ -65,7 +65,7 @@ METHODS: Final = {
     ),
     "fcg": Traits(  # z and A p
         title="flexible conjugate gradients",
-        make=lambda engine, layout, _: ConjugateGradient(engine, layout, flexible=True),
+        make=lambda engine, layout, *_: ConjugateGradient(engine, layout, flexible=True),
         symmetric=True,
         vectors=7,
         moved=16,
@@ -73,7 +73,7 @@ METHODS: Final = {
     ),
     "minres": Traits(  # ten of Lanczos' vectors with the product, nine of the column, ten of x, r and M, 15 passed on
         title="MINRES",
-        make=lambda engine, layout, _: MinimalResidual(engine, layout),
+        make=lambda engine, layout, *_: MinimalResidual(engine, layout),
         symmetric=True,
         vectors=11,
         moved=44,
@@ -93,7 +93,7 @@ METHODS: Final = {
     ),
     "fgmres": Traits(
         title="flexible GMRES",
-        make=lambda engine, layout, restart: GeneralizedMinimalResidual(engine, layout, restart, flexible=True),
+        make=lambda engine, layout, *sizes: GeneralizedMinimalResidual(engine, layout, *sizes, flexible=True),
         vectors=8,
         basis=2,
         moved=13,
@@ -102,7 +102,7 @@ METHODS: Final = {
     ),
     "bicgstab": Traits(  # three of each product, five dot products with two (one of a vector with itself), six updates
         title="BiCGStab",
-        make=lambda engine, layout, _: BiConjugateGradientStabilized(engine, layout),
+        make=lambda engine, layout, *_: BiConjugateGradientStabilized(engine, layout),
         vectors=8,
         moved=32,
         products=2,

@@ -149,7 +149,7 @@ class Batch:
         assert view is not None
         self._engine, self._view, self._layout = engine, view, layout
         self.width = width
-        self.method = spec.traits.make(view, layout, spec.restart)
+        self.method = spec.traits.make(view, layout, spec.restart, spec.most)
         self.each: Sequence[Column] = ()
         self._kept = [KeptIterate(engine, layout) for _ in range(width)]
 
@@ -188,7 +188,7 @@ class Batch:
 
     def take_method(self, spec: SolveSpec) -> None:
         """Go on with another method; b and x stay. It has no matrix until one is set up."""
-        before, self.method = self.method, spec.traits.make(self._view, self._layout, spec.restart)
+        before, self.method = self.method, spec.traits.make(self._view, self._layout, spec.restart, spec.most)
         for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
             self._view.copy(old, new)
 

@@ -96,7 +96,7 @@ class Solve:
         """
         self._reuse = None
         self._release()  # A is built anew, too: never two of them
-        if (spec.method, spec.restart) != (self._spec.method, self._spec.restart):
+        if (spec.method, spec.restart, spec.most) != (self._spec.method, self._spec.restart, self._spec.most):
             if not spec.traits.batched:
                 self.columns = self._widths[1]
                 self._widths = {1: self.columns}

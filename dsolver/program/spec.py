@@ -11,7 +11,7 @@ from dsolver.engines.base import Engine
 from dsolver.errors import InputError
 from dsolver.grid.coloring import Order
 from dsolver.grid.partition import STAR_OFFSETS, Cut, Partition
-from dsolver.krylov.gmres import RESTART
+from dsolver.krylov.gmres import RESTART, most_vectors
 from dsolver.krylov.methods import (
     FOR_ANY,
     FOR_FACTORS,
@@ -41,7 +41,8 @@ class SolveSpec:
         preconditioner: M.
         precond_dtype: the value type of M, "float64" or "float32". A itself is in float64 always.
         method: the Krylov method, one of `dsolver.krylov.methods.METHODS`.
-        restart: vectors of its basis, where it has one.
+        restart: vectors of its first basis, where it has one.
+        most: vectors to which a basis may grow.
         diagonal: makes what a chunk's diagonal of A is multiplied by; None for ones.
     """
 
@@ -52,6 +53,7 @@ class SolveSpec:
     precond_dtype: str = "float64"
     method: str = FOR_SYMMETRIC
     restart: int = RESTART
+    most: int = RESTART
     diagonal: Blocks | None = None
 
     @classmethod
@@ -62,7 +64,7 @@ class SolveSpec:
         order: Order | str = "color8",
         m: Preconditioner | None = None,
         method: str | None = None,
-        restart: int = RESTART,
+        restart: int | None = None,
         **more: Any,
     ) -> Self:
         """The specification for a problem cut into chunks, with the preconditioner m, a method and `more` attributes.
@@ -81,7 +83,7 @@ class SolveSpec:
         more |= {
             "preconditioner": m,
             "method": method_for(problem, method, m),
-            "restart": min(restart, m.basis or restart, math.prod(problem.grid)),
+            **bases(problem, restart or m.basis),
         }
         return cls(problem=problem.without_arrays, partition=partition, order=order, **more)
 
@@ -107,12 +109,18 @@ class SolveSpec:
     @property
     def vectors(self) -> int:
         """Vectors that the method keeps."""
-        return self.traits.vectors + self.traits.basis * self.restart
+        return self.traits.vectors + self.traits.basis * self.most
 
     @property
     def lowered(self) -> bool:
         """Whether the preconditioner has levels of its own, in another value type than A."""
         return self.preconditioner.can.lowered and self.precond_dtype != "float64"
+
+
+def bases(problem: Problem, restart: int | None) -> dict[str, int]:
+    """Sizes of the first basis and of the largest one, as of `SolveSpec`; restart: a size that was asked for."""
+    rows = math.prod(problem.grid)
+    return {"restart": min(restart or RESTART, rows), "most": min(restart or most_vectors(rows), rows)}
 
 
 def method_for(problem: Problem, name: str | None, m: Preconditioner | None = None) -> str:

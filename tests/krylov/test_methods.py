@@ -15,6 +15,7 @@ from scipy.sparse.linalg import spsolve
 import dsolver
 from dsolver.engines.base import Field
 from dsolver.errors import InputError
+from dsolver.krylov.gmres import most_vectors
 from dsolver.krylov.methods import METHODS
 from dsolver.preconditioners.auto import usual_preconditioner
 from tests.clusters import cluster
@@ -164,6 +165,22 @@ def test_gmres_has_the_residuals_of_scipys() -> None:
 
 
 @pytest.mark.parametrize("method", ["gmres", "fgmres"])
+def test_the_basis_grows_where_residuals_stall_unless_its_size_was_asked_for(method: str) -> None:
+    n = 150
+    a = sp.csr_array(sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -1.01 * np.ones(n - 1)], offsets=[-1, 0, 1]))
+    b = np.random.default_rng(1).standard_normal(n)
+    with dsolver.Solver(a, method=method, M=None, device="cpu") as solver:
+        grown = solver.solve(b)
+        assert solver.solve(b).residuals == grown.residuals  # it begins with a small one again
+    assert grown.converged
+    assert grown.iterations <= 360
+    asked = dsolver.solve(a, b, method=method, M=None, restart=30, device="cpu")
+    assert not asked.converged
+    serial = dsolver.solve(dsolver.matrix(a, chunks=3), b, method=method, M=None, engine="reference")
+    assert serial.iterations == pytest.approx(grown.iterations, abs=3)
+
+
+@pytest.mark.parametrize("method", ["gmres", "fgmres"])
 def test_a_callback_sees_the_iterates_that_the_residuals_tell_of(method: str) -> None:
     a, b = convection_diffusion(6, 20.0), np.random.default_rng(1).standard_normal(36)
     seen: list[tuple[float, float]] = []
@@ -201,7 +218,7 @@ def test_flexible_gmres_bears_a_preconditioner_that_changes() -> None:
 def test_the_forecast_counts_the_vectors_of_each_method() -> None:
     problem = dsolver.problems.poisson7((32, 32, 32))
 
-    def kept(method: str, restart: int = 30) -> int:
+    def kept(method: str, restart: int | None) -> int:
         found = dsolver.estimate(problem, method=method, restart=restart, M=None, device="cpu", bandwidth=1e9)
         return found.workers[0].vectors
 
@@ -212,6 +229,7 @@ def test_the_forecast_counts_the_vectors_of_each_method() -> None:
                 sum(array.nbytes for array in field.items.values()) for field in fields_of(running._program.method)
             )
         assert kept(method, 4) == held
+        assert kept(method, None) == kept(method, most_vectors(problem.grid[0] ** 3))
         assert kept(method, 5) - kept(method, 4) == traits.basis * held / (traits.vectors + 4 * traits.basis)
 
 
