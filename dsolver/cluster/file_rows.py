@@ -18,7 +18,7 @@ from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
 from dsolver.matrices.file_parts import all_entries, header_of, joined_rows, row_pointers, rows_of
-from dsolver.matrices.files.entries import Entries, Place
+from dsolver.matrices.files.entries import Entries, Sides
 from dsolver.matrices.files.market import MarketHeader, market_part
 from dsolver.matrices.io import read_matrix as read_here
 from dsolver.matrices.problem import MatrixProblem
@@ -44,11 +44,13 @@ def read_matrix(path: str | Path, *, client: Client | None = None, chunks: int |
     Args:
         path: `.mtx`, `.mtx.gz` or `.mtx.bz2` for Matrix Market coordinates of any field but complex and any symmetry
             (read on all cores by `scipy.io.mmread`, with symmetric entries mirrored and duplicates summed); `.npz` as
-            `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with 32-bit indices.
+            `scipy.sparse.save_npz` writes; `.petsc` or `.bin` for PETSc's binary format with indices of 32 or 64 bits
+            and values of float64 or float32; `.rua`, `.rsa`, `.hb` and the like, and `.rb`, for Harwell-Boeing and
+            Rutherford-Boeing; `.mat` for MATLAB's with one sparse matrix, up to version 7.
         client: a Dask cluster's, whose workers then read the file, from a folder that all of them see. Of a `.mtx` file
             each reads a part of the lines, and entries go to the owners of their rows; of PETSc's format, and of an
-            `.npz` file in CSR format, each reads its rows. A compressed `.mtx` file, and an `.npz` file in another
-            format, one worker has to read alone: it needs the memory for all of it. Nothing of it comes here.
+            `.npz` file in CSR format, each reads its rows. Any other file, such as a compressed `.mtx` file,
+            one worker has to read alone: it needs the memory for all of it. Nothing of it comes here.
         chunks: on a cluster, into how many chunks the rows are cut, with about as many entries each; by default one for
             each worker.
 
@@ -173,9 +175,7 @@ def _shape(part: Entries) -> tuple[int, int]:
     return part.shape
 
 
-def _counts(
-    part: Entries, width: int, ranges: int
-) -> tuple[int, tuple[Place | None, Place | None], npt.NDArray[np.int64]]:
+def _counts(part: Entries, width: int, ranges: int) -> tuple[int, Sides, npt.NDArray[np.int64]]:
     """Lines and sides of a part, and the entries that it has in each range of rows."""
     return part.lines, part.sides, np.bincount(part.row // width, minlength=ranges)
 

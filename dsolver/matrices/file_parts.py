@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import check_real
-from dsolver.matrices.canonical import check_pointers, checked_arrays, imported
+from dsolver.matrices.canonical import checked_arrays, imported
 from dsolver.matrices.files.entries import Entries, joined
 from dsolver.matrices.files.market import MarketHeader, market_header
+from dsolver.matrices.files.npz import npz_part, npz_pointers
+from dsolver.matrices.files.petsc import PetscLayout
 from dsolver.matrices.files.reading import reading
-from dsolver.matrices.io import array_header, as_stored, check_integers, petsc_lengths, petsc_part
+from dsolver.matrices.io import as_stored
+
+PETSC: Final = (".petsc", ".bin")
 
 
 def header_of(path: Path) -> MarketHeader:
@@ -58,11 +60,10 @@ def row_pointers(path: Path) -> npt.NDArray[np.int64] | None:
     """
     with reading(path, "a sparse matrix"):
         if path.suffix.lower() == ".npz":
-            return _npz_pointers(path)
-        if path.suffix.lower() in (".petsc", ".bin"):
+            return npz_pointers(path)
+        if path.suffix.lower() in PETSC:
             with path.open("rb") as file:
-                lengths, _, _ = petsc_lengths(file)
-            return np.concatenate([[0], np.cumsum(lengths)])
+                return PetscLayout.of(file).pointers(file)
     return None
 
 
@@ -80,61 +81,14 @@ def rows_of(path: Path, bounds: tuple[int, int], pointers: npt.NDArray[np.int64]
     begin, end = int(pointers[0]), int(pointers[-1])
     with reading(path, "a sparse matrix"):
         if path.suffix.lower() == ".npz":
-            with zipfile.ZipFile(path) as file:
-                _, columns = _npz_shape(file)
-                numbers, values = (_member(file, f"{name}.npy", begin, end) for name in ("indices", "data"))
+            columns, numbers, values = npz_part(path, begin, end)
         else:
-            columns, numbers, values = petsc_part(path, begin, end)
+            with path.open("rb") as file:
+                layout = PetscLayout.of(file)
+                columns, (numbers, values) = layout.columns, layout.part(path, file, begin, end)
         check_real(str(path), values.dtype, "fiub")
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < columns:
             wrong = int(np.flatnonzero((numbers < 0) | (numbers >= columns))[0])
             raise ValueError(f"entry {begin + wrong} is in column {numbers[wrong]} of {columns}")
         shape = (bounds[1] - bounds[0], columns)
         return imported("sparse").csr_array((values, numbers, pointers - begin), shape=shape)
-
-
-def _npz_pointers(path: Path) -> npt.NDArray[np.int64] | None:
-    """As `row_pointers`, of a file of SciPy's.
-
-    Raises:
-        InputError: its arrays are no rows of a matrix.
-    """
-    with zipfile.ZipFile(path) as file:
-        check_integers(file)
-        if np.load(file.open("format.npy")).item() not in ("csr", b"csr"):
-            return None
-        pointers, (rows, _) = np.load(file.open("indptr.npy")), _npz_shape(file)
-        numbers, values = (_npz_length(file, f"{name}.npy") for name in ("indices", "data"))
-    if numbers != values:
-        raise ValueError(f"it has {numbers} columns for {values} values")
-    check_pointers(str(path), pointers, rows, values)
-    found: npt.NDArray[np.int64] = pointers.astype(np.int64)
-    return found
-
-
-def _npz_shape(file: zipfile.ZipFile) -> tuple[int, int]:
-    """Rows and columns of a matrix in a file of SciPy's."""
-    rows, columns = np.load(file.open("shape.npy")).tolist()
-    if not all(isinstance(extent, int) and extent >= 0 for extent in (rows, columns)):
-        raise ValueError(f"it tells of {rows} rows and {columns} columns")
-    return rows, columns
-
-
-def _npz_length(file: zipfile.ZipFile, name: str) -> int:
-    """Items of an array of one dimension in a file of arrays."""
-    with file.open(name) as member:
-        shape, _ = array_header(member)
-    if len(shape) != 1:
-        raise ValueError(f"its array {name} has shape {shape}")
-    return shape[0]
-
-
-def _member(file: zipfile.ZipFile, name: str, first: int, last: int) -> npt.NDArray[Any]:
-    """Items [first, last) of an array in a file of arrays; what lies before them is read and left."""
-    with file.open(name) as member:
-        _, dtype = array_header(member)
-        member.seek(first * dtype.itemsize, io.SEEK_CUR)
-        raw = member.read((last - first) * dtype.itemsize)
-    if len(raw) < (last - first) * dtype.itemsize:
-        raise EOFError(f"its array {name} is cut short")
-    return np.frombuffer(raw, dtype)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from distributed import LocalCluster
 from scipy.sparse.linalg import spsolve
 
-from dsolver.matrices.io import write_petsc
+from dsolver.matrices.files.petsc import write_petsc
 from tests.commands import call, good, refused
 
 

@@ -20,7 +20,7 @@ from dsolver.cluster.file_rows import blocks_of_file
 from dsolver.errors import InputError
 from dsolver.matrices.file_parts import header_of
 from dsolver.matrices.files.market import market_part
-from dsolver.matrices.io import write_petsc
+from dsolver.matrices.files.petsc import write_petsc
 from tests.clusters import cluster
 
 HEAD = "%%MatrixMarket matrix coordinate"
@@ -50,12 +50,14 @@ def in_file(folder: Path, a: Any, ending: str) -> Path:
         path.write_bytes(gzip.compress(plain.read_bytes()) if ending.endswith("gz") else plain.read_bytes())
     elif ending == ".petsc":
         write_petsc(path, a)
+    elif ending == ".mat":
+        scipy.io.savemat(path, {"A": a})
     else:
         sp.save_npz(path, a.asformat(ending.removesuffix(".npz").strip("-") or "csr"), compressed="csc" in ending)
     return path
 
 
-@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".petsc", ".npz", "-csc.npz"])
+@pytest.mark.parametrize("ending", [".mtx", ".mtx.gz", ".petsc", ".npz", "-csc.npz", ".mat"])
 def test_blocks_are_the_rows_of_the_file(client: Client, tmp_path: Path, ending: str) -> None:
     a = matrix()
     path = in_file(tmp_path, a, ending)

@@ -18,7 +18,8 @@ from dsolver.errors import InputError
 from dsolver.matrices.canonical import canonical
 from dsolver.matrices.files import market
 from dsolver.matrices.files.lines import Kind, checked_lines
-from dsolver.matrices.io import read_matrix, read_vectors, write_petsc
+from dsolver.matrices.files.petsc import write_petsc
+from dsolver.matrices.io import read_matrix, read_vectors
 
 HEAD = "%%MatrixMarket matrix coordinate"
 
@@ -29,13 +30,13 @@ def mtx(folder: Path, text: str) -> Path:
     return path
 
 
-def petsc(matrix: scipy.sparse.csr_array) -> bytes:
+def petsc(matrix: scipy.sparse.csr_array, index: str = ">i4", value: str = ">f8", factor: complex = 1.0) -> bytes:
     lengths = np.diff(matrix.indptr)
     raw: bytes = (
-        struct.pack(">4i", 1211216, *matrix.shape, matrix.nnz)
-        + lengths.astype(">i4").tobytes()
-        + matrix.indices.astype(">i4").tobytes()
-        + matrix.data.astype(">f8").tobytes()
+        np.array([1211216, *matrix.shape, matrix.nnz], index).tobytes()
+        + lengths.astype(index).tobytes()
+        + matrix.indices.astype(index).tobytes()
+        + (matrix.data * factor).astype(value).tobytes()
     )
     return raw
 
@@ -152,7 +153,7 @@ def test_files_that_are_cut_short(tmp_path: Path, matrix: scipy.sparse.csr_array
 
 @pytest.mark.parametrize(
     ("place", "word", "reason"),
-    [(0, 7, "first word"), (1, -4, "rows"), (3, 3, "header"), (44, 99, "column 99 of 40")],
+    [(0, 7, "first word"), (1, -4, "rows"), (4, 39, "header"), (44, 99, "column 99 of 40")],
 )
 def test_a_damaged_petsc_file(
     tmp_path: Path, matrix: scipy.sparse.csr_array, place: int, word: int, reason: str
@@ -162,6 +163,139 @@ def test_a_damaged_petsc_file(
     path = tmp_path / "a.petsc"
     path.write_bytes(bytes(raw))
     with pytest.raises(InputError, match=reason):
+        read_matrix(path)
+
+
+VECTOR = struct.pack(">2i2d", 1211214, 2, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("index", [">i4", ">i8"])
+@pytest.mark.parametrize("value", [">f8", ">f4"])
+@pytest.mark.parametrize("behind", [b"", VECTOR])
+def test_kinds_of_petsc_that_are_read(
+    tmp_path: Path, matrix: scipy.sparse.csr_array, index: str, value: str, behind: bytes
+) -> None:
+    matrix.data = matrix.data.astype(np.float32).astype(float)
+    path = tmp_path / "a.petsc"
+    more = behind if index == ">i4" or not behind else struct.pack(">2q2d", 1211214, 2, 1.0, 2.0)
+    path.write_bytes(petsc(matrix, index, value) + more)
+    assert same(read_matrix(path), matrix)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (lambda a: petsc(a, value=">c16", factor=1 + 2j), "values of 16 bytes, complex or of 128 bits"),
+        (lambda a: petsc(a, value=">c16") + VECTOR, "values of 16 bytes, complex or of 128 bits"),
+        (lambda a: petsc(a, value=">c8", factor=1 + 2j), "has dtype complex64: real numbers are needed"),
+        (lambda a: petsc(a, value=">f2"), "values of 2 bytes, of 16 bits"),
+        (lambda a: petsc(a, value=">c16", factor=2j)[:-16] + bytes(48 + 16 * a.nnz), "no other object of PETSc"),
+        (lambda a: petsc(a) + b"more", "behind its values, at byte"),
+        (lambda a: petsc(a)[:-1], "cut short"),
+    ],
+)
+def test_kinds_of_petsc_that_are_refused(tmp_path: Path, matrix: scipy.sparse.csr_array, raw: Any, reason: str) -> None:
+    path = tmp_path / "a.petsc"
+    path.write_bytes(raw(matrix))
+    with pytest.raises(InputError, match=reason):
+        read_matrix(path)
+
+
+BOEING = """{title:72}{key:8}
+{total:14d}{pointers:14d}{indices:14d}{values:14d}{last}
+{kind:14}{n:14d}{n:14d}{entries:14d}             0
+(3I4)           (2I5)           {format:20}
+   1   2   4
+   6
+    1    1
+    2    2
+    3
+{numbers}"""
+
+
+def boeing(
+    kind: str = "RUA",
+    form: str = "(1P,2D12.3)",
+    numbers: str = "   1.500D+00  -2.000D+00\n   3.000D+00   4.000E+00\n  -5.000D-01\n",
+    last: str = "             0",
+    **counts: int,
+) -> str:
+    lines = {"total": 8, "pointers": 2, "indices": 3, "values": 3, "n": 3, "entries": 5} | counts
+    return BOEING.format(title="a matrix", key="a", kind=kind, format=form, numbers=numbers, last=last, **lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "ending", "expected"),
+    [
+        (boeing(), ".rua", [[1.5, -2, 0], [0, 3, 4], [0, 0, -0.5]]),
+        (boeing(last=""), ".rb", [[1.5, -2, 0], [0, 3, 4], [0, 0, -0.5]]),
+        (boeing("rsa"), ".RSA", [[1.5, -2, 0], [-2, 3, 4], [0, 4, -0.5]]),
+        (
+            boeing("RUA", "(2F6.1)", " 100.0-200.0\n   3.0   4.0\n  -0.5"),
+            ".hb",
+            [[100, -200, 0], [0, 3, 4], [0, 0, -0.5]],
+        ),
+        (boeing("IUA", "(5I3)", "  1 -2  3  4 -5\n", values=1), ".iua", [[1, -2, 0], [0, 3, 4], [0, 0, -5]]),
+        (boeing("PSA", "", "", values=0), ".psa", [[1, 1, 0], [1, 1, 1], [0, 1, 1]]),
+    ],
+)
+def test_harwell_and_rutherford_boeing(tmp_path: Path, text: str, ending: str, expected: list[list[float]]) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_text(text)
+    assert read_matrix(path).toarray().tolist() == expected
+
+
+def test_what_scipy_writes_as_harwell_boeing_is_read(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
+    scipy.io.hb_write(tmp_path / "a.rua", matrix)
+    assert abs(read_matrix(tmp_path / "a.rua") - scipy.io.hb_read(tmp_path / "a.rua")).max() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (boeing("CUA"), "has dtype complex128: real numbers are needed"),
+        (boeing("RUE"), "Line 3: 'rue' is no type"),
+        (
+            boeing("RSA").replace("   2   4\n", "   3   4\n").replace("    1    1\n    2", "    1    2\n    1"),
+            r"both sides of the diagonal, such as at \(2, 1\) and \(1, 2\)",
+        ),
+        (boeing().replace("    2    2\n", "    2    9\n"), "has an index 8"),
+        (boeing().replace("   6\n", "   7\n"), "cannot be read"),
+        (boeing().replace("3.000D", "3.0x0D"), "Line 11: a real number must be there"),
+        (boeing().replace("1.500D+00", "1.500    "), "Line 10: '1.500' has no point or no exponent"),
+        (boeing("RUA", "(2F6.1)", "   100   200\n   3.0   4.0\n  -0.5"), "Line 10: '100' has no point"),
+        (boeing().replace("   1   2   4\n", "   1   2\n"), "Line 5: it has 2 numbers"),
+        (boeing(values=2), "it has 2 lines for 5 numbers"),
+        (boeing(entries=10**12, indices=5 * 10**11), "cut short: it ends before line 13"),
+        (boeing("RUA", "(many)"), r"Line 4: '\(many\)' is no format of real numbers"),
+        (boeing("RUA", "(2D0.3)"), "Line 4"),
+        ("\0" * 200, "cut short: it ends before line 2"),
+        ("", "cut short"),
+    ],
+)
+def test_bad_files_of_harwell_boeing(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "a.rua"
+    path.write_text(text)
+    with pytest.raises(InputError, match=reason):
+        read_matrix(path)
+
+
+def test_matlab(tmp_path: Path, matrix: scipy.sparse.csr_array) -> None:
+    path = tmp_path / "a.mat"
+    for variables in ({"K": matrix, "b": np.ones(3)}, {"Problem": {"name": "one", "A": matrix}}):
+        for packed in (False, True):
+            scipy.io.savemat(path, variables, do_compression=packed)
+            assert same(read_matrix(path), matrix)
+    for variables, reason in (
+        ({"K": matrix, "M": matrix}, "it holds K, M: save the one"),
+        ({"b": np.ones((3, 3))}, "it holds none"),
+        ({"K": matrix * 1j}, "has dtype complex128: real numbers"),
+    ):
+        scipy.io.savemat(path, variables)
+        with pytest.raises(InputError, match=reason):
+            read_matrix(path)
+    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(400))
+    with pytest.raises(InputError, match=r"v7\.3"):
         read_matrix(path)
 
 

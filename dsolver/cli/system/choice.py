@@ -50,8 +50,9 @@ _OPTIONS: Final = (
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="A from a file in place of --problem: Matrix Market (.mtx, .mtx.gz, .mtx.bz2), SciPy's .npz, PETSc's "
-        "binary format (.petsc, .bin). With --scheduler the workers read it, each its rows, from a folder that all of "
-        "them see; with --grid or --partition graph this process reads it.",
+        "binary format (.petsc, .bin), Harwell-Boeing (.rua, .rsa, .rb) or MATLAB's .mat. With --scheduler the workers "
+        "read it, each its rows, from a folder that all of them see; with --grid or --partition graph this process "
+        "reads it.",
     ),
     click.option(
         "--grid",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Place = tuple[int, int]
+from dsolver.errors import InputError
+
+Place: TypeAlias = tuple[int, int]
 """Row and column, from 1."""
+Sides: TypeAlias = tuple[Place | None, Place | None]
+"""The places of an entry below and of one above the diagonal."""
 
 
 class Entries(NamedTuple):
@@ -21,7 +26,7 @@ class Entries(NamedTuple):
         column: (entries,), from 0.
         values: float64 (entries,).
         lines: of the file that they come from; mirrored ones have none of their own.
-        sides: the places of an entry below and of one above the diagonal, of those that were mirrored.
+        sides: of the entries that were mirrored.
     """
 
     shape: tuple[int, int]
@@ -29,7 +34,7 @@ class Entries(NamedTuple):
     column: npt.NDArray[Any]
     values: npt.NDArray[np.float64]
     lines: int = 0
-    sides: tuple[Place | None, Place | None] = (None, None)
+    sides: Sides = (None, None)
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
@@ -38,3 +43,42 @@ def joined(parts: Sequence[Entries]) -> Entries:
         return parts[0]
     row, column, values = (np.concatenate([part[k] for part in parts]) for k in (1, 2, 3))
     return Entries(parts[0].shape, row, column, values)
+
+
+def mirrored(lower: Entries, symmetry: str) -> Entries:
+    """Entries with those that they stand for, too.
+
+    Raises:
+        ValueError: a skew-symmetric matrix has a diagonal.
+    """
+    row, column = lower.row, lower.column
+    if symmetry == "skew-symmetric" and (lower.values[row == column] != 0.0).any():
+        place = int(row[(row == column) & (lower.values != 0.0)][0]) + 1
+        raise ValueError(f"it is skew-symmetric, and has an entry on its diagonal, at {(place, place)}")
+    below, above = np.flatnonzero(row > column), np.flatnonzero(row < column)
+    off = np.flatnonzero(row != column)
+    values = -lower.values[off] if symmetry == "skew-symmetric" else lower.values[off]
+    return lower._replace(
+        row=np.concatenate([row, column[off]]),
+        column=np.concatenate([column, row[off]]),
+        values=np.concatenate([lower.values, values]),
+        sides=(_first(lower, below), _first(lower, above)),
+    )
+
+
+def _first(entries: Entries, found: npt.NDArray[np.int64]) -> Place | None:
+    return (int(entries.row[found[0]]) + 1, int(entries.column[found[0]]) + 1) if len(found) else None
+
+
+def check_sides(path: Path, symmetry: str, parts: Sequence[Sides]) -> None:
+    """Refuse a file in which entries that stand for two are on both sides of the diagonal.
+
+    Raises:
+        InputError: it is one.
+    """
+    below, above = (next((sides[k] for sides in parts if sides[k]), None) for k in (0, 1))
+    if below and above:
+        raise InputError(
+            f"{path} is {symmetry} by its header, and has entries on both sides of the diagonal, such as at {below} "
+            f"and {above}: write 'general', or leave the entries of one side out"
+        )

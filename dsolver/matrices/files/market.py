@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError, check_real
 from dsolver.matrices.canonical import imported
-from dsolver.matrices.files.entries import Entries, Place, joined
+from dsolver.matrices.files.entries import Entries, Sides, check_sides, joined, mirrored
 from dsolver.matrices.files.lines import Kind, checked_lines
 from dsolver.matrices.files.reading import reading
 
@@ -64,7 +64,7 @@ class MarketHeader:
         """Rows and columns."""
         return self.sizes[0], self.sizes[1]
 
-    def check(self, path: Path, parts: Iterable[tuple[int, tuple[Place | None, Place | None]]]) -> None:
+    def check(self, path: Path, parts: Iterable[tuple[int, Sides]]) -> None:
         """Refuse a file with fewer or more lines than it tells of, or with mirrored entries on both sides.
 
         Args:
@@ -79,12 +79,7 @@ class MarketHeader:
         if lines != self.sizes[2]:
             what = "is cut short" if lines < self.sizes[2] else "has too many lines"
             raise InputError(f"{path} {what}: its header tells of {self.sizes[2]} entries, but {lines} lines follow")
-        below, above = (next((sides[k] for _, sides in found if sides[k]), None) for k in (0, 1))
-        if below and above:
-            raise InputError(
-                f"{path} is {self.symmetry} by its first line, and has entries on both sides of the diagonal, such as "
-                f"at {below} and {above}: write 'general', or leave the entries of one side out"
-            )
+        check_sides(path, self.symmetry, [sides for _, sides in found])
 
 
 def opened(path: Path) -> IO[bytes]:
@@ -183,7 +178,7 @@ def market_entries(header: MarketHeader, text: bytes, before: int) -> Entries:
     head = b"%%%%MatrixMarket matrix coordinate %s general\n%d %d %d\n" % (field.encode(), *header.shape, lines)
     found = _read(head, text, before)
     entries = Entries(header.shape, found.row, found.col, found.data, lines)
-    return entries if header.symmetry == "general" else _mirrored(entries, header.symmetry)
+    return entries if header.symmetry == "general" else mirrored(entries, header.symmetry)
 
 
 def market_vectors(path: Path) -> npt.NDArray[np.float64]:
@@ -212,31 +207,6 @@ def _read(head: bytes, text: bytes, before: int) -> Any:
     except (ValueError, OverflowError) as error:
         told = re.sub(r"Line (\d+)", lambda match: f"Line {int(match[1]) - head.count(10) + before}", str(error))
         raise ValueError(told) from None
-
-
-def _mirrored(lower: Entries, symmetry: str) -> Entries:
-    """Entries with those that they stand for, too.
-
-    Raises:
-        ValueError: a skew-symmetric matrix has a diagonal.
-    """
-    row, column = lower.row, lower.column
-    if symmetry == "skew-symmetric" and (lower.values[row == column] != 0.0).any():
-        place = int(row[(row == column) & (lower.values != 0.0)][0]) + 1
-        raise ValueError(f"it is skew-symmetric, and has an entry on its diagonal, at {(place, place)}")
-    below, above = np.flatnonzero(row > column), np.flatnonzero(row < column)
-    off = np.flatnonzero(row != column)
-    values = -lower.values[off] if symmetry == "skew-symmetric" else lower.values[off]
-    return lower._replace(
-        row=np.concatenate([row, column[off]]),
-        column=np.concatenate([column, row[off]]),
-        values=np.concatenate([lower.values, values]),
-        sides=(_first(lower, below), _first(lower, above)),
-    )
-
-
-def _first(entries: Entries, found: npt.NDArray[np.int64]) -> Place | None:
-    return (int(entries.row[found[0]]) + 1, int(entries.column[found[0]]) + 1) if len(found) else None
 
 
 def _in_place(found: Entries) -> Any:
