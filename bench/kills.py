@@ -1,17 +1,24 @@
-"""Kills of workers in the middle of solves with a general matrix: is every answer right, to the bit, and who is back?
+"""Kills of workers in set-ups and in the middle of solves: is every answer right, and how long does it take?
 
-    python bench/kills.py [--kills 20] [--workers 3] [--device cpu]
+    python bench/kills.py [--when iterations cold warm] [--engines resident graph] [--kills 20] [--workers 3]
+                          [--device cpu] [--seconds 120]
 
 A cluster of this machine (with `--device cuda` of its GPUs, one worker each) solves with a finite element matrix of
-tetrahedra. In every solve one worker is ended by SIGKILL at an iteration that the number of the kill chooses.
+tetrahedra. In every solve one worker is ended by SIGKILL: at an iteration, or during the set-up of workers that are new
+(cold: they have not even imported this package) or have solved before (warm). The number of the kill chooses worker and
+moment. Answers are compared with that of an undisturbed solve; a solve that takes longer than `--seconds` ends the run.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import logging
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +26,11 @@ from matrices import banded_order, tetrahedra_p1
 from scipy import sparse
 
 import dsolver
+
+BACK = 120.0
+"""Seconds in which nannies have to bring other workers."""
+RIGHT = 1e-7
+"""Error of a right answer at most, of the largest value of x."""
 
 
 def cluster_of(device: str, workers: int) -> Any:
@@ -28,7 +40,13 @@ def cluster_of(device: str, workers: int) -> Any:
         return LocalCUDACluster(n_workers=workers, memory_limit=None)
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=None, dashboard_address=None)
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        memory_limit=None,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
 
 
 def definite(points: int) -> Any:
@@ -38,22 +56,105 @@ def definite(points: int) -> Any:
 
 
 class Kill:
-    """A callback that ends a worker once, at an iteration."""
+    """The end of a worker, once: `strike` by a callback at an iteration, or by a timer."""
 
-    def __init__(self, victim: int, iteration: int) -> None:
+    def __init__(self, victim: int, iteration: int = 0) -> None:
         self._victim, self._iteration, self.at = victim, iteration, 0.0
 
     def __call__(self, state: Any) -> None:
         if not self.at and state.iteration >= self._iteration:
-            self.at = time.monotonic()
-            os.kill(self._victim, signal.SIGKILL)
+            self.strike()
+
+    def strike(self) -> None:
+        self.at = time.monotonic()
+        os.kill(self._victim, signal.SIGKILL)
+
+
+class Round:
+    """Kills of one kind, with one engine.
+
+    Args:
+        client: of a cluster with nannies.
+        solve: solves, with a callback or None.
+        truth: its undisturbed solution.
+        workers: of the cluster.
+        limit: seconds of a solve, after which this process ends with the stacks of its threads.
+    """
+
+    def __init__(self, client: Any, solve: Callable[[Any], Any], truth: Any, workers: int, limit: float) -> None:
+        self._client, self._solve, self._truth = client, solve, truth
+        self._workers, self._limit = workers, limit
+        self.right = 0
+        self.longest = 0.0
+        self._victim = 0
+
+    def run(self, when: str, kills: int) -> None:
+        for number in range(kills):
+            chosen = np.random.default_rng(number)
+            delay = 0.0 if when == "iterations" else chosen.uniform(0.0, self._setup(when))
+            if when == "cold":
+                self._client.restart()
+            pids = self._all_there()
+            self._victim = victim = pids[str(chosen.choice(sorted(pids)))]
+            if when == "iterations":
+                kill = Kill(victim, int(chosen.integers(1, self._truth.iterations)))
+                words = self._tried(kill, kill)
+            else:
+                kill = Kill(victim)
+                timer = threading.Timer(delay, kill.strike)
+                timer.start()
+                words = self._tried(kill, None)
+                timer.join()
+            print(f"{when} {number + 1:3}: {words}", flush=True)
+        self._all_there()
+
+    def _all_there(self) -> dict[str, int]:
+        """Processes of the workers by address, once they are as many as at first and all of them answer."""
+        until = time.monotonic() + BACK
+        while True:
+            pids: dict[str, int] = self._client.run(os.getpid, on_error="ignore")
+            if len(pids) == self._workers and self._victim not in pids.values():
+                return pids
+            if time.monotonic() > until:
+                raise TimeoutError(f"a worker did not come back within {BACK:g} s")
+            time.sleep(0.1)
+
+    def _setup(self, when: str) -> float:
+        """Seconds of an undisturbed set-up, measured once."""
+        if not hasattr(self, "_took"):
+            self._took = min(float(self._solve(None).timings["setup"]) for _ in range(3))
+            if when == "cold":
+                self._client.restart()
+                began = time.monotonic()
+                found = self._solve(None)
+                self._took = time.monotonic() - began - found.timings["solve"]
+            print(f"  an undisturbed set-up takes {self._took:.2f} s")
+        return self._took
+
+    def _tried(self, kill: Kill, callback: Any) -> str:
+        faulthandler.dump_traceback_later(self._limit, exit=True)
+        began = time.monotonic()
+        try:
+            found = self._solve(callback)
+        except dsolver.errors.DsolverError as error:
+            return f"after {time.monotonic() - began:.1f} s {type(error).__name__}: {error}"
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            over = time.monotonic() - (kill.at or began)
+            self.longest = max(self.longest, over)
+        error = np.abs(found.x - self._truth.x).max() / np.abs(self._truth.x).max()
+        self.right += bool(found.converged and error < RIGHT)
+        return f"error {error:.1e}, over {over:.1f} s after the kill, {found.timings.get('lost', 0.0):.1f} s lost"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--when", nargs="+", choices=("iterations", "cold", "warm"), default=["iterations"])
+    parser.add_argument("--engines", nargs="+", choices=("resident", "graph"), default=["resident"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--points", type=int, default=20000)
+    parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     matrix = definite(options.points)
@@ -62,26 +163,21 @@ def main() -> None:
     with cluster_of(options.device, options.workers) as cluster, cluster.get_client() as client:
         problem = dsolver.matrix(matrix, chunks=options.workers)
         how = {"client": client, "rtol": 1e-9, "M": "jacobi", "device": options.device}
-        truth = dsolver.solve(problem, b, **how)
-        print(f"undisturbed: {truth}")
-        right = bits = back = 0
-        for number in range(options.kills):
-            choice = np.random.default_rng(number)
-            pids = client.run(os.getpid)
-            kill = Kill(pids[str(choice.choice(sorted(pids)))], int(choice.integers(1, truth.iterations)))
-            found = dsolver.solve(problem, b, callback=kill, **how)
-            over = time.monotonic() - kill.at
-            error = np.abs(found.x - truth.x).max() / np.abs(truth.x).max()
-            right += bool(found.converged and error < 1e-7)
-            try:
-                client.wait_for_workers(options.workers, timeout=60)
-                back += 1
-            except TimeoutError:
-                print("  the worker did not come back within 60 s")
-            after = dsolver.solve(problem, b, **how)
-            bits += bool(after.residuals == truth.residuals)
-            print(f"{number + 1:3}: error {error:.1e}, over {over:.1f} s after the kill", flush=True)
-        print(f"of {options.kills}: {right} right, {back} workers back, {bits} solves afterwards with the same bits")
+        for engine in options.engines:
+
+            def solve(callback: Any, engine: Any = engine) -> Any:
+                return dsolver.solve(problem, b, callback=callback, engine=engine, **how)
+
+            truth = solve(None)
+            print(f"{engine}, undisturbed: {truth}")
+            for when in options.when:
+                done = Round(client, solve, truth, options.workers, options.seconds)
+                done.run(when, options.kills)
+                same = solve(None).residuals == truth.residuals
+                print(
+                    f"{engine}, {when}: {done.right} of {options.kills} right, the longest over {done.longest:.1f} s "
+                    f"after the kill; a solve afterwards has {'the same' if same else 'OTHER'} bits"
+                )
 
 
 if __name__ == "__main__":

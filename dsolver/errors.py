@@ -8,7 +8,7 @@
     │   └── DeviceMemoryError          the memory of a GPU or a worker will not suffice, or has run out
     ├── ClusterError (RuntimeError)    the Dask cluster cannot be reached or cannot run the job
     │   └── RankError                  a rank of a running solve failed; every rank has stopped
-    │       └── WorkerLostError        because its worker died, left or hangs
+    │       └── WorkerLostError        because its worker died, left, hangs or was cut off
     ├── NotConvergedError (ArithmeticError)  a solve with gradients did not reach its tolerance
     └── OutputExistsError (FileExistsError)
 
@@ -58,7 +58,7 @@ class RankError(ClusterError):
 
 
 class WorkerLostError(RankError):
-    """Error of a worker with a rank of a running solve: it died, left or hangs. Every other rank has stopped."""
+    """Error of a worker with a rank of a running solve: it died, left, hangs or was cut off. All ranks have stopped."""
 
 
 class NotConvergedError(DsolverError, ArithmeticError):

@@ -455,7 +455,7 @@ def test_blocks_that_are_complex_whatever_their_array_says_are_refused(engine: A
 
 @pytest.mark.parametrize("engine", ["resident", "graph"])
 def test_a_solver_goes_on_when_workers_are_back(engine: Any, b: F64, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.session.recovery.RETURN", 0.1)
+    monkeypatch.setattr("dsolver.cluster.crew.RETURN", 0.1)
     problem = problems.poisson7(GRID, chunks=(2, 1, 1))
     with cluster(2) as client, Solver(problem, client=client, engine=engine, M=None, device="cpu") as solver:
         before = solver.solve(b, maxiter=3)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
-from dsolver.engines.dask.blocks import ANSWER
-from dsolver.engines.dask.connection import wait_for
+from dsolver.engines.dask.connection import ANSWER, wait_for
 from dsolver.engines.dask.health import TIMEOUT, ask_each
 from dsolver.engines.out_of_memory import free_unused
-from dsolver.errors import ClusterError, DeviceError, installing
+from dsolver.errors import ClusterError, DeviceError, WorkerLostError, installing
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -151,20 +150,13 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
 
     Raises:
         DeviceError: "cuda" was asked for, and a worker has no GPU or two workers share one.
+        WorkerLostError: a worker was lost meanwhile.
         ClusterError: the cluster does not answer, has no workers, or has one that cannot run this package.
     """
-    try:
-        if client.status != "running":
-            raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
-        # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
-        workers = sorted(workers or present(client))
-        if not workers:
-            raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
-        if wanted == "cpu":
-            return tuple(sorted(workers, key=_by_host)), "cpu"
-        gpus = ask_all(client, find_gpu, workers)
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
+    workers = sorted(workers or workers_of(client))
+    if wanted == "cpu":
+        return tuple(sorted(workers, key=_by_host)), "cpu"
+    gpus = ask_all(client, find_gpu, workers)
     reason = _why_not(gpus)
     if reason is None:
         bus = {address: gpu.bus for address, gpu in gpus.items() if isinstance(gpu, Gpu)}
@@ -172,6 +164,24 @@ def of_cluster(client: Client, wanted: str, workers: Sequence[str] = ()) -> tupl
     if wanted == "cuda":
         raise DeviceError(f"device 'cuda' was asked for, but {reason}")
     return tuple(sorted(workers, key=_by_host)), "cpu"
+
+
+def workers_of(client: Client) -> tuple[str, ...]:
+    """The addresses of the cluster's workers, of which there is one or more.
+
+    Raises:
+        ClusterError: the cluster does not answer, or has no workers.
+    """
+    if client.status != "running":
+        raise ClusterError(f"the client is {client.status}: connect a new one with Client(address)")
+    try:
+        # Not scheduler_info: it reads its answer from a cache that the client's own periodic question overwrites.
+        found = present(client)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
+    if not found:
+        raise ClusterError("the cluster has no workers: start some, or call client.wait_for_workers(n) first")
+    return found
 
 
 def present(client: Client) -> tuple[str, ...]:
@@ -192,22 +202,25 @@ def ask_all(client: Client, question: Callable[[], Any], workers: Sequence[str])
     """The answer of each worker, by address.
 
     Raises:
+        WorkerLostError: a worker left the cluster meanwhile.
         ClusterError: a worker does not answer, or cannot run this package.
     """
     try:
-        found, silent = ask_each(client, question, workers, TIMEOUT)
-    except (OSError, TimeoutError):
-        raise
+        heard = ask_each(client, question, workers, TIMEOUT)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
     except Exception as error:  # whatever a worker without this package makes of the call
         raise ClusterError(
             f"a worker cannot run dsolver: {error}; install the same versions of it and of its dependencies there"
         ) from error
-    if silent:
+    if heard.lost:
+        raise WorkerLostError(f"worker {', '.join(heard.lost)} left the cluster before it had answered")
+    if heard.silent:
         raise ClusterError(
-            f"worker {', '.join(silent)} does not answer within {TIMEOUT:g} s: it died, it hangs, or its host "
-            f"is cut off; end it, or wait until the scheduler has dropped it"
+            f"worker {', '.join(heard.silent)} does not answer within {TIMEOUT:g} s: it hangs, or its host is cut off; "
+            f"end it, or wait until the scheduler has dropped it"
         )
-    return found
+    return heard.answers
 
 
 def _why_not(gpus: dict[str, Gpu | str]) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
-from dsolver.cluster import devices, versions
+from dsolver.cluster import crew, devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
@@ -142,12 +143,14 @@ def connect(
         client = None
     chosen = "resident" if engine == "auto" else engine
     wanted = "cpu" if kernels == "numpy" else device
-    workers, found = devices.of_cluster(client, wanted) if client else ((), devices.of_process(wanted))
+    if client is None:
+        workers: tuple[str, ...] = ()
+        found = devices.of_process(wanted)
+    else:
+        workers, found = crew.chosen(client, partial(_agreeing, client, wanted))
+        bear_with_nannies(getattr(client, "cluster", None))
     if found == "cpu" and kernels != "numpy":
         check_compiler()
-    if client is not None:
-        _check_versions(client, workers, gpus=found == "cuda")
-        bear_with_nannies(getattr(client, "cluster", None))
     return Runtime(
         engine=chosen,
         device=found,
@@ -182,14 +185,14 @@ def check_client(client: Any) -> None:
         raise InputError("the client is asynchronous: pass one that is not, as Client(address) makes")
 
 
-def _check_versions(client: Client, workers: tuple[str, ...], *, gpus: bool) -> None:
-    try:
-        there = devices.ask_all(client, versions.installed, workers)
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(f"the cluster of {client} does not answer: {error}") from error
-    reason = versions.disagreement(versions.installed(), there, gpus=gpus)
+def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Workers in rank order and their device, if what must agree on all of them does."""
+    order, found = devices.of_cluster(client, wanted, workers)
+    there = devices.ask_all(client, versions.installed, order)
+    reason = versions.disagreement(versions.installed(), there, gpus=found == "cuda")
     if reason is not None:
         raise ClusterError(reason)
+    return order, found
 
 
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:

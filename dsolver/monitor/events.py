@@ -151,6 +151,7 @@ class SolveEvents:
                 self._last.result(FLUSH_SECONDS)
             except Exception as problem:  # of the connection, or too late: the solve is worth more than the message
                 logger.debug("the last message of solve %s did not reach the cluster: %r", self.id, problem)
+            self._last = None
 
     def _publish(self, event: str, **content: Any) -> None:
         message: Message = {"solve": self.id, "event": event, "time": time.time(), **content}

@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol, final
 
 import numpy as np
 
-from dsolver.cluster import devices
+from dsolver.cluster import crew, devices
 from dsolver.cluster.runtime import Runtime
 from dsolver.engines.dask.blocks import LazyBlocks, gather_blocks
-from dsolver.engines.dask.health import ask_each, ping
-from dsolver.errors import ClusterError, DeviceError, InputError, warn
+from dsolver.engines.dask.connection import unanswered
+from dsolver.errors import ClusterError, DeviceError, InputError, WorkerLostError, warn
 from dsolver.grid.partition import Partition
 from dsolver.problems import Problem
 from dsolver.session.checkpoint import EVERY, Checkpoint, Saved
@@ -28,13 +28,6 @@ from dsolver.session.user_arrays import assembled
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS: Final = 5
-"""Losses that one solve bears."""
-RETURN: Final = 6.0
-"""Seconds that a lost worker's nanny, or whoever watches over it, has to bring another one."""
-ANSWER: Final = 3.0
-"""Seconds in which a worker that is to go on must answer."""
-POLL: Final = 0.5
 MEMORY: Final = 1 << 30
 """Bytes of an iterate up to which one is kept in this process when no checkpoint was asked for."""
 
@@ -160,43 +153,38 @@ class Keeper:
 
 
 def on_workers_left(runtime: Runtime, error: ClusterError) -> Runtime:
-    """The runtime on the workers that still answer, when the error came of losing some.
+    """The runtime on the workers that answer, when the error came of losing some.
 
-    Waits a while for others to take the place of those that were lost.
+    Waits a while for others to take the place of those that were lost. A worker that was silent may answer again, and
+    ranks may have lost a connection while their workers are well: then it is the runtime as it was.
 
     Raises:
         ClusterError: the error itself, when no worker was lost, or none is left, or the scheduler is gone.
         DeviceError: the workers that are left have not all got a GPU.
     """
     client = runtime.client
-    unanswered = type(error) is ClusterError and isinstance(error.__cause__, TimeoutError)
-    if client is None or client.status != "running" or unanswered:  # whoever waited long for a scheduler asks no more
+    if client is None or client.status != "running" or unanswered(error):
         raise error
-    wanted, until = len(runtime.workers), time.monotonic() + RETURN
-    heard: set[str] = set()  # also of those that are late for once
-    while True:
-        try:
-            there = devices.present(client)
-            heard.update(ask_each(client, ping, there, ANSWER)[0])
-        except Exception as problem:  # the scheduler, too, is gone: the first error tells more
-            raise error from problem
-        alive, silent = ([w for w in there if (w in heard) == answered] for answered in (True, False))
-        if set(runtime.workers) <= set(alive):
-            raise error
-        if len(alive) >= wanted or time.monotonic() > until:
-            break
-        time.sleep(POLL)
-    if not alive:
+    wanted = len(runtime.workers)
+    try:
+        alive, silent = crew.answering(client, wanted)
+    except Exception as problem:  # the scheduler, too, is gone: the first error tells more
+        raise error from problem
+    well = set(runtime.workers) <= set(alive)
+    if not alive or (well and not isinstance(error, WorkerLostError)):
         raise error
+    if well:
+        logger.warning("%s; all workers answer: the solve begins anew on them", error)
+        return runtime
     try:
         order, device = devices.of_cluster(client, runtime.device, workers=alive)
     except (ClusterError, DeviceError) as problem:
         raise problem from error
-    logger.warning("%s; %s%s", error, crew(len(order), wanted), f", without {', '.join(silent)}" if silent else "")
+    logger.warning("%s; %s%s", error, left_of(len(order), wanted), f", without {', '.join(silent)}" if silent else "")
     return replace(runtime, workers=order, device=device)
 
 
-def crew(left: int, before: int) -> str:
+def left_of(left: int, before: int) -> str:
     """Number of workers on which a solve goes on after a loss, in words."""
     if left < before:
         return f"the solve goes on with {left} of {before} workers"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar, final
 
+from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
 from dsolver.cost.estimate import check_memory
@@ -32,7 +33,7 @@ from dsolver.program.spec import SolveSpec, method_for
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FirstGuess
 from dsolver.session.options import Setup
-from dsolver.session.recovery import ATTEMPTS, on_workers_left
+from dsolver.session.recovery import on_workers_left
 from dsolver.session.user_arrays import Container, container_of
 
 T = TypeVar("T")
@@ -92,7 +93,6 @@ class Session:
         self._asked: str = self.preconditioner.precision or setup.precond_dtype
         self.given = self._cut(problem)
         self.spec = self._planned(self.given)
-        check_memory(self.spec, self.runtime)
         self.solving: Container | None = None
         self._lock = threading.Lock()
         self._user: int | None = None
@@ -100,7 +100,7 @@ class Session:
         self._losses, self.columns, self.lost = 0, 0, 0.0
         self.events: SolveEvents | None = None
         self._counted: tuple[SolveSpec, int] | None = None
-        self._launch()
+        self._launch(check=True)
         self.took = time.perf_counter() - began
 
     # -- what it is ----------------------------------------------------------------------------------------------------
@@ -133,8 +133,7 @@ class Session:
         Raises:
             InputError: the session is closed, or in use.
         """
-        with self.in_use():
-            return 0 if self.problem.singular is False else self.program.call(Solve.closed_regions)
+        return self._used(lambda: 0 if self.problem.singular is False else self.program.call(Solve.closed_regions))
 
     def alternative_to(self, chosen: Preconditioner) -> Alternative | None:
         """Preconditioner for solves that are slow with what "auto" has chosen by looking at the rows; None for none."""
@@ -157,8 +156,7 @@ class Session:
         Raises:
             InputError: the session is closed, or in use.
         """
-        with self.in_use():
-            return self.program.call(Solve.chosen)
+        return self._used(lambda: self.program.call(Solve.chosen))
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -167,8 +165,7 @@ class Session:
         Raises:
             InputError: M has none, or the session is closed or in use.
         """
-        with self.in_use():
-            levels, chosen = self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)
+        levels, chosen = self._used(lambda: (self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)))
         if not levels:
             raise InputError(f"M={chosen.asked} has no algebraic levels here: M='amg' has")
         return Hierarchy(levels=levels)
@@ -182,10 +179,12 @@ class Session:
         """
         if self.problem.lattice:
             return ()
-        with self.in_use():
-            blocks = self.program.unload(Solve.formats)
-            found = gather_blocks(self.runtime.client, blocks, self.runtime.workers)
-            return tuple(found[number] for number in sorted(found))
+        found = self._used(self._formats)
+        return tuple(found[number] for number in sorted(found))
+
+    def _formats(self) -> Mapping[int, str]:
+        blocks = self.program.unload(Solve.formats)
+        return gather_blocks(self.runtime.client, blocks, self.runtime.workers)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -268,6 +267,11 @@ class Session:
         finally:
             self.solving = None
 
+    def _used(self, attempt: Callable[[], T]) -> T:
+        """Result of an attempt, while nobody else uses the session, made again where a worker is lost."""
+        with self.in_use():
+            return self.with_recovery(attempt)
+
     def with_recovery(self, attempt: Callable[[], T]) -> T:
         """Result of an attempt, which is made again on the workers that are left when one is lost.
 
@@ -300,19 +304,23 @@ class Session:
         with self.in_use():
             problem = self._cut(problem)
             spec = self._planned(problem)
-            check_memory(spec, self.runtime, self.spec)
-            try:
-                self._replace(spec, problem, reuse=reuse)
-            except BaseException as error:
-                if isinstance(error, Exception) and not isinstance(error, ClusterError):
-                    self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
-                else:
-                    self.program.close()  # half of a matrix: whoever uses it next has the old one set up again
-                raise
+            self.with_recovery(lambda: self._exchange(spec, problem, reuse=reuse))
             self.spec, self.given, self.preconditioner = spec, problem, self.first
             self._counted = None  # it would keep the old matrix
             self._reused = REUSED[self.program.call(Solve.reused)] if reuse else ""
             self.took = time.perf_counter() - began
+
+    def _exchange(self, spec: SolveSpec, problem: Problem, *, reuse: bool) -> None:
+        """Have the program take another matrix, or keep the old one; a loss of workers leaves neither."""
+        check_memory(spec, self.runtime, self.spec)
+        try:
+            self._replace(spec, problem, reuse=reuse)
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, ClusterError):
+                self._restore()  # a value is wrong, or memory has run out after all: known once the old are gone
+            else:
+                self.program.close()  # half of a matrix: whoever uses it next has the old one set up again
+            raise
 
     def shortage(self, *, dtype: str | None = None, m: Preconditioner | None = None, method: str | None = None) -> str:
         """Numbers of the memory that `precondition` with these arguments lacks; "" if it has room."""
@@ -392,9 +400,11 @@ class Session:
             InputError: a solve is going on, or the session is closed.
             ClusterError: the cluster failed.
         """
-        with self.in_use():
-            self.program.load("r", right.blocks(), Solve.precondition_vector)
-            return self.like(right, self.program.unload(Solve.preconditioned, host=right.host))
+        return self._used(lambda: self._preconditioned(right))
+
+    def _preconditioned(self, right: Container) -> Any:
+        self.program.load("r", right.blocks(), Solve.precondition_vector)
+        return self.like(right, self.program.unload(Solve.preconditioned, host=right.host))
 
     def iterate(self) -> Any:
         """Newest iterate of the solve that is running, like its b.
@@ -445,20 +455,29 @@ class Session:
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
         return SolveSpec.plan(problem, chunks, self._order, m, self._method, self._restart, **more)
 
-    def _launch(self) -> None:
-        """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left."""
-        if self.runtime.client is not None:
-            claim(self, self.runtime)
-        try:
-            self.columns, self._reused = 0, ""
-            where = self.problem.offsets, self.problem.places
-            self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)
-            self._load_coefficients(self.given)
-        except ClusterError as error:
-            self._recover(error)
-        except BaseException:
-            self._end()
-            raise
+    def _launch(self, *, check: bool = False) -> None:
+        """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.
+
+        Args:
+            check: whether there is memory for it is looked at before.
+        """
+        while True:
+            if self.runtime.client is not None:
+                claim(self, self.runtime)
+            try:
+                if check:
+                    check_memory(self.spec, self.runtime)
+                self.columns, self._reused = 0, ""
+                where = self.problem.offsets, self.problem.places
+                self._program = self.runtime.launch(Solve, self.spec, self.partition, *where)
+                self._load_coefficients(self.given)
+            except ClusterError as error:
+                self._lose(error)
+            except BaseException:
+                self._end()
+                raise
+            else:
+                return
 
     def _restart_if_ended(self) -> None:
         """Start the program again, with the matrix that it had, where an interrupt or a failure has ended it."""
@@ -489,13 +508,17 @@ class Session:
 
     def _recover(self, error: ClusterError) -> None:
         """Start the program again on the workers that are left, or raise the error where that cannot help."""
+        self._lose(error)
+        self._launch()
+
+    def _lose(self, error: ClusterError) -> None:
+        """End the program and take the workers that are left, or raise the error where that cannot help."""
         self._end()
         self._losses += 1
         if self._losses > ATTEMPTS or self._closing:
             raise error
         self.runtime = on_workers_left(self.runtime, error)
         clear_frames(error)
-        self._launch()
 
     @property
     def _on_host(self) -> bool:

@@ -21,9 +21,9 @@ from distributed import Client, LocalCluster, futures_of, get_client
 from scipy.sparse.linalg import spsolve
 
 import dsolver
+from dsolver.cluster import crew
 from dsolver.cluster.row_blocks import noise
 from dsolver.errors import ClusterError, InputError
-from dsolver.session import recovery
 from tests.clusters import breakable, cluster
 from tests.patience import PATIENCE
 
@@ -245,8 +245,8 @@ def test_noise_depends_on_the_place_alone() -> None:
 
 
 def test_rows_of_a_lost_worker_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "RETURN", 0.0)
-    monkeypatch.setattr(recovery, "ANSWER", PATIENCE)
+    monkeypatch.setattr(crew, "RETURN", 0.0)
+    monkeypatch.setattr(crew, "ANSWER", PATIENCE)
     with breakable(2) as client:
         problem = dsolver.matrix_from_blocks([delayed(piece)(*span) for span in PIECES], client=client)
         expected = dsolver.solve(problem, B, client=client, device="cpu", rtol=1e-10)

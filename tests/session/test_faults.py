@@ -29,12 +29,11 @@ import pytest
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import devices
+from dsolver.cluster import crew, devices
 from dsolver.engines.dask import blocks, connection
 from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
-from dsolver.session import recovery
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.belongings import nothing_left
@@ -389,8 +388,8 @@ def test_a_checkpoint_that_is_damaged_when_a_worker_is_killed(
     request: pytest.FixtureRequest,
 ) -> None:
     """It goes on from the save before, or begins anew where there is none to go on from, and says so."""
-    monkeypatch.setattr(recovery, "RETURN", 0.0)
-    monkeypatch.setattr(recovery, "ANSWER", PATIENCE)
+    monkeypatch.setattr(crew, "RETURN", 0.0)
+    monkeypatch.setattr(crew, "ANSWER", PATIENCE)
     store = Checkpoint(tmp_path / "store", every=0.0)
     with breakable(2) as client:
         worker, pid = worker_of(client, 0)

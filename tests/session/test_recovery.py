@@ -7,16 +7,23 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
+from dsolver.cluster import crew, versions
+from dsolver.engines.graph import engine as graph
+from dsolver.engines.graph import results
+from dsolver.engines.graph.results import Results
+from dsolver.engines.spmd import client as gang
 from dsolver.engines.spmd import worker
 from dsolver.engines.spmd.client import SpmdProgram
 from dsolver.errors import ClusterError, InputError, RankError, WorkerLostError
@@ -40,8 +47,8 @@ def truth() -> Any:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let workers of a busy machine take their time to answer, and nannies to bring others: all of them will."""
-    monkeypatch.setattr(recovery, "ANSWER", PATIENCE)
-    monkeypatch.setattr(recovery, "RETURN", PATIENCE)
+    monkeypatch.setattr(crew, "ANSWER", PATIENCE)
+    monkeypatch.setattr(crew, "RETURN", PATIENCE)
 
 
 @pytest.fixture
@@ -134,7 +141,7 @@ def test_timings_and_words_of_a_solve_that_lost_a_worker(client: Client, caplog:
     ],
 )
 def test_a_loss_is_told_with_the_workers_that_are_left(left: int, before: int, words: str) -> None:
-    assert recovery.crew(left, before) == words
+    assert recovery.left_of(left, before) == words
 
 
 @pytest.mark.parametrize("method", ["cg", "gmres"])
@@ -183,8 +190,124 @@ def test_coefficients_are_brought_to_the_new_owners(client: Client) -> None:
     check(solution, expected)
 
 
+@pytest.mark.parametrize("engine", ["resident", "graph"])
+def test_a_worker_that_pauses_is_gone_back_to(
+    engine: Any, client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers again by the time that workers are asked with whom to go on: all were there, and the solve ended."""
+    for module in (gang, results):
+        monkeypatch.setattr(module, "PING_TIMEOUT", 0.5)
+        monkeypatch.setattr(module, "GRACE", 0.5)
+    monkeypatch.setattr(gang, "LOOK", 0.2)
+    killer, answering = Killer(client, 8, 1, signal.SIGSTOP), crew.answering
+
+    def awaken(*args: Any) -> Any:
+        os.kill(killer.pid, signal.SIGCONT)
+        return answering(*args)
+
+    monkeypatch.setattr(crew, "answering", awaken)
+    try:
+        solution = dsolver.solve(PROBLEM, B, client=client, engine=engine, M=None, callback=killer, rtol=1e-4)
+    finally:
+        os.kill(killer.pid, signal.SIGCONT)
+    check(solution, truth, within=1e-3)
+    assert solution.timings["lost"] > 0.0
+    assert "3 workers" in solution.engine
+
+
+def test_a_worker_that_pauses_while_results_are_renamed(
+    client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was "the cluster does not answer"."""
+    monkeypatch.setattr(results, "PING_TIMEOUT", 0.5)
+    killer, rename, answering = Killer(client, 0, 1), Results.rename, crew.answering
+
+    def paused(held: Results, sources: Any) -> None:
+        if not killer.heard:
+            killer.heard.append(time.perf_counter())
+            os.kill(killer.pid, signal.SIGSTOP)
+        rename(held, sources)
+
+    def awaken(*args: Any) -> Any:
+        os.kill(killer.pid, signal.SIGCONT)
+        return answering(*args)
+
+    monkeypatch.setattr(graph, "FORGET_AFTER", 0)
+    monkeypatch.setattr(Results, "rename", paused)
+    monkeypatch.setattr(crew, "answering", awaken)
+    try:
+        solution = dsolver.solve(PROBLEM, B, client=client, engine="graph", M=None, rtol=1e-4)
+    finally:
+        os.kill(killer.pid, signal.SIGCONT)
+    check(solution, truth, within=1e-3)
+    assert killer.struck
+    assert solution.timings["lost"] > 0.0
+
+
+def cut() -> None:
+    """Reset the connections of this worker's rank."""
+    for rank in worker._RANKS.values():
+        for link in rank.connections._connections.values():
+            link.cut()
+
+
+def test_ranks_that_lose_a_connection_begin_anew(truth: Any) -> None:
+    """Their workers are well."""
+    with cluster(2, processes=True) as two:
+        address = sorted(two.nthreads())[0]
+        heard: list[State] = []
+
+        def callback(state: State) -> None:
+            heard.append(state)
+            if len(heard) == 5:
+                two.run(cut, workers=[address])
+
+        solution = dsolver.solve(PROBLEM, B, client=two, M=None, callback=callback)
+        check(solution, truth)
+        assert solution.timings["lost"] > 0.0
+
+
+def installed_unless(installed: Callable[[], Any], pid: int) -> Any:
+    """Versions, but the end of one process."""
+    if os.getpid() == pid:
+        os.kill(pid, signal.SIGKILL)
+    return installed()
+
+
+def test_a_worker_that_is_killed_when_it_is_asked_first(
+    client: Client, truth: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "does not answer within 60 s" at once, though others were there."""
+    found = partial(installed_unless, versions.installed, Killer(client, 1, 1).pid)
+    monkeypatch.setattr(versions, "installed", found)
+    check(dsolver.solve(PROBLEM, B, client=client, M=None), truth)
+
+
+def kill_one(client: Client) -> None:
+    os.kill(Killer(client, 1, 1).pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("engine", ["resident", pytest.param("graph", marks=pytest.mark.slow)])
+def test_a_kill_between_solves_is_borne(engine: Any, client: Client) -> None:
+    """By whatever comes next: an update, the preconditioner, a look at the levels."""
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(20, 20))
+    once, twice = (dsolver.matrix(sp.csr_array(k * sp.kronsum(line, line)), chunks=3) for k in (1.0, 2.0))
+    b = np.arange(1.0, 401.0)
+    with dsolver.Solver(once, M="amg") as solver:
+        applied, levels = solver.aspreconditioner() @ b, solver.hierarchy
+    expected = dsolver.solve(twice, b, M="amg").x
+    with dsolver.Solver(once, client=client, engine=engine, M="amg") as solver:
+        kill_one(client)
+        assert str(solver.hierarchy) == str(levels)
+        kill_one(client)
+        np.testing.assert_allclose(solver.aspreconditioner() @ b, applied, rtol=1e-9)
+        kill_one(client)
+        solver.update(twice)
+        np.testing.assert_allclose(solver.solve(b).x, expected, rtol=1e-6)
+
+
 def test_no_worker_left_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "RETURN", 0.0)
+    monkeypatch.setattr(crew, "RETURN", 0.0)
     with workers_without_nanny(1) as (client, _):
         killer = Killer(client, 3, 0)
         with pytest.raises(WorkerLostError):

@@ -14,15 +14,13 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from dsolver.engines.dask.connection import POLL, secede_if_task, wait_for
+from dsolver.engines.dask.connection import ANSWER, POLL, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, ask_each_async, ping
 from dsolver.errors import ClusterError, WorkerLostError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-ANSWER: Final = 30.0
-"""Seconds in which the scheduler has to answer, and a worker that takes no data for now may take some again."""
 LOOK: Final = 2.0
 """Seconds between looks, while blocks are gathered, whether the workers still answer."""
 
@@ -156,7 +154,7 @@ def gather_blocks(client: Client | None, blocks: Mapping[int, Any], workers: Seq
         workers: those that may have them.
 
     Raises:
-        ClusterError: a block is lost; `WorkerLostError` where one of the workers does not answer either.
+        WorkerLostError: a block is lost.
     """
     if client is None or not any(hasattr(block, "key") for block in blocks.values()):
         return blocks
@@ -164,7 +162,9 @@ def gather_blocks(client: Client | None, blocks: Mapping[int, Any], workers: Seq
         found: Mapping[int, Any] = client.sync(_gathered, client, dict(blocks), tuple(workers))
     except (CancelledError, OSError) as error:
         why = str(error).partition("\n")[0]
-        raise ClusterError(f"blocks were lost on their way from the workers: {type(error).__name__}: {why}") from error
+        raise WorkerLostError(
+            f"blocks were lost on their way from the workers: {type(error).__name__}: {why}"
+        ) from error
     return found
 
 
@@ -172,9 +172,9 @@ async def _gathered(client: Client, blocks: dict[int, Any], workers: tuple[str, 
     gathering = asyncio.ensure_future(client.gather(blocks, asynchronous=True))
     try:
         while not (await asyncio.wait([gathering], timeout=LOOK))[0]:
-            _, silent = await ask_each_async(client, ping, workers, PING_TIMEOUT)
-            if silent and not gathering.done():
-                raise WorkerLostError(f"worker {', '.join(silent)} was lost while blocks were fetched from it")
+            heard = await ask_each_async(client, ping, workers, PING_TIMEOUT)
+            if heard.missing and not gathering.done():
+                raise WorkerLostError(f"worker {', '.join(heard.missing)} was lost while blocks were fetched from it")
         found: Mapping[int, Any] = gathering.result()
     finally:
         gathering.cancel()

@@ -8,11 +8,16 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
+from dsolver.errors import ClusterError
+
 if TYPE_CHECKING:
     from distributed import Client
 
 POLL: Final = 0.5
 """Seconds between looks at the connection."""
+ANSWER: Final = 20.0
+"""Seconds in which the scheduler has to answer what needs no computing. With what follows a failure, no wait for a
+cluster that answers no more is longer than half a minute."""
 
 T = TypeVar("T")
 
@@ -66,6 +71,11 @@ async def wait_for(client: Client, request: Awaitable[T], seconds: float) -> T:
         return asked.result()
     finally:
         asked.cancel()  # does nothing to what is done
+
+
+def unanswered(error: BaseException) -> bool:
+    """Whether an error says that a scheduler did not answer in time: who has waited so long asks it no more."""
+    return type(error) is ClusterError and isinstance(error.__cause__, TimeoutError)
 
 
 def secede_if_task() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, final
 
-from dsolver.engines.dask.connection import POLL, Awake
+from dsolver.engines.dask.connection import ANSWER, POLL, Awake, wait_for
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,10 +67,29 @@ class Heartbeat:
             return None
 
 
-def ask_each(
-    client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = TIMEOUT
-) -> tuple[dict[str, Any], list[str]]:
-    """The answer of each worker, by address, and the workers that did not answer in time or were lost meanwhile.
+@final
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What was heard of workers that were asked.
+
+    Attributes:
+        answers: by address.
+        silent: those that did not answer in time.
+        lost: those that left the cluster meanwhile, or were cut off.
+    """
+
+    answers: dict[str, Any]
+    silent: list[str]
+    lost: list[str]
+
+    @property
+    def missing(self) -> list[str]:
+        """Those without an answer."""
+        return self.lost + self.silent
+
+
+def ask_each(client: Client, question: Callable[[], Any], workers: Iterable[str], seconds: float = TIMEOUT) -> Heard:
+    """The answer of each worker.
 
     Args:
         client: of the cluster.
@@ -81,28 +100,38 @@ def ask_each(
     Raises:
         Exception: what the question raised on a worker, or what the connection to the scheduler did.
     """
-    answers, silent = client.sync(ask_each_async, client, question, tuple(workers), seconds)
-    return answers, silent
+    heard: Heard = client.sync(ask_each_async, client, question, tuple(workers), seconds)
+    return heard
 
 
 async def ask_each_async(
     client: Client, question: Callable[[], Any], workers: tuple[str, ...], seconds: float
-) -> tuple[dict[str, Any], list[str]]:
+) -> Heard:
     """`ask_each`, in the client's event loop."""
+    scheduler: Any = client.scheduler
     calls = {worker: asyncio.ensure_future(_one(client, question, worker)) for worker in workers}
-    if not calls:
-        return {}, []
-    pending, waited = set(calls.values()), Awake(2 * POLL)
-    while pending and (left := seconds - waited.read()) > 0.0:
-        _, pending = await asyncio.wait(pending, timeout=min(POLL, left))
-    for call in calls.values():
-        call.cancel()  # does nothing to those that are done
+    open_calls, waited = dict(calls), Awake(2 * POLL)
+    gone: set[str] = set()
+    try:
+        while open_calls and (left := seconds - waited.read()) > 0.0:
+            done, _ = await asyncio.wait(open_calls.values(), timeout=min(POLL, left))
+            if not done:  # the scheduler itself would try for half a minute to reach a worker that it has just lost
+                there = await wait_for(client, scheduler.ncores(), min(ANSWER, left))
+                gone |= open_calls.keys() - there.keys()
+            open_calls = {w: call for w, call in open_calls.items() if not call.done() and w not in gone}
+    finally:
+        for call in calls.values():
+            call.cancel()  # does nothing to those that are done
     answers = {worker: call.result() for worker, call in calls.items() if call.done() and not call.cancelled()}
     for answer in answers.values():
         if isinstance(answer, _Raised):
             raise answer.error
-    heard = {worker: answer for worker, answer in answers.items() if not isinstance(answer, OSError)}
-    return heard, [worker for worker in workers if worker not in heard]
+    gone |= {worker for worker, answer in answers.items() if isinstance(answer, OSError)}
+    return Heard(
+        answers={worker: answer for worker, answer in answers.items() if worker not in gone},
+        silent=[worker for worker in workers if worker not in answers and worker not in gone],
+        lost=[worker for worker in workers if worker in gone],
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from time import monotonic, sleep
@@ -14,7 +16,7 @@ from distributed import CancelledError, Client, Future
 from distributed.client import _wait
 
 from dsolver.engines.dask.blocks import register, scatter, wait_for_blocks
-from dsolver.engines.dask.connection import secede_if_task, wait_for
+from dsolver.engines.dask.connection import ANSWER, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.graph.handles import Key
 from dsolver.engines.graph.tasks import Path, adopt
@@ -23,8 +25,6 @@ from dsolver.errors import ClusterError, DsolverError, RankError, WorkerLostErro
 
 POLL: Final = 0.5
 """Seconds between two looks at whether the owners are still there."""
-ANSWER: Final = 20.0
-"""Seconds in which the cluster has to answer a request that needs no computing."""
 GRACE: Final = 5.0
 """Seconds in which the scheduler should read a graph that is to be taken back, and tidy up."""
 SPAN: Final = {"name": ("dsolver",), "ids": ("dsolver",)}
@@ -51,6 +51,7 @@ class Results:
         self._newest: list[Future[Any]] = []
         self._retired: list[Future[Any]] = []
         self.closed = False
+        self._answers = True  # the scheduler does
         self._heartbeat = Heartbeat(self._ping, tuple(dict.fromkeys(owners)), PING_TIMEOUT)
 
     def submit(self, tasks: Mapping[Key, Task], wanted: set[Key]) -> None:
@@ -95,7 +96,7 @@ class Results:
         if not keys:
             return []
         self.wait(keys)
-        values: list[Any] = self._ask(self._client.gather, [self.futures[k] for k in keys], asynchronous=True)
+        values: list[Any] = self._ask_workers(self._client.gather, [self.futures[k] for k in keys], asynchronous=True)
         return values
 
     def wait(self, keys: Iterable[Key]) -> None:
@@ -126,7 +127,7 @@ class Results:
         by_owner: dict[str, list[tuple[Key, Path, Key]]] = {}
         for new, (old, path) in sources.items():
             by_owner.setdefault(self.owners[old[2]], []).append((old, path, new))
-        found = self._ask(self._client.run, adopt, by_owner, workers=list(by_owner), asynchronous=True)
+        found = self._ask_workers(self._client.run, adopt, by_owner, workers=list(by_owner), asynchronous=True)
         where = {key: owner for owner, sizes in found.items() for key in sizes}
         sizes = {key: size for sizes in found.values() for key, size in sizes.items()}
         self.futures.update(self._ask(register, self._client, where, sizes))
@@ -145,12 +146,13 @@ class Results:
         self.closed = True
         deadline = monotonic() + GRACE
         with suppress(ClusterError, RuntimeError):  # of a cluster or a client that is closed already
-            while not self._graph_received() and monotonic() < deadline:
+            while self._answers and not self._graph_received() and monotonic() < deadline:
                 sleep(0.01)
         with suppress(ClusterError, RuntimeError):
             self._ask(self._stop_pings)
-        with suppress(ClusterError, RuntimeError, ValueError):  # ValueError: this scheduler runs no functions
-            self._ask(self._forget_groups)
+        if self._answers:
+            with suppress(ClusterError, RuntimeError, ValueError):  # ValueError: this scheduler runs no functions
+                self._ask(self._forget_groups)
         _release([*self.futures.values(), *self._retired])
         self.futures.clear()
         self._retired.clear()
@@ -243,6 +245,20 @@ class Results:
     async def _ping(self, worker: str) -> object:
         return await self._client.run(ping, workers=[worker])
 
+    def _ask_workers(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """The answer of owners to a request that takes no computing. One that hangs meanwhile is lost."""
+        loop: Any = self._client.loop
+        asked = run_coroutine_threadsafe(function(*arguments, **named), loop.asyncio_loop)
+        try:
+            while not wait([asked], POLL).done:
+                self._check_owners()
+            return asked.result()
+        except OSError as error:
+            self._check_owners()
+            raise ClusterError(f"the cluster does not answer: {type(error).__name__}: {error}") from error
+        finally:
+            asked.cancel()
+
     def _ask(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """The cluster's answer to a request that takes no computing."""
 
@@ -252,6 +268,7 @@ class Results:
         try:
             return self._client.sync(ask)
         except OSError as error:  # also a TimeoutError and a closed connection
+            self._answers = self._answers and not isinstance(error, TimeoutError)
             raise ClusterError(f"the cluster does not answer: {type(error).__name__}: {error}") from error
 
 

@@ -17,8 +17,8 @@ from distributed import Future
 from distributed.protocol import pickle
 
 from dsolver.engines.base import Engine
-from dsolver.engines.dask.blocks import ANSWER, register, scatter, scatter_to_owners, wait_for_blocks
-from dsolver.engines.dask.connection import wait_for
+from dsolver.engines.dask.blocks import register, scatter, scatter_to_owners, wait_for_blocks
+from dsolver.engines.dask.connection import ANSWER, unanswered, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, Heartbeat, ping
 from dsolver.engines.running_program import Blocks, P_co, Q, R, RunningProgram, S
 from dsolver.engines.spmd import worker as ranks
@@ -356,20 +356,20 @@ class SpmdProgram(RunningProgram[P_co]):
         try:
             yield
         except BaseException as error:
-            self._end(f"the client ends the program: {error!r}")
+            self._end(f"the client ends the program: {error!r}", ask=not unanswered(error))
             raise
 
-    def _end(self, reason: str | None) -> None:
+    def _end(self, reason: str | None, *, ask: bool = True) -> None:
         """Close every rank that can still be reached; the others miss their lease and end by themselves.
 
         A failure to reach them is a warning where nothing else went wrong. With a reason an error is on its way to the
-        user, which says more: a scheduler that died can tell no rank.
+        user, which says more: a scheduler that died can tell no rank. One that does not answer is not asked again.
         """
         if not self._open:
             return
         self._open = False
         try:
-            if self._client.status == "running":
+            if ask and self._client.status == "running":
                 self._client.sync(self._close_all, reason)
         except (OSError, ClusterError) as error:
             level = logging.WARNING if reason is None else logging.INFO
@@ -447,11 +447,12 @@ def _answered() -> Iterator[None]:
 
 
 def _cause(failures: Sequence[Failure], loss: str | None) -> DsolverError:
-    """The error to raise: a rank's own failure before those of ranks that only lost a peer."""
+    """The error to raise: a rank's own failure before those of ranks that only lost a peer.
+
+    Where no worker is lost either, a connection between two of them was.
+    """
     first = next((failure for failure in failures if not failure.secondary), None)
-    if first is not None:
-        return first.error
-    return WorkerLostError(loss) if loss else failures[0].error
+    return first.error if first is not None else WorkerLostError(loss or str(failures[0].error))
 
 
 def _packed_call(command: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
