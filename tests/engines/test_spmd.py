@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future as LocalFuture
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import dask.array as da
+import dask.config
 import numpy as np
 import pytest
 from distributed import Client, Event, wait
@@ -572,4 +574,29 @@ def test_a_job_is_closed_quietly_after_its_client() -> None:
         with Client(address_of(client), set_as_default=False) as other:
             job = launch(other)
         job.close()
+        assert_nothing_remains(client)
+
+
+def leases(dask_scheduler: Any) -> list[str]:
+    return [key for key in dask_scheduler.tasks if str(key).startswith("lease-")]
+
+
+def test_a_client_that_was_stopped_for_good_keeps_neither_ranks_nor_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection stays: the scheduler kept the lease for ever, and workers the ranks and their memory."""
+    monkeypatch.setattr(worker, "ABSENT_LOOK", 0.2)
+    monkeypatch.setattr("distributed.scheduler.heartbeat_interval", lambda _: 0.02)  # of clients ten times as much
+    problem = problems.poisson7((16, 16, 16), chunks=(2, 2, 2))
+    b = np.ones(problem.grid)
+    with (
+        cluster(2) as client,
+        dask.config.set({"distributed.client.heartbeat": "100ms"}),
+        Client(address_of(client), set_as_default=False) as other,
+        dsolver.Solver(problem, client=other) as solver,
+    ):
+        solver.solve(b)  # it may be compiled, which holds up the client that is in this process
+        monkeypatch.setattr(worker, "ABSENT", 2.0)
+        time.sleep(3.0)
+        assert sum(count for count, _ in client.run(remains).values()) > 0, "a client that only waits is there"
+        other.loop.add_callback(other._periodic_callbacks["heartbeat"].stop)
+        assert gone(lambda: client.run_on_scheduler(leases))
         assert_nothing_remains(client)

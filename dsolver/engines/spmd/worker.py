@@ -28,6 +28,12 @@ logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between looks whether a rank's client is still there."""
+ABSENT: Final = 600.0
+"""Seconds without a sign of life after which a client counts as gone. One that was stopped keeps its connection; but
+functions that hold the interpreter's lock, and computers that sleep, are silent for minutes, too."""
+ABSENT_LOOK: Final = 60.0
+"""Seconds between looks at a client's last sign of life, of which two in a row have to find it too old: a scheduler
+that was stopped itself has not heard of any for as long."""
 
 _RANKS: dict[tuple[str, str], Rank] = {}
 """The ranks of this process by program and worker address (several workers may be threads of one process)."""
@@ -141,6 +147,7 @@ async def _keep(rank: Rank, worker: Worker) -> None:
     """End a rank whose client has left without a word, or whose worker is going."""
     spec, place = rank.spec, (rank.spec.program, worker.address)
     closed = asyncio.ensure_future(worker.finished())
+    watch = asyncio.ensure_future(_watch(spec.lease, worker)) if rank.number == 0 else None
     try:
         while not rank.ending:
             await asyncio.wait([closed], timeout=LOOK)
@@ -150,6 +157,38 @@ async def _keep(rank: Rank, worker: Worker) -> None:
                 await _end(place, reason)
     finally:
         closed.cancel()
+        if watch is not None:
+            watch.cancel()
+
+
+async def _watch(lease: str, worker: Worker) -> None:
+    """Have the scheduler forget a lease whose client gives no sign of life: then every rank ends."""
+    from distributed.worker import dumps_function
+
+    def look(
+        absent: float, give_up: bool, dask_scheduler: Any
+    ) -> bool:  # goes by its text: a scheduler may be without this package
+        from distributed.metrics import time
+
+        task = dask_scheduler.tasks.get(lease)
+        silent = [client for client in task.who_wants if time() - client.last_seen > absent] if task else []
+        for client in silent if give_up else ():
+            dask_scheduler.client_releases_keys([lease], client.client_key)
+        return bool(silent)
+
+    found = False
+    while True:
+        await asyncio.sleep(ABSENT_LOOK)
+        try:
+            told = await worker.scheduler.run_function(
+                function=dumps_function(look),
+                args=dumps_function((ABSENT, found)),
+                kwargs=dumps_function({}),
+                wait=True,
+            )
+        except (OSError, TimeoutError, RuntimeError):  # as in `_why_end`
+            continue
+        found = told["status"] == "OK" and told["result"]
 
 
 async def _end(place: tuple[str, str], reason: str | None) -> None:
