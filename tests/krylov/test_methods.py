@@ -173,7 +173,7 @@ def test_the_basis_grows_where_residuals_stall_unless_its_size_was_asked_for(met
         grown = solver.solve(b)
         assert solver.solve(b).residuals == grown.residuals  # it begins with a small one again
     assert grown.converged
-    assert grown.iterations <= 360
+    assert grown.iterations < 700
     asked = dsolver.solve(a, b, method=method, M=None, restart=30, device="cpu")
     assert not asked.converged
     serial = dsolver.solve(dsolver.matrix(a, chunks=3), b, method=method, M=None, engine="reference")
