@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from dsolver.engines.base import Engine, Field, PerChunk
@@ -44,6 +45,12 @@ class KeptIterate:
         self._engine.copy(x, work)
         self.recall(x)
         self.keep(work)
+
+    def lay_out(self, other: KeptIterate, bring: Callable[[Field, Field], None]) -> None:
+        """Have another one, in another layout, keep the same; bring: copies from this layout to that one."""
+        other._zero = self._zero
+        if not self._zero:
+            bring(self._made(), other._made())
 
     def _made(self) -> Field:
         if self._field is None:

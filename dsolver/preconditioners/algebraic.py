@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, final
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from dsolver.distributed.forecast import I32, Part
 from dsolver.distributed.loaded_rows import chunk_layouts, chunk_matrices, chunk_matrix, measured_chunk
+from dsolver.distributed.matrix import ChunkMatrix
 from dsolver.engines.base import PerChunk
 from dsolver.errors import InputError
 from dsolver.grid.partition import Partition
@@ -25,6 +26,13 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.multigrid.algebraic.aggregation.smoothing import OVER
 from dsolver.multigrid.algebraic.finest import FinestLevel, rows_of_blocks
 from dsolver.multigrid.algebraic.lattice.levels import finest_of_grid
+from dsolver.multigrid.algebraic.lattice.open_rows import (
+    OpenLayouts,
+    can_open,
+    open_bounds,
+    open_rows,
+    with_diagonal,
+)
 from dsolver.multigrid.algebraic.methods import MOST, STRONG, Aggregation, CoarsePoints, Method
 from dsolver.multigrid.algebraic.options import COARSE_ROWS, GATHERED_ROWS, Options
 from dsolver.multigrid.algebraic.requirements import ONE_SIDED, check_diagonal
@@ -55,9 +63,6 @@ GRIDS: Final = (1.45, 1.2)
 """Rows of all levels over those of A, likewise."""
 AGGRESSIVE: Final = 1
 """Levels that "pmis" coarsens twice at once, where nothing else is said."""
-LEFT_OUT: Final = 0.5
-"""Part of a grid's cells that are left out from which no level is coarsened twice at once: rows have few entries, and
-iterations are 11 to 13 for 16 to 20."""
 AGGREGATES: Final = 4
 """Aggregates that a row of a smoothed P reads: 3 to 5 were seen."""
 SETUP_ROW: Final = 380
@@ -99,8 +104,7 @@ class Algebraic(Preconditioner):
             several unknowns.
         max_elements: entries of a row of P by "pmis", at most: the largest are kept.
         aggressive_levels: levels, from the finest on, that "pmis" coarsens twice at once where that leaves less
-            than half of the coarse points: little more than half the memory, for a few iterations more. By default
-            1, and 0 for a grid of whose cells half are left out.
+            than half of the coarse points: little more than half the memory, for a few iterations more. By default 1.
         omega: of "aggregation", P is smoothed with this damping over the largest eigenvalue of D⁻¹A; 0 leaves it as it
             is. By default 4/3, and 0 where A is not symmetric: the coarse matrices of strong convection are stable so.
         smoother: "jacobi", "l1-jacobi" or "chebyshev", two steps of it. By default "jacobi" for "pmis", with the
@@ -201,12 +205,7 @@ class Algebraic(Preconditioner):
         """A in float64, made when it is called for, and the hierarchy's set-up, which has yet to begin."""
         coarsening, method = self._coarsening(builder.problem), self._method(builder.problem)
         if builder.problem.lattice:
-            rows = take()
-            if self.aggressive_levels is None and isinstance(method, CoarsePoints):
-                sparse = rows.left_out(builder.engine) >= LEFT_OUT
-                method = replace(method, aggressive_levels=0 if sparse else AGGRESSIVE)
-            exact, first = _of_grid(builder, rows)
-            del rows
+            exact, first = _of_grid(builder, take())
         else:
             exact, first = _of_matrix(builder)
         if coarsening == "aggregation":
@@ -359,6 +358,10 @@ def _of_matrix(builder: Builder) -> tuple[Callable[[], PerChunk], FinestLevel]:
 def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk], FinestLevel]:
     """A in float64, made when it is called for, and the finest level of a grid."""
     engine = builder.engine
+    if rows.closed is not None and can_open(engine, rows.chunks):
+        bounds = open_bounds(engine, rows.closed)
+        if all(first < last for first, last in pairwise(bounds)):  # each chunk has a row
+            return _of_open_cells(builder, rows, rows.closed, bounds)
     view = engine.lowered(builder.dtype) if builder.lowered else engine
     where: dict[str, Any] = {"partition": rows.chunks, "offsets": rows.offsets}
     layout = rows.looked_at(view).at("layout")
@@ -390,6 +393,46 @@ def _of_grid(builder: Builder, rows: FinestRows) -> tuple[Callable[[], PerChunk]
         singular=rows.singular,
     )
     return lambda: both()[0], first
+
+
+def _of_open_cells(
+    builder: Builder, rows: FinestRows, closed: PerChunk, bounds: tuple[int, ...]
+) -> tuple[Callable[[], PerChunk], FinestLevel]:
+    """A in float64, made when it is called for, and the finest level, of the cells that are not left out."""
+    engine, given, weights = builder.engine, rows.weights, rows.weights
+    if rows.raised is not None:
+        weights = engine.per_chunk(partial(raised_rows, offsets=rows.offsets), weights, rows.raised)
+    opened = open_rows(engine, rows.chunks, rows.offsets, weights, closed, bounds)
+    measures = measured(engine, opened.rows)
+    layouts = opened.layouts.at("rows")
+
+    def stored() -> tuple[PerChunk, PerChunk]:
+        if rows.raised is None and builder.lowered:
+            made = engine.per_chunk(partial(chunk_matrices, dtype=builder.dtype), opened.blocks, layouts)
+            return made.at(0, "exact"), made.at(0, "narrow")
+        view = engine.lowered(builder.dtype) if builder.lowered else engine
+        narrow = view.per_chunk(partial(chunk_matrix, wait=False), opened.blocks, layouts).at(0)
+        if rows.raised is None:
+            return narrow, narrow
+        blocks = with_diagonal(engine, opened, rows.offsets, given, closed)
+        return engine.per_chunk(partial(chunk_matrix, wait=False), blocks, layouts).at(0), narrow
+
+    exact, narrow = stored()
+    in_boxes = engine.per_chunk(_in_box, exact, opened.layouts)
+    return lambda: in_boxes, FinestLevel(
+        rows=opened.rows,
+        layout=layouts.at(0),
+        chunks=lambda: narrow,
+        bounds=bounds,
+        senders=opened.senders,
+        singular=rows.singular,
+        measures=measures,
+    )
+
+
+def _in_box(_: Backend, __: int, matrix: ChunkMatrix, layouts: OpenLayouts) -> ChunkMatrix:
+    """A chunk's matrix of rows of open cells, whose vectors come and go as blocks of the grid."""
+    return replace(matrix, layout=layouts.box)
 
 
 def _as_it_came(_: Backend, __: int, block: Any) -> Any:

@@ -139,7 +139,12 @@ def _algebraic(builder: Builder, rows: FinestRows) -> bool:
     if rows.constant:
         return False
     return follows_couplings(
-        builder.engine, rows.chunks, rows.offsets, rows.weights, masked=rows.masked, jumps=rows.jumping
+        builder.engine,
+        rows.chunks,
+        rows.offsets,
+        rows.weights,
+        left_out=rows.left_out(builder.engine),
+        jumps=rows.jumping,
     )
 
 

@@ -192,6 +192,28 @@ class Batch:
         for old, new in ((before.b, self.method.b), (before.x, self.method.x)):
             self._view.copy(old, new)
 
+    def laid_out(self, before: PerChunk, layout: PerChunk, spec: SolveSpec) -> Batch:
+        """The same columns in another layout: each b and x, and what is kept of x.
+
+        Args:
+            before: the `Layout` that every chunk has had.
+            layout: the one that it takes.
+            spec: tells which method.
+        """
+        made, engine = Batch(self._engine, layout, spec, self.width), self._engine
+
+        def bring(old: Field, new: Field) -> None:
+            engine.load(engine.unload(old, before), layout, new)
+
+        for number, (kept, to_keep) in enumerate(zip(self._kept, made._kept, strict=True)):
+            bring(self._column(self.method.b, number), made._column(made.method.b, number))
+            bring(self._column(self.method.x, number), made._column(made.method.x, number))
+            kept.lay_out(to_keep, bring)
+        return made
+
+    def _column(self, field: Field, number: int) -> Field:
+        return field if self.width == 1 else self._view.column(field, number)
+
     def record(self) -> None:
         """Record an iteration, if that is possible before one has run."""
         if self._recorded:

@@ -65,6 +65,10 @@ class Loop:
             self._steps[number] = control.begin(column)
             self._go_on(number, None)
 
+    def take(self, columns: Batch) -> None:
+        """Go on with the same columns in another layout."""
+        self._columns = columns
+
     def resume(self, numbers: Iterable[int], traits: Traits) -> None:
         """Go on with columns whose solves have ended, by a method with these traits."""
         for number in numbers:

@@ -156,10 +156,12 @@ class Solve:
                 self._widths = {1: self.columns}
 
         chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
-        self.layout = chunks.at("layout")
+        before, self.layout = self.layout if kept else None, chunks.at("layout")
         self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
         if "_widths" not in self.__dict__:
             make_room(chunks)
+        elif before is not None and self._spec.problem.masked:  # each M has rows of its own for cells that are open
+            self._lay_out_anew(before)
         self._site = Site(
             engine=self._engine,
             chunks=chunks,
@@ -171,6 +173,14 @@ class Solve:
         )
         for columns in self._widths.values():  # the first are those of one
             self._set_up(columns)
+
+    def _lay_out_anew(self, before: PerChunk) -> None:
+        """Bring all b and x from another layout to that of the matrix."""
+        old, current = self._widths, self.columns
+        self._widths = {width: columns.laid_out(before, self.layout, self._spec) for width, columns in old.items()}
+        self.columns = self._widths[current.width]
+        if "_loop" in self.__dict__:
+            self._loop.take(self.columns)
 
     def _built(self, builder: Builder) -> Built:
         """A and the levels; what was kept for a preconditioner that has no use for it is given back."""

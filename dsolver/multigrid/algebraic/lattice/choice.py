@@ -20,6 +20,9 @@ ENDS: Final = 0.12
 """Fraction of the points at which a line of them ends, beside those at the faces of the grid, above which the grid
 follows couplings from its finest level on. Where a tenth of the cells is masked at random it is a sixth, where a half
 is, two thirds."""
+LEFT_OUT: Final = 0.2
+"""Part of the cells that are left out from which on the open ones are coarsened by couplings: levels are then made of
+these alone."""
 TURNS: Final = ((30.0, 0.06), (1e3, 0.003))
 """Ratios of `matrix_statistics.turning`, each with the fraction of the rows above which the grid follows couplings from
 its finest level on; one that is exceeded is enough. Packed spheres have 0.5 % of such rows at any size and take 13,
@@ -35,23 +38,23 @@ packages of chips 0.02 to 0.04."""
 
 
 def follows_couplings(
-    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, masked: bool, jumps: float | None
+    engine: Engine, partition: Partition, offsets: Offsets, weights: PerChunk, *, left_out: float, jumps: float | None
 ) -> bool:
     """Whether `M="auto"` follows couplings from a grid's finest level on.
 
-    So it does where `leaves_lattice_at_once` says so, and on GPUs where `JUMPS` does.
+    So it does where `leaves_lattice_at_once` says so, where many cells are left out, and on GPUs where `JUMPS` does.
 
     Args:
         engine: of the finest level.
         partition: its chunks.
         offsets: of its rows' columns.
         weights: float64 (K rows,) of every chunk.
-        masked: whether cells are left out.
+        left_out: part of the cells that are.
         jumps: of the rows, see `jumping`, on devices where `JUMPS` counts; None elsewhere.
     """
-    if jumps is not None and jumps > JUMPS[engine.kernels]:
+    if left_out >= LEFT_OUT or (jumps is not None and jumps > JUMPS[engine.kernels]):
         return _positive(engine, offsets, weights)
-    return leaves_lattice_at_once(engine, partition, offsets, weights, masked=masked)
+    return leaves_lattice_at_once(engine, partition, offsets, weights, masked=left_out > 0.0)
 
 
 def leaves_lattice(engine: Engine, offsets: Offsets, weights: PerChunk) -> bool:
