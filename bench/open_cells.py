@@ -97,8 +97,8 @@ def compare(n: int, part: float) -> None:
         with dsolver.Solver(problem, M=m) as solver:
             later, _, _ = timed(lambda values=values, solver=solver: solver.solve(values, rtol=1e-8))
         print(
-            f"  {name:18s} first {1e3 * seconds:8.2f} ms, later {1e3 * later:8.2f} ms, {solution.iterations:3d} iterations, "
-            f"{used:8.0f} MB, {solution.status}",
+            f"  {name:18s} first {1e3 * seconds:8.2f} ms, later {1e3 * later:8.2f} ms, "
+            f"{solution.iterations:3d} iterations, {used:8.0f} MB, {solution.status}",
             flush=True,
         )
 

