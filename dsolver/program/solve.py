@@ -156,7 +156,8 @@ class Solve:
                 self._widths = {1: self.columns}
 
         chunks, levels = self._built(self._spec.builder(self._engine, self.system, self._reuse, make_room))
-        before, self.layout = self.layout if kept else None, chunks.at("layout")
+        before: PerChunk | None = self.layout if kept else None
+        self.layout: PerChunk = chunks.at("layout")
         self.operator = Matrix(self._engine, chunks, self._spec.problem.senders)
         if "_widths" not in self.__dict__:
             make_room(chunks)

@@ -79,9 +79,13 @@ def test_a_plane() -> None:
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_another_preconditioner_goes_on_from_the_same_vectors(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = []
-    original = Batch.laid_out
-    monkeypatch.setattr(Batch, "laid_out", lambda *arguments: moved.append(1) or original(*arguments))
+    moved, original = [], Batch.laid_out
+
+    def laid_out(self: Batch, *arguments: Any) -> Batch:
+        moved.append(self.width)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Batch, "laid_out", laid_out)
     with dsolver.Solver(problem("pores"), M="auto", device="cpu") as solver:
         session = solver._session
         several = [B] if width == 1 else [B, 2.0 * B]
