@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.cluster.devices import of_cluster
-from dsolver.cluster.row_blocks import matrix_from_blocks, running
+from dsolver.cluster.devices import workers_of
+from dsolver.cluster.row_blocks import matrix_from_blocks, results_of, running
 from dsolver.errors import InputError, in_a_line
 from dsolver.grid.row_partition import RowPartition
 from dsolver.matrices.canonical import compressed
@@ -83,15 +83,15 @@ def blocks_of_file(path: Path, client: Client, chunks: int | None = None) -> lis
         InputError: as of `read_matrix`.
         ClusterError: the cluster does not answer, or has no workers.
     """
-    workers, _ = of_cluster(running(client), "cpu")
+    workers = sorted(workers_of(running(client)))
     asked: Any = chunks
     if not isinstance(asked, Integral | None):
         raise InputError(f"chunks must be an integer, not {in_a_line(asked)}")
     chunks = len(workers) if chunks is None else int(chunks)
     pointers = client.submit(row_pointers, path, pure=False)
-    if client.submit(_is_none, pointers).result():
+    if _result(client, client.submit(_is_none, pointers)):
         return _exchanged(path, client, workers, chunks)
-    bounds = client.submit(_bounds, pointers, chunks).result()
+    bounds = _result(client, client.submit(_bounds, pointers, chunks))
     return [
         client.submit(
             rows_of, path, span, client.submit(_slice, pointers, *span), **_near(workers, number, chunks), pure=False
@@ -106,7 +106,7 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
     This process gets how many entries each range of rows has.
     """
     if path.suffix.lower() == ".mtx":
-        header = client.submit(header_of, path, pure=False).result()
+        header = _result(client, client.submit(header_of, path, pure=False))
         cuts = _cuts(header, len(workers))
         parts = [
             client.submit(market_part, path, header, *span, **_near(workers, number, len(cuts) - 1), pure=False)
@@ -115,12 +115,12 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
         shape = header.shape
     else:
         header, parts = None, [client.submit(all_entries, path, pure=False)]
-        shape = client.submit(_shape, *parts).result()
+        shape = _result(client, client.submit(_shape, *parts))
     if shape[0] != shape[1]:
         raise InputError(f"{path} has shape {shape}: a system needs as many rows as columns")
     least = max(RANGES, 64 * chunks)
     width = 1 if shape[0] <= least else UNIT * -(-shape[0] // (UNIT * least))
-    counts = client.gather([client.submit(_counts, part, width, -(-shape[0] // width)) for part in parts])
+    counts = results_of(client, [client.submit(_counts, part, width, -(-shape[0] // width)) for part in parts])
     if header is not None:
         header.check(path, (found[:2] for found in counts))
     entries = np.concatenate([[0], np.cumsum(sum(found for _, _, found in counts))])
@@ -142,6 +142,11 @@ def _exchanged(path: Path, client: Client, workers: Sequence[str], chunks: int) 
         )
         for number, span in enumerate(pairwise(bounds))
     ]
+
+
+def _result(client: Client, task: Future[Any]) -> Any:
+    (found,) = results_of(client, [task])
+    return found
 
 
 def _near(workers: Sequence[str], number: int, count: int) -> dict[str, Any]:

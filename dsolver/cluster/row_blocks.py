@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.cluster.devices import of_cluster
+from dsolver.cluster.devices import workers_of
 from dsolver.cluster.runtime import check_client
+from dsolver.engines.dask.attended import SILENCE, attended
 from dsolver.engines.dask.connection import secede_if_task
 from dsolver.errors import ClusterError, DsolverError, InputError
 from dsolver.grid.partition import HaloPlan, Partition
@@ -99,12 +101,13 @@ def matrix_from_blocks(
     if not held:
         raise InputError("blocks has no block: A needs one or more rows")
     _check_apart(held)
-    shapes = _found(client, held, [client.submit(_shape, block, number) for number, block in enumerate(held)])
+    asked = [client.submit(_shape, block, number) for number, block in enumerate(held)]
+    shapes = results_of(client, asked, held, silence=math.inf)  # blocks are computed first, as long as that takes
     partition = _partition(shapes)
     spans = list(pairwise(partition.bounds))
     rows = [client.submit(_compressed, block, number, spans[number][0]) for number, block in enumerate(held)]
     looks = [client.submit(_findings, a, *span) for a, span in zip(rows, spans, strict=True)]
-    findings: list[Findings] = _found(client, held, looks)
+    findings: list[Findings] = results_of(client, looks, held)
     empty, first = _total([found.empty for found in findings])
     if empty:
         raise InputError(f"A has {empty} empty rows, the first is row {first}: take such rows out")
@@ -112,13 +115,12 @@ def matrix_from_blocks(
     asymmetry = _asymmetry(findings)
     plans = partition.halo_plans([found.ghosts for found in findings])
     negated = all(found.negative for found in findings)
-    where = client.who_has(rows)
-    places = tuple(where[a.key][0] for a in rows)
+    places = _places(client, rows)
     made = [
         client.submit(_row_block, a, plan, *span, negated=negated, workers=[place], allow_other_workers=True)
         for a, plan, span, place in zip(rows, plans, spans, places, strict=True)
     ]
-    counts: list[ChunkCounts] = _found(client, held, [client.submit(counts_of, block) for block in made])
+    counts: list[ChunkCounts] = results_of(client, [client.submit(counts_of, block) for block in made], held)
     return MatrixProblem(
         name=name,
         grid=(partition.rows, 1, 1),
@@ -151,7 +153,7 @@ def running(client: Client | None) -> Client:
             client = default_client()
         except ValueError as error:
             raise ClusterError("there is no client of a cluster: pass client=Client(address_or_cluster)") from error
-    of_cluster(client, "cpu")
+    workers_of(client)
     secede_if_task()
     return client
 
@@ -207,17 +209,28 @@ def _check_apart(blocks: Sequence[Future[Any]]) -> None:
             )
 
 
-def _found(client: Client, blocks: Sequence[Future[Any]], asked: Sequence[Future[Any]]) -> list[Any]:
-    """Results of tasks that follow from blocks.
+def results_of(
+    client: Client, asked: Sequence[Future[Any]], blocks: Sequence[Future[Any]] = (), *, silence: float = SILENCE
+) -> list[Any]:
+    """Results of tasks, which may follow from blocks of users.
+
+    Args:
+        client: of the cluster.
+        asked: the tasks.
+        blocks: of users.
+        silence: as of `dsolver.engines.dask.attended`.
 
     Raises:
         InputError: what a task has found wrong with a block, or that the computation of one has failed.
-        ClusterError: a block was canceled or lost, or the cluster does not answer.
+        ClusterError: a block was canceled or lost, a worker hangs, or the cluster does not answer.
     """
     from distributed import CancelledError, KilledWorker
 
+    async def gathered() -> Any:
+        return await attended(client, client.gather(asked, asynchronous=True), silence=silence)
+
     try:
-        found: list[Any] = client.gather(asked)
+        found: list[Any] = client.sync(gathered)
     except DsolverError:
         raise
     except Exception as error:
@@ -227,6 +240,8 @@ def _found(client: Client, blocks: Sequence[Future[Any]], asked: Sequence[Future
             raise ClusterError(f"a block cannot be computed, for workers die of it: {why}") from error
         if "error" in states:  # in the user's function, such as a file that is missing
             raise InputError(f"block {states.index('error')} cannot be computed: {why}") from error
+        if client.status != "running":
+            raise ClusterError(f"the cluster does not answer any more: {why}") from error
         if isinstance(error, CancelledError | OSError):
             gone = [
                 f"block {number} was {state}" for number, state in enumerate(states) if state in ("cancelled", "lost")
@@ -235,6 +250,21 @@ def _found(client: Client, blocks: Sequence[Future[Any]], asked: Sequence[Future
             raise ClusterError(f"{what}: make them anew, with the client that is to solve ({why})") from error
         raise
     return found
+
+
+def _places(client: Client, rows: Sequence[Future[Any]]) -> tuple[str, ...]:
+    """The worker that has each block of rows; any, where one is made again.
+
+    Raises:
+        ClusterError: the cluster does not answer, or has no workers.
+    """
+    there, scheduler = workers_of(client), cast("Any", client.scheduler)
+
+    async def asked() -> Any:
+        return await attended(client, scheduler.who_has(keys=[a.key for a in rows]), silence=SILENCE)
+
+    where = client.sync(asked)
+    return tuple((where.get(a.key) or there)[0] for a in rows)
 
 
 def _partition(shapes: Sequence[tuple[int, int]]) -> RowPartition:

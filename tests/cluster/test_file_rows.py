@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
+import signal
+import threading
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,13 +19,15 @@ import scipy.sparse as sp
 from distributed import Client
 
 import dsolver
-from dsolver.cluster import file_rows
+from dsolver.cluster import file_rows, row_blocks
 from dsolver.cluster.file_rows import blocks_of_file
-from dsolver.errors import InputError
+from dsolver.engines.dask import attended
+from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.matrices.file_parts import header_of
 from dsolver.matrices.files.market import market_part
 from dsolver.matrices.files.petsc import write_petsc
-from tests.clusters import cluster
+from tests.clusters import breakable, cluster, process_of, scheduler_in_a_process, workers_without_nanny
+from tests.patience import PATIENCE, eventually
 
 HEAD = "%%MatrixMarket matrix coordinate"
 
@@ -208,3 +214,72 @@ def test_files_that_are_none(client: Client, tmp_path: Path) -> None:
         dsolver.read_matrix(path, client=client)
     with pytest.raises(InputError, match="chunks= is for a cluster"):
         dsolver.read_matrix(path, chunks=2)  # type: ignore[call-overload]
+
+
+# -- workers that are lost meanwhile -----------------------------------------------------------------------------------
+
+
+def end_once(counts: Any, mark: str, number: int, *args: Any) -> Any:
+    """A task that ends its worker by a signal, or stops it, the first time that it runs on any."""
+    try:
+        Path(mark).mkdir()
+    except FileExistsError:
+        return counts(*args)
+    os.kill(os.getpid(), number)
+    return counts(*args)
+
+
+def striking(monkeypatch: pytest.MonkeyPatch, folder: Path, number: int) -> None:
+    monkeypatch.setattr(file_rows, "_counts", partial(end_once, file_rows._counts, str(folder / "mark"), number))
+
+
+def test_the_only_worker_is_killed_and_another_reads_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that were to run on it may run anywhere, but stayed where they were."""
+    path = in_file(tmp_path, matrix(), ".mtx")
+    striking(monkeypatch, tmp_path, signal.SIGKILL)
+    monkeypatch.setattr(attended, "NOBODY", PATIENCE)
+    with breakable(1) as client:
+        problem = dsolver.read_matrix(path, client=client)
+        assert problem.grid[0] == 97
+
+
+def test_a_worker_that_is_stopped_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = in_file(tmp_path, matrix(), ".mtx")
+    striking(monkeypatch, tmp_path, signal.SIGSTOP)
+    monkeypatch.setattr(attended, "LOOK", 0.1)
+    monkeypatch.setattr(row_blocks.results_of, "__kwdefaults__", {"silence": 0.5})
+    with workers_without_nanny(1) as (client, (process,)):
+        (worker,) = client.nthreads()
+        try:
+            with pytest.raises(WorkerLostError, match=f"worker {worker} has not answered for"):
+                dsolver.read_matrix(path, client=client)
+        finally:
+            os.kill(process.pid or 0, signal.SIGCONT)
+
+
+def test_workers_that_are_all_gone_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = in_file(tmp_path, matrix(), ".mtx")
+    striking(monkeypatch, tmp_path, signal.SIGKILL)
+    monkeypatch.setattr(attended, "NOBODY", 0.5)
+    gone = pytest.raises(ClusterError, match=r"the cluster has had no workers for 0\.5 s")
+    with workers_without_nanny(1) as (client, _), gone:
+        dsolver.read_matrix(path, client=client)
+
+
+def test_a_scheduler_that_is_killed_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a bare FutureCancelledError."""
+    path = in_file(tmp_path, matrix(), ".mtx")
+    striking(monkeypatch, tmp_path, signal.SIGSTOP)
+    where = tmp_path / "scheduler.json"
+    worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--scheduler-file", str(where)]
+    with (
+        scheduler_in_a_process(where, "--no-dashboard") as scheduler,
+        process_of(*worker, "--no-dashboard"),
+        Client(scheduler_file=str(where), timeout=PATIENCE) as client,
+    ):
+        client.wait_for_workers(1, timeout=PATIENCE)
+        alarm = threading.Thread(target=lambda: eventually((tmp_path / "mark").exists) and scheduler.kill())
+        alarm.start()
+        with pytest.raises(ClusterError, match="the cluster does not answer any more"):
+            dsolver.read_matrix(path, client=client)
+        alarm.join()

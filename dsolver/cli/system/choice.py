@@ -18,6 +18,7 @@ from dsolver.cli.options import Several
 from dsolver.cli.progress import announced
 from dsolver.cli.system.case import SUFFIX, Case, case_of, case_options, read_case
 from dsolver.cluster.file_rows import blocks_of_file
+from dsolver.cluster.row_blocks import results_of
 from dsolver.errors import InputError
 from dsolver.grid.partition import Box
 from dsolver.problems import Problem
@@ -157,7 +158,7 @@ def _on_cluster(file: Path, client: Client, chunks: int | None, rhs: Path | None
     problem = dsolver.matrix_from_blocks(blocks, client=client, name=file.name)
 
     def right() -> npt.NDArray[np.float64]:
-        return np.concatenate(client.gather(client.map(sums_of_rows, blocks)))
+        return np.concatenate(results_of(client, client.map(sums_of_rows, blocks)))
 
     return System(problem=problem, file=rhs, right=right)
 

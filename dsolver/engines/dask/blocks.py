@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
+from dsolver.engines.dask.attended import attended
 from dsolver.engines.dask.connection import ANSWER, POLL, secede_if_task, wait_for
 from dsolver.engines.dask.health import PING_TIMEOUT, ask_each_async, ping
 from dsolver.errors import ClusterError, WorkerLostError
@@ -128,7 +129,7 @@ def wait_for_blocks(client: Client, name: str, blocks: Mapping[int, Any]) -> dic
 
     async def wait() -> None:
         # Not the public `wait`: it takes the default client, which need not be this one.
-        await wait_for(client, _wait(list(futures.values())), math.inf)  # a user's computation, of any length
+        await attended(client, _wait(list(futures.values())))
 
     if not all(future.done() for future in futures.values()):
         secede_if_task()
