@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName
 from dsolver.errors import InputError
@@ -33,7 +33,7 @@ class LinalgArguments(TypedDict, total=False):
     maxiter: int | None
     M: Any
     callback: Callable[[Any], Any] | None
-    client: Client | None
+    client: Client | Literal[False] | None
     engine: EngineName
     device: DeviceName
 
@@ -50,7 +50,7 @@ class Linalg:
         M: the preconditioner, as in `dsolver.Solver`; as in SciPy, none by default. "auto" takes what suits the system.
         callback: called as callback(xk) with each iterate, which is brought to b's kind of array for it. To stop, it
             raises StopIteration.
-        client: a Dask cluster's client; by default everything runs in this process.
+        client: as in `dsolver.solve`.
         engine: as in `dsolver.solve`.
         device: as in `dsolver.solve`.
 
@@ -66,7 +66,7 @@ class Linalg:
     maxiter: int | None = None
     M: Any = None
     callback: Callable[[Any], Any] | None = None
-    client: Client | None = None
+    client: Client | Literal[False] | None = None
     engine: EngineName = "auto"
     device: DeviceName = "auto"
 

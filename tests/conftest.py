@@ -88,6 +88,14 @@ def gpu_count() -> int:
     return cuda_devices()[0]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def clients_are_named() -> Iterator[None]:
+    """Tests name the cluster that they mean: the client that is open may be that of another one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dsolver.cluster.default_client.open_client", lambda: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The checkout that this suite belongs to."""

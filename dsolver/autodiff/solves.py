@@ -12,6 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from dsolver.autodiff.systems import System
+from dsolver.cluster import default_client
 from dsolver.errors import InconsistentWarning, NotConvergedError
 from dsolver.kernels.formats.layout import Array
 from dsolver.session.options import SetupArguments, SolveArguments
@@ -53,7 +54,8 @@ class Setups:
         Raises:
             InputError: a value or an argument cannot be right.
         """
-        if arguments.get("client") is not None:
+        client = arguments.get("client")
+        if client or (client is None and default_client.open_client() is not None):
             with Solver(system.problem(values, transposed=transposed), **arguments) as solver:
                 yield solver
             return

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import numpy as np
 
-from dsolver.cluster import devices, host_memory
+from dsolver.cluster import default_client, devices, host_memory
 from dsolver.cluster.host_memory import Supply
 from dsolver.cluster.runtime import DeviceName, Runtime, check_device, connect
 from dsolver.cost import bandwidth as copies
@@ -168,7 +168,7 @@ class Estimate:
 def estimate(
     problem: Problem | Any,
     *,
-    client: Client | None = None,
+    client: Client | Literal[False] | None = None,
     device: DeviceName = "auto",
     workers: int | None = None,
     order: str = "color8",
@@ -191,7 +191,7 @@ def estimate(
 
     Args:
         problem: the system; see `dsolver.problems`; or a sparse matrix, as in `dsolver.solve`.
-        client: a Dask cluster's client; by default this process.
+        client: as of `dsolver.solve`: a Dask cluster's, by default the one that is open; False for this process.
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         workers: to plan for a cluster that is not there: how many workers it would have. With device="cuda" its GPUs
             are taken to be like this machine's, if it has one.
@@ -221,7 +221,7 @@ def estimate(
     check_problem(problem)
     m, chosen = chosen_for(M, problem, method), Order.parse(order)  # refused here
     precond_dtype = m.precision or precond_dtype
-    if client is not None and workers is not None:
+    if client and workers is not None:
         raise InputError("workers plans for a cluster that is not there, and a client is one: give only one of them")
     counts: dict[str, Any] = {"workers": 1 if workers is None else workers, "together": together}
     if per_host is not None:
@@ -239,6 +239,7 @@ def estimate(
     if per_host is not None and (workers is None or device != "cuda"):
         raise InputError("per_host is for plans of GPUs: give workers= and device='cuda', too")
     gpu = devices.find_gpu()
+    client = default_client.open_client() if client is None else client or None
     runtime = connect(client, device=device) if workers is None else _planned_runtime(device, workers, gpu)
     on_gpus, there = runtime.device == "cuda", workers is None
     available: Sequence[int] = (gpu.memory,) * len(runtime.workers) if on_gpus and isinstance(gpu, devices.Gpu) else ()

@@ -46,7 +46,7 @@ Store = Checkpoint | str | os.PathLike[str]
 class SetupArguments(TypedDict, total=False):
     """The keyword arguments that `Setup` describes."""
 
-    client: distributed.Client | None
+    client: distributed.Client | Literal[False] | None
     engine: EngineName
     device: DeviceName
     kernels: KernelsName
@@ -80,8 +80,8 @@ class Setup:
     """Options of a set-up.
 
     Attributes:
-        client: a Dask cluster's client; by default everything runs in this process, and Dask arrays are brought here,
-            whatever client is open.
+        client: a Dask cluster's client; by default the one that is open, as Dask takes it for arrays, outside of tasks;
+            where there is none, and with False, everything runs in this process, and Dask arrays are brought here.
         engine: "resident" (the default), "graph" (every operation a Dask task) or "reference" (serial).
         device: "cuda", "cpu", or "auto" for "cuda" where every worker has a GPU.
         kernels: "auto", or "numpy" for the slow text-book kernels.
@@ -111,7 +111,7 @@ class Setup:
             needed.
     """
 
-    client: distributed.Client | None = None
+    client: distributed.Client | Literal[False] | None = None
     engine: EngineName = "auto"
     device: DeviceName = "auto"
     kernels: KernelsName = "auto"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar, final
 
+from dsolver.cluster import default_client
 from dsolver.cluster.crew import ATTEMPTS
 from dsolver.cluster.gpu_lock import claim, release
 from dsolver.cluster.runtime import connect
@@ -46,6 +47,11 @@ REUSED: Final[Mapping[Outcome, str]] = {
 }
 """Notes on what an update has used of the set-up before."""
 
+TAKEN: Final = (
+    "no client= was given, and a client is open: its cluster was taken, {}; client=False is for this process alone"
+)
+"""Note on a cluster that was not named."""
+
 
 @final
 class Session:
@@ -78,10 +84,14 @@ class Session:
         self._program: RunningProgram[Solve] | None = None
         check_problem(problem)
         method_for(problem, setup.method)
-        setup.preconditioner(problem)  # refused here, before anything is started
         self._method, self._restart = setup.method, setup.restart
-        self.runtime = connect(setup.client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         self.preconditioner = setup.preconditioner(problem)
+        client = setup.client or None
+        if setup.client is None and setup.engine != "reference" and self.preconditioner.can.everywhere:
+            client = default_client.open_client()
+        scheduler: Any = client.scheduler if client and setup.client is None else None
+        self._taken = (TAKEN.format(scheduler.address),) if scheduler else ()
+        self.runtime = connect(client, engine=setup.engine, device=setup.device, kernels=setup.kernels)
         self.first = self.preconditioner
         self._auto = isinstance(setup.M, str) and setup.M == AUTO
         if self.runtime.client is not None and not self.preconditioner.can.everywhere:
@@ -205,7 +215,7 @@ class Session:
     @property
     def notes(self) -> tuple[str, ...]:
         """Choices that are not as a rule, for `Solution.notes`."""
-        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()))
+        notes = (*self.problem.notes, *((self._reused,) if self._reused else ()), *self._taken)
         if self._method is not None:
             return notes
         if self.problem.asymmetry:

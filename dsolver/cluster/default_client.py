@@ -1,0 +1,39 @@
+"""The default client: the one that Dask takes where none is named."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+OF_A_CLUSTER: Final = (None, "dask.distributed", "distributed")
+"""Values of Dask's option `scheduler` with which it computes on the cluster of a client."""
+
+
+def open_client() -> Client | None:
+    """The client on whose cluster Dask would compute a collection in this thread now; None where it would do so here.
+
+    In a task it is none: the one that the worker has is for tasks that ask for it.
+    """
+    distributed: Any = sys.modules.get("distributed")
+    if distributed is None:  # whoever has a client has imported it
+        return None
+    import dask
+
+    if dask.config.get("scheduler", None) not in OF_A_CLUSTER or _in_a_task(distributed):
+        return None
+    try:
+        client: Client = distributed.default_client()
+    except ValueError:
+        return None
+    return None if client.asynchronous or client.status != "running" else client
+
+
+def _in_a_task(distributed: Any) -> bool:
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
