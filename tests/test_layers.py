@@ -44,6 +44,7 @@ ALLOWED = {
             "dsolver.engines.spmd.worker",
             "dsolver.engines.eager.resident",
             "dsolver.cluster.runtime",
+            "dsolver.cluster.default_client",
             "dsolver.session.user_arrays",
             "dsolver.cli",
             "dsolver.monitor",

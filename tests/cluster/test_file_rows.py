@@ -278,7 +278,12 @@ def test_a_scheduler_that_is_killed_is_one_error(tmp_path: Path, monkeypatch: py
         Client(scheduler_file=str(where), timeout=PATIENCE) as client,
     ):
         client.wait_for_workers(1, timeout=PATIENCE)
-        alarm = threading.Thread(target=lambda: eventually((tmp_path / "mark").exists) and scheduler.kill())
+
+        def strike() -> None:
+            eventually((tmp_path / "mark").exists)
+            scheduler.kill()
+
+        alarm = threading.Thread(target=strike)
         alarm.start()
         with pytest.raises(ClusterError, match="the cluster does not answer any more"):
             dsolver.read_matrix(path, client=client)
