@@ -7,8 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import psutil
 
 from dsolver.errors import InputError, check_real, in_a_line, installing
+
+MANY: Final = 1 << 26
+"""Rows from which on the memory for their pointers is asked for first."""
 
 
 def canonical(name: str, matrix: Any) -> Any:
@@ -56,6 +60,7 @@ def compressed(name: str, matrix: Any, first: int = 0) -> Any:
     _check_real(name, matrix)
     matrix = checked_arrays(name, matrix)
     try:
+        _check_memory(matrix.shape[0])
         if matrix.dtype != np.float64:  # before entries at one place are added, of which small integers have no room
             matrix = matrix.astype(np.float64)
         rows = imported("sparse").csr_array(matrix, copy=not getattr(matrix, "has_canonical_format", False))
@@ -74,6 +79,16 @@ def compressed(name: str, matrix: Any, first: int = 0) -> Any:
 
 def _check_real(name: str, matrix: Any) -> None:
     check_real(name, np.dtype(matrix.dtype), "fiub")
+
+
+def _check_memory(rows: int) -> None:
+    """Refuse rows for whose pointers there is no memory: the system would tell of it too late, by ending this process.
+
+    Raises:
+        MemoryError: there is none.
+    """
+    if rows > MANY and 8 * rows > psutil.virtual_memory().available:
+        raise MemoryError
 
 
 def checked_arrays(name: str, matrix: Any) -> Any:

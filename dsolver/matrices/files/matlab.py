@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from dsolver.matrices.canonical import imported
 
@@ -14,24 +15,16 @@ def matlab_matrix(path: Path) -> Any:
     """A matrix of `scipy.sparse` from a file: its only one, or that of a field A, as the SuiteSparse collection has it.
 
     Raises:
-        ValueError: it has none, or several.
+        FileNotFoundError: there is no such file.
+        ValueError: it has none, or several, or SciPy cannot read it.
     """
-    found = _matrices(imported("io").loadmat(str(path), appendmat=False))
-    if len(found) != 1:
-        names = ", ".join(found) or "none"
-        raise ValueError(f"one sparse matrix is looked for, and it holds {names}: save the one that is wanted alone")
-    (matrix,) = found.values()
-    return matrix
-
-
-def _matrices(variables: dict[str, Any]) -> dict[str, Any]:
-    """Sparse matrices by name."""
-    found = {}
-    for name, value in variables.items():
-        if hasattr(value, "nnz"):
-            found[name] = value
-        elif isinstance(value, np.ndarray) and value.size == 1 and "A" in (value.dtype.names or ()):
-            field = value["A"].item()
-            if hasattr(field, "nnz"):
-                found[f"{name}.A"] = field
-    return found
+    sparse = imported("sparse")
+    if not path.exists():
+        raise FileNotFoundError(path)
+    program = Path(__file__).with_name("matlab_reader.py")
+    ended = subprocess.run([sys.executable, "-P", program, path.absolute()], capture_output=True, check=False)
+    if ended.returncode < 0:
+        raise ValueError(f"SciPy's reader died of it, by signal {-ended.returncode}")
+    if ended.returncode:
+        raise ValueError(ended.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+    return sparse.load_npz(io.BytesIO(ended.stdout))
