@@ -3,10 +3,11 @@
 //
 // Dot products repeat to the last bit: the grid follows from the length alone, every thread adds its items in order,
 // a block adds its threads in a fixed tree, and the block that finishes last adds the blocks' partial sums in a fixed
-// tree. `partials` has room for the grid; `ticket` was zero and is zero again afterwards.
+// tree (sums.cuh).
 
 #include "slices.cuh"
 #include "range.cuh"
+#include "sums.cuh"
 #include "tree.cuh"
 
 // The launch before this one is awaited here instead of by the stream (slices.cuh): 2 us of 5 where items are few.
@@ -25,28 +26,6 @@ __device__ double block_sum(double value) {
     if (threadIdx.x < SLICE) value = warp_sum(threadIdx.x < THREADS / SLICE ? of_warp[threadIdx.x] : 0.0);
     __syncthreads();
     return value;
-}
-
-// out = the sum of `value` over all threads of the grid. `out` may be one of the scalars that the
-// kernel read before: it is written after every block has come this far.
-__device__ void grid_sum(double value, double* partials, unsigned* ticket, double* out) {
-    __shared__ bool last;
-    value = block_sum(value);
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = value;
-        __threadfence();
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    double total = 0.0;
-    for (int i = threadIdx.x; i < gridDim.x; i += THREADS) total += __ldcg(partials + i);
-    total = block_sum(total);
-    if (threadIdx.x == 0) {
-        *out = total;
-        *ticket = 0u;
-    }
 }
 
 // Calls use(i) for the items of this thread, UNROLL of them at a time.
@@ -78,7 +57,7 @@ extern "C" __global__ void dot(
     for_items(
         size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
         [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum(sum, partials, ticket, out);
+    grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // The same of a double vector and a real one.
@@ -91,7 +70,7 @@ extern "C" __global__ void dot_narrowed(
     for_items(
         size, [=](long long i) { return Two{__ldg(x + i), __ldg(y + i)}; },
         [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum(sum, partials, ticket, out);
+    grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // x[rows] . values: 4 bytes of index, 8 scattered, 8 read.
@@ -104,7 +83,7 @@ extern "C" __global__ void gathered_dot(
     for_items(
         size, [=](long long i) { return Two{__ldg(x + __ldg(rows + i)), __ldg(values + i)}; },
         [&](long long, Two t) { sum = fma(t.x, t.y, sum); });
-    grid_sum(sum, partials, ticket, out);
+    grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // The sum of the slices' parts that a matrix pass left: 8 bytes a slice, which come from L2.
@@ -114,7 +93,7 @@ extern "C" __global__ void sum(
     FOLLOW_LAST()
     double sum = 0.0;
     for_items(size, [=](long long i) { return __ldcg(parts + i); }, [&](long long, double part) { sum += part; });
-    grid_sum(sum, partials, ticket, out);
+    grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // w = a x + b y: 24 bytes. w may be x or y.
@@ -254,7 +233,7 @@ extern "C" __global__ void update_x_r(
     } else {
         for_items(size, [=](long long i) { return r[i]; }, [&](long long, double rest) { sum = fma(rest, rest, sum); });
     }
-    grid_sum(sum, partials, ticket, out);
+    grid_sum<block_sum>(sum, partials, ticket, out);
 }
 
 // z = scale r / diagonal: 24 bytes.

@@ -2,6 +2,7 @@
 // wrote is at hand when the halo has come: the row, and the first entries of each of its threads.
 
 #include "slices.cuh"
+#include "sums.cuh"
 #include "sell/passes.cuh"
 
 constexpr int THREADS = 256, AT_HAND = 4;
@@ -73,35 +74,18 @@ __device__ __forceinline__ void add(GHOSTS, double sign, real* y, int rows) {
     if (writes) y[own.place] = old + static_cast<real>(sign) * sum;
 }
 
-// q = H h, dot = x . q: each block leaves its part in `partials`, and the one that comes last adds them, in a fixed order. `ticket`
-// was zero and is zero again afterwards.
+// q = H h, dot = x . q.
 template <int T>
 __device__ __forceinline__ void times_dot(
     GHOSTS, const real* x, real* q, double* partials, unsigned* ticket, double* dot, int rows
 ) {
-    __shared__ bool last;
     next_may_start();
     Row<T> own(start, columns, values, places, rows);
     wait_for_last_launch();
     const bool writes = own.valid && own.lane == 0;
     const real factor = writes ? x[own.place] : real(0), sum = own.times(columns, values, h);
     if (writes) q[own.number] = sum;
-    const double part = sum_of_block(static_cast<double>(factor) * (writes ? sum : real(0)));
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = part;
-        __threadfence();
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    double total = 0.0;
-    for (int i = threadIdx.x; i < gridDim.x; i += THREADS) total += __ldcg(partials + i);
-    total = sum_of_block(total);
-    if (threadIdx.x == 0) {
-        *dot = total;
-        *ticket = 0u;
-    }
+    grid_sum<sum_of_block>(static_cast<double>(factor) * (writes ? sum : real(0)), partials, ticket, dot);
 }
 
 #define OF(T)                                                                                                       \

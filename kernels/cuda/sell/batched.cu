@@ -3,6 +3,7 @@
 // reads its x in whole lines and whatever is not batched takes a column as it is.
 
 #include "slices.cuh"
+#include "sums.cuh"
 #include "sell/passes.cuh"
 #include "sell/batched.cuh"
 
@@ -266,7 +267,6 @@ extern "C" __global__ void times_halo_dot(
     MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket,
     double* dot, long long size, long long rows, long long apart, int count
 ) {
-    __shared__ bool last;
     OWN_BOUNDARY()
     for (int w = 0; w < WIDTH; ++w) {
         real sum = real(0);
@@ -277,20 +277,11 @@ extern "C" __global__ void times_halo_dot(
         const double part = sum_of_block(valid ? static_cast<double>(factor) * sum : 0.0);
         if (threadIdx.x == 0) partials[w * gridDim.x + blockIdx.x] = part;
     }
-    if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
+    if (!comes_last(ticket)) return;
     for (int w = 0; w < WIDTH; ++w) {
-        double total = 0.0;
-        for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) total += __ldcg(partials + w * gridDim.x + i);
-        total = sum_of_block(total);
+        const double total = sum_of_parts<sum_of_block>(partials + w * gridDim.x);
         if (threadIdx.x == 0) dot[w * apart] = total;
     }
-    if (threadIdx.x == 0) *ticket = 0u;
 }
 
 // q = A_halo h.

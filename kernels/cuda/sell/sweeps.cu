@@ -8,6 +8,7 @@
 // Before it waits for the launch before it, a kernel requests what set-up wrote: the slice, d and a few entry columns.
 
 #include "slices.cuh"
+#include "sums.cuh"
 #include "sell/passes.cuh"
 #include "sell/half_sweeps.cuh"
 
@@ -194,34 +195,17 @@ extern "C" __global__ void times_halo(
     if (own.valid) q[own.s * SLICE + lane] = sum;
 }
 
-// The same with dot = x . q: each block leaves its part in `partials`, and the one that comes last adds them, in a fixed
-// order. `ticket` was zero and is zero again afterwards.
+// The same with dot = x . q.
 extern "C" __global__ void times_halo_dot(
     MATRIX, const int* __restrict__ boundary, const real* h, const real* x, real* q, double* partials, unsigned* ticket,
     double* dot, int count
 ) {
-    __shared__ bool last;
     OWN_BOUNDARY()
     wait_for_last_launch();
     const real factor = own.valid ? x[own.p] : real(0);
     const real sum = row_times_halo(own, h, lane);
     if (own.valid) q[own.s * SLICE + lane] = sum;
-    const double part = sum_of_block(own.valid ? static_cast<double>(factor) * sum : 0.0);
-    if (threadIdx.x == 0) {
-        partials[blockIdx.x] = part;
-        __threadfence();
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    double total = 0.0;
-    for (int i = threadIdx.x; i < gridDim.x; i += blockDim.x) total += __ldcg(partials + i);
-    total = sum_of_block(total);
-    if (threadIdx.x == 0) {
-        *dot = total;
-        *ticket = 0u;
-    }
+    grid_sum<sum_of_block>(own.valid ? static_cast<double>(factor) * sum : 0.0, partials, ticket, dot);
 }
 
 // r -= H h.
