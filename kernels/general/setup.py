@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -25,6 +25,34 @@ ENOUGH: Final = 1e-3
 """Seconds of products that tell formats apart."""
 ROUNDS: Final = 3
 BALANCED: Final = Choice(name="chunks", why="rows of any length")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Between:
+    """Rows between two levels, and where they lie.
+
+    Attributes:
+        shape: rows and columns.
+        rows: on the device, in the order of the vector that is written; columns in that of the vector that is read,
+            ascending in each row.
+        written: where the rows lie in a vector, which has guards around them.
+        read: where the columns lie, likewise.
+        blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
+        measured: of these rows, as of `GeneralSetup.measured_transfer`, where that was asked for before.
+    """
+
+    shape: tuple[int, int]
+    rows: Csr
+    written: slice
+    read: slice
+    blocks: tuple[int, int] = (1, 1)
+    measured: Any = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a `TransferRows`, but for its vector kernels."""
+        return {"shape": self.shape, "entries": self.rows, "written": self.written, "read": self.read}
 
 
 class GeneralSetup(ABC):
@@ -143,25 +171,12 @@ class GeneralSetup(ABC):
         return self.ghost(xp.empty(0, dtype=np.int64), rows, 0, layout)
 
     @abstractmethod
-    def between(
-        self,
-        shape: tuple[int, int],
-        rows: Csr,
-        written: slice,
-        read: slice,
-        blocks: tuple[int, int] = (1, 1),
-        measured: Any = None,
-    ) -> Any:
-        """Rows between two levels in their form, with its kernels.
+    def between(self, levels: Between) -> Any:
+        """Rows between two levels in their form, with its kernels."""
 
-        Args:
-            shape: rows and columns.
-            rows: on the device, in the order of the vector that is written; columns in that of the vector that is read.
-            written: where the rows lie in a vector, which has guards around them.
-            read: where the columns lie, likewise.
-            blocks: rows and columns of the blocks in which entries come as a rule; that may save time.
-            measured: of these rows, as of `measured_transfer`, where somebody has asked for that before.
-        """
+    def evened(self, rows: Csr) -> Csr:
+        """Rows between two levels, with holes in short ones where a device's kernels are faster so."""
+        return rows
 
     def reordered(self, rows: Csr, order: Array) -> Csr:
         """The rows in another order, each of them once, on the device."""
@@ -294,22 +309,24 @@ class GeneralSetup(ABC):
             written: the storage order of the vectors that products are written to, of one color unless `colored`.
             read: that of the vectors that are multiplied, likewise.
             wait: as of `matrix`.
-            blocks: as of `between`.
+            blocks: as of `Between`.
             measured: likewise.
         """
-        guard = self._guard
+        rows, guard = self.evened(rows), self._guard
         order, places = written.row[guard : guard + written.rows], read.position
         if not written.in_order and (order[1:] < order[:-1]).any():
             rows = self.reordered(rows, order)
         if not read.in_order and (places[1:] < places[:-1]).any():
             rows = self.ascending(rows._replace(columns=places[rows.columns] - np.int32(guard)), read.rows)
         made = self.between(
-            (rows.size, read.rows),
-            self._rounded(rows),
-            slice(guard, guard + written.rows),
-            slice(guard, guard + read.rows),
-            blocks,
-            measured,
+            Between(
+                shape=(rows.size, read.rows),
+                rows=self._rounded(rows),
+                written=slice(guard, guard + written.rows),
+                read=slice(guard, guard + read.rows),
+                blocks=blocks,
+                measured=measured,
+            )
         )
         if wait:
             self.wait()

@@ -15,7 +15,7 @@ from dsolver.kernels.formats.layout import Array, Layout
 from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
-from dsolver.kernels.general.setup import GeneralSetup
+from dsolver.kernels.general.setup import Between, GeneralSetup
 from dsolver.kernels.reference import block_slices, octets
 from dsolver.kernels.reference.csr import TextbookRows, TextbookTransfer, chunks
 
@@ -45,16 +45,8 @@ class TextbookGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(
-        self,
-        shape: tuple[int, int],
-        rows: Csr,
-        written: slice,
-        read: slice,
-        blocks: tuple[int, int] = (1, 1),
-        measured: Any = None,
-    ) -> TextbookTransfer:
-        return TextbookTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
+    def between(self, levels: Between) -> TextbookTransfer:
+        return TextbookTransfer(**levels.fields, vectors=self._vectors)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

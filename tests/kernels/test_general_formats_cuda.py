@@ -19,6 +19,7 @@ from dsolver.kernels.cuda.launch import loader
 from dsolver.kernels.formats.block_slices import NEAR, RUN, WIDE
 from dsolver.kernels.formats.choice import gpu_choice
 from dsolver.kernels.formats.csr import Csr
+from dsolver.kernels.general.setup import Between
 from dsolver.kernels.reference import block_slices as numpy_slices
 from dsolver.kernels.reference import csr as numpy_rows
 from dsolver.monitor import watch
@@ -407,7 +408,8 @@ def test_blocks_between_levels_have_the_bits_of_rows(shape: tuple[int, int]) -> 
     written, read = (slice(0, n) for n in matrix.shape)
     found = []
     for blocks in ((1, 1), shape):
-        one: Any = transfer(matrix.shape, there, written, read, vectors("float64"), blocks)
+        levels = Between(shape=matrix.shape, rows=there, written=written, read=read, blocks=blocks)
+        one: Any = transfer(levels, vectors("float64"))
         y, z = r.copy(), r.copy()
         assert (one.product.blocks is None) == (blocks == (1, 1))
         one.restrict_full(x, y)

@@ -22,7 +22,7 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GhostRows
 from dsolver.kernels.general.rows import SplitRows
-from dsolver.kernels.general.setup import GeneralSetup
+from dsolver.kernels.general.setup import Between, GeneralSetup
 
 FEW_SAMPLES = 16
 """Stretches of rows by which the format of rows is chosen: 64 of them took 8 ms of a set-up of 170 ms at 64³."""
@@ -60,19 +60,6 @@ class CpuGeneral(GeneralSetup):
             return block_slices.made(rows, columns, self._vectors, block=choice.block, window=choice.window)
         return products.CpuRows(shape=(rows.size, columns), entries=rows, vectors=self._vectors)
 
-    def transfer(
-        self,
-        rows: Csr,
-        written: Layout,
-        read: Layout,
-        *,
-        wait: bool = True,
-        blocks: tuple[int, int] = (1, 1),
-        measured: Any = None,
-    ) -> Any:
-        """See `GeneralSetup.transfer`; short rows get holes."""
-        return super().transfer(products.evened(rows, self._vectors), written, read, wait=wait)
-
     def diagonal(self, rows: Csr) -> Array:
         out = np.empty(rows.size, dtype=rows.values.dtype)
         self._vectors.team.run(find_diagonal, 0, rows.size, *rows, out, worth=products.ROWS_WORTH_A_THREAD)
@@ -81,16 +68,11 @@ class CpuGeneral(GeneralSetup):
     def ghost(self, boundary: Array, rows: Csr, slots: int, layout: Layout) -> GhostRows:
         return GhostRows(**self._ghost_fields(boundary, rows, slots, layout), room=None)
 
-    def between(
-        self,
-        shape: tuple[int, int],
-        rows: Csr,
-        written: slice,
-        read: slice,
-        blocks: tuple[int, int] = (1, 1),
-        measured: Any = None,
-    ) -> products.CpuTransfer:
-        return products.CpuTransfer(shape=shape, entries=rows, written=written, read=read, vectors=self._vectors)
+    def between(self, levels: Between) -> products.CpuTransfer:
+        return products.CpuTransfer(**levels.fields, vectors=self._vectors)
+
+    def evened(self, rows: Csr) -> Csr:
+        return products.evened(rows, self._vectors)
 
     def wait(self) -> None:
         """Kernels have run when they return."""

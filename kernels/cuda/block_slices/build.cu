@@ -324,6 +324,21 @@ extern "C" __global__ void describe(const long long* ends, const int2* sizes, co
         static_cast<unsigned>(first), static_cast<unsigned>(place), static_cast<unsigned>(f.x), static_cast<unsigned>(f.y));
 }
 
+// Store the next column of this lane's row, c or NONE, as column k of its slice. Returns it, or NONE where the rows of a run
+// have another one first. `held` is the column before a hole.
+__device__ __forceinline__ int stored_column(int c, int k, int kind, int base, int& held, unsigned short* near, int* far) {
+    const int lane = lane_number();
+    if (kind == RUN) {
+        const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
+        if (lane == 0) far[k] = smallest;
+        return c != NONE && c - lane != smallest ? NONE : c;
+    }
+    held = c == NONE ? held : c;
+    if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
+    else far[k * SLICE + lane] = held;
+    return c;
+}
+
 // The entries and columns of a slice of single entries, of long rows. TWICE: rounded entries, too.
 template <bool TWICE>
 __device__ __forceinline__ void fill_single(
@@ -345,16 +360,7 @@ __device__ __forceinline__ void fill_single(
         });
         int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k, to += SLICE) {
-            int c = at + taken < length ? column[lane][taken] : NONE;
-            if (kind == RUN) {
-                const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
-                if (lane == 0) far[k] = smallest;
-                if (c != NONE && c - lane != smallest) c = NONE;
-            } else {
-                held = c == NONE ? held : c;
-                if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
-                else far[k * SLICE + lane] = held;
-            }
+            const int c = stored_column(at + taken < length ? column[lane][taken] : NONE, k, kind, base, held, near, far);
             const real entry = c == NONE ? 0 : value[lane][taken];
             *to = entry;
             if constexpr (TWICE) {
@@ -394,16 +400,7 @@ __device__ __forceinline__ void fill(
     const double* const mine = entries + (merge.columns - columns);
     int held = base;
     for (int k = 0; k < width; ++k, to += B * B * SLICE) {
-        int c = merge.next();
-        if (kind == RUN) {
-            const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
-            if (lane == 0) far[k] = smallest;
-            if (c != NONE && c - lane != smallest) c = NONE;
-        } else {
-            held = c == NONE ? held : c;
-            if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
-            else far[k * SLICE + lane] = held;
-        }
+        const int c = stored_column(merge.next(), k, kind, base, held, near, far);
         real block[B * B] = {};
         if (c != NONE) {
             if constexpr (B == 1) { block[0] = static_cast<real>(mine[merge.at[0]]); ++merge.at[0]; }
@@ -451,16 +448,7 @@ __device__ __forceinline__ void fill_full(
         });
         int taken = 0;
         for (int k = done; k < min(done + TILE, width); ++k) {
-            int c = at + taken < length ? place[lane][taken] : NONE;
-            if (kind == RUN) {
-                const int smallest = __reduce_min_sync(ALL_LANES, c == NONE ? NONE : c - lane);
-                if (lane == 0) far[k] = smallest;
-                if (c != NONE && c - lane != smallest) c = NONE;
-            } else {
-                held = c == NONE ? held : c;
-                if (kind == NEAR) near[k * SLICE + lane] = static_cast<unsigned short>(held - base);
-                else far[k * SLICE + lane] = held;
-            }
+            const int c = stored_column(at + taken < length ? place[lane][taken] : NONE, k, kind, base, held, near, far);
             if (c == NONE) {
                 real* const hole = to + static_cast<long long>(k) * (B * B * SLICE) + lane;
 #pragma unroll

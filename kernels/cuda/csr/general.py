@@ -26,7 +26,7 @@ from dsolver.kernels.formats.statistics import Statistics
 from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows
 from dsolver.kernels.general.selection import MEASURE, chosen
-from dsolver.kernels.general.setup import GeneralSetup
+from dsolver.kernels.general.setup import Between, GeneralSetup
 
 
 @final
@@ -145,16 +145,8 @@ class CudaGeneral(GeneralSetup):
         """Only of rows that `transfer` leaves in their order."""
         return measured_transfer(rows, read.rows, self._vectors) if written.in_order and read.in_order else None
 
-    def between(
-        self,
-        shape: tuple[int, int],
-        rows: Csr,
-        written: slice,
-        read: slice,
-        blocks: tuple[int, int] = (1, 1),
-        measured: slices.Measured | None = None,
-    ) -> CudaTransfer:
-        return transfer(shape, rows, written, read, self._vectors, blocks, measured)
+    def between(self, levels: Between) -> CudaTransfer:
+        return transfer(levels, self._vectors)
 
     def transfer(
         self,
@@ -176,7 +168,7 @@ class CudaGeneral(GeneralSetup):
         if not read.in_order:
             rows = self.ascending(rows, read.size)
         of = slice(of.start, of.start + rows.size)
-        made = self.between((rows.size, read.size), rows, of, slice(0, read.size))
+        made = self.between(Between(shape=(rows.size, read.size), rows=rows, written=of, read=slice(0, read.size)))
         if wait:
             self.wait()
         return made

@@ -14,6 +14,7 @@ from dsolver.kernels.formats.base import Format
 from dsolver.kernels.formats.choice import FEW_ROWS
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.formats.layout import SLICE, Array
+from dsolver.kernels.general.setup import Between
 
 BETWEEN: Final = ((3, 3), (3, 6), (6, 3))
 """Blocks that there are kernels for."""
@@ -78,37 +79,26 @@ class _TransferColumns(Columns):
         return self.one.product.batched(self.width)
 
 
-def transfer(
-    shape: tuple[int, int],
-    rows: Csr,
-    written: slice,
-    read: slice,
-    vectors: Any,
-    blocks: tuple[int, int] = (1, 1),
-    measured: slices.Measured | None = None,
-) -> CudaTransfer:
+def transfer(levels: Between, vectors: Any) -> CudaTransfer:
     """Rows between two levels: in slices where they are short, as those of P are.
 
     Args:
-        shape: rows and columns.
-        rows: on the device; columns ascend in each row.
-        written: see `CudaTransfer`.
-        read: see `CudaTransfer`.
+        levels: the rows.
         vectors: the vector kernels; values are rounded to their type.
-        blocks: rows and columns of the blocks in which entries come as a rule.
-        measured: of these rows, as of `measured_transfer`, where somebody has asked for that before.
     """
     product: CudaRows | CudaBlockSlices
+    shape, rows = levels.shape, levels.rows
     mean = len(rows.columns) / max(1, shape[0])
     if mean > SHORT:
         threads = threads_of(shape[0], mean)
-        fitting = threads in OF_BLOCKS and blocks in BETWEEN
-        found = blocks_of_rows(rows, shape[1], blocks) if fitting else None
+        fitting = threads in OF_BLOCKS and levels.blocks in BETWEEN
+        found = blocks_of_rows(rows, shape[1], levels.blocks) if fitting else None
         rows = rows._replace(values=narrowed(rows.values, vectors.dtype))
         product = CudaRows(shape=shape, entries=rows, threads=threads, blocks=found)
     else:
-        product = slices.filled(rows, shape[1], measured or slices.measured(rows, shape[1], vectors.type_name))
-    return CudaTransfer(product=product, written=written, read=read, vectors=vectors)
+        measured = levels.measured or slices.measured(rows, shape[1], vectors.type_name)
+        product = slices.filled(rows, shape[1], measured)
+    return CudaTransfer(product=product, written=levels.written, read=levels.read, vectors=vectors)
 
 
 def measured_transfer(rows: Csr, columns: int, vectors: Any) -> slices.Measured | None:

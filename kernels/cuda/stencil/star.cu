@@ -139,6 +139,13 @@ template <bool BESIDE> struct Tile {
         return {from[0], x + 1 < a.nx ? from[1] : real(0)};
     }
 
+    // The thread's pairs of a plane.
+    __device__ __forceinline__ void load_plane(int k, Pair (&pairs)[PER_THREAD]) const {
+        const int z = inside(k, a.nz, a.wraps & 4);
+#pragma unroll
+        for (int l = 0; l < PER_THREAD; ++l) pairs[l] = load(l, z);
+    }
+
     // The sum of the entries off the diagonal times the values of the other color, around point `which` of a pair.
     __device__ __forceinline__ real around(int l, int k, int which, int other) const {
         const int t = t0 + l, left = which == 0 ? p - 1 : p;   // of the other color's pairs: one is this one
@@ -218,10 +225,6 @@ __device__ __forceinline__ void down(
     Pair next[PER_THREAD];
     real open = 0;
     // Red values times the inverse diagonal, which is x there; black ones as they are.
-    const auto request = [&](int k) {
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(l, inside(k, a.nz, a.wraps & 4));
-    };
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
 #pragma unroll
@@ -234,13 +237,13 @@ __device__ __forceinline__ void down(
         }
     };
     for (int k = first - 2; k <= first; ++k) {
-        request(k);
+        tile.load_plane(k, next);
         place(k);
     }
     __syncthreads();
     for (int t = first - 1; t <= last + 3; ++t) {
         const bool more = t + 2 <= last + 2;
-        if (more) request(t + 2);
+        if (more) tile.load_plane(t + 2, next);
         if (t <= last + 1) tile.sweep_black(t);
         const int k = t - 2;
         if (k >= first && k <= last) {   // the residual at red points; at black ones it is zero
@@ -331,11 +334,6 @@ __device__ __forceinline__ void up(
     const bool owns = tile.p >= 1 && tile.p <= PAIRS && 2 * tile.q < r.last(0) && tile.t0 >= 2 && tile.t0 < 2 + ROWS;
     Pair next[PER_THREAD];
     real red[PER_THREAD][KEPT];   // r at the red points of planes t - 2 .. t + 2
-    const auto request = [&](int k) {
-        const int z = inside(k, a.nz, a.wraps & 4);
-#pragma unroll
-        for (int l = 0; l < PER_THREAD; ++l) next[l] = tile.load(l, z);
-    };
     const auto place = [&](int k) {
         const int z = inside(k, a.nz, a.wraps & 4);
 #pragma unroll
@@ -356,12 +354,12 @@ __device__ __forceinline__ void up(
         }
     };
     for (int k = first - 2; k <= first; ++k) {
-        request(k);
+        tile.load_plane(k, next);
         place(k);
     }
     __syncthreads();
     for (int t = first - 1; t <= last + 1; ++t) {
-        request(t + 2);
+        tile.load_plane(t + 2, next);
         if (t <= last) tile.sweep_black(t);
         const int k = t - 2;   // r of its red points is the second of those kept: the newest is of plane t + 1
         if (k >= first) {
