@@ -217,7 +217,7 @@ def cancel(*, scheduler: str, name: str) -> None:
 )
 @name_argument
 def fetch(*, scheduler: str, folder: Path | None, name: str) -> None:
-    """Write the files that a submitted job has made, and its log, into a folder."""
+    """Write the files that a submitted job has made, and its log, into a folder; links and pipes are left behind."""
     with _client(scheduler) as client:
         for path in jobs.fetch(client, name, folder or Path(name)):
             click.echo(path)
