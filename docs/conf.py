@@ -29,6 +29,7 @@ NAVIGATION = {
         "docs/theory",
         "docs/glossary",
         "docs/structure",
+        "docs/choices",
         "docs/performance",
         "docs/decisions/README",
         "CHANGELOG",
