@@ -21,6 +21,7 @@ import inspect
 import math
 import warnings
 from numbers import Real
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -31,10 +32,16 @@ DISTRIBUTION: Final = "dsolver-hpc"
 
 SHORT: Final = 100
 """Characters of an argument that a message repeats at most."""
+LONG: Final = 2000
+"""Characters of a message at most; of a longer one the middle is left out, in which an argument was repeated."""
 
 
 class DsolverError(Exception):
     """Base of all errors that this package raises on purpose."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= LONG else f"{text[: LONG // 2]} [...] {text[-LONG // 2 :]}"
 
 
 class InputError(DsolverError, ValueError):
@@ -139,8 +146,24 @@ def check_tolerance(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a finite number >= 0, not {in_a_line(value)}")
 
 
+def check_path(path: Path) -> None:
+    """Refuse a name that no file can have, or that may not be looked at.
+
+    Raises:
+        InputError: the system says so, as of names that are too long.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot use {in_a_line(str(path))}: {getattr(error, 'strerror', error)}") from error
+
+
 def in_a_line(value: object) -> str:
     """An argument as a message of one line names it: as it would be typed where that is short, else by its type."""
+    if isinstance(value, str) and len(value) > SHORT:
+        return f"{value[: SHORT // 2]!r}..., of {len(value)} characters"
     try:
         typed = repr(value)
     except Exception:  # of an integer with thousands of digits, say

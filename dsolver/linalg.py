@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, final
 
 from dsolver.cluster.runtime import DeviceName, EngineName
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.problems import Problem
 from dsolver.session.arguments import on_gpu_here, prepared, problem_of
 from dsolver.session.follower import State
@@ -186,7 +186,7 @@ def _solved(method: str, A: Any, b: Any, x0: Any, given: Linalg, restart: int | 
             f"example dsolver.problems.poisson7(grid)"
         )
     if callback is not None and not callable(callback):
-        raise InputError(f"callback must be a function of an iterate, not {callback!r}")
+        raise InputError(f"callback must be a function of an iterate, not {in_a_line(callback)}")
     size = math.prod(A.grid)
     raveled = not A.flat and getattr(b, "shape", None) == (size,) and hasattr(b, "reshape")
     if raveled:

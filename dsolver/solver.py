@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Self, Unpack, final, overload
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.multigrid.summary import Hierarchy
 from dsolver.preconditioners import Preconditioner
 from dsolver.problems import Problem
@@ -74,9 +74,10 @@ class Solver:
 
     @property
     def hierarchy(self) -> Hierarchy:
-        """Levels of algebraic multigrid in numbers, where "amg" is taken or "auto" has chosen it; to be printed.
+        """Levels of multigrid in numbers, where "mg" or "amg" is taken or "auto" has chosen it; to be printed.
 
-        Where A is not symmetric, its levels have an entry in each place where A or Aᵀ has one.
+        On a lattice entries are counted at all offsets inside of it, zeros too. Where A is not symmetric, algebraic
+        levels have an entry in each place where A or Aᵀ has one.
 
         Raises:
             InputError: M has none, or this Solver is closed or solving.
@@ -187,7 +188,7 @@ class Solver:
             ClusterError: the cluster failed.
         """
         if reuse not in (None, "interpolation"):
-            raise InputError(f"reuse must be 'interpolation' or None, not {reuse!r}")
+            raise InputError(f"reuse must be 'interpolation' or None, not {in_a_line(reuse)}")
         runtime = self._session.runtime
         cuda = runtime.device == "cuda"
         problem = self._session.given if problem is None else problem_of(problem, gpu=cuda and runtime.client is None)

@@ -6,15 +6,23 @@ this package.
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any, Final, final
 
 import click
 
 import dsolver
 from dsolver.cli import cluster, estimate, hpcg, info, jobs, report, solve, tune
-from dsolver.errors import ClusterError, DsolverError
+from dsolver.errors import ClusterError, DsolverError, in_a_line
 
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Errors of a standard output that is a file on a disk."""
 INTERRUPTED: Final = 128 + signal.SIGINT
 """The exit status of a command that Ctrl-C has ended, by the shells' rule."""
 
@@ -57,24 +65,44 @@ class Interrupted(Failure):
     exit_code = INTERRUPTED
 
 
+@contextmanager
+def told() -> Iterator[None]:
+    """Context in which expected errors become a message. Any other keeps its traceback: it is a fault of ours."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()  # so that what does not fit there is told
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted") from error
+    except ClusterError as error:
+        raise ClusterFailure(str(error)) from error
+    except DsolverError as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        if error.filename is not None:  # a file of the user's that nothing has looked at before
+            raise Failure(f"cannot use {in_a_line(str(error.filename))}: {error.strerror}") from error
+        if error.errno not in NO_ROOM:
+            raise
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # or Python would end with this error once more
+        raise Failure(f"cannot write to standard output: {error.strerror}") from error
+    except MemoryError as error:
+        raise Failure(f"memory does not suffice: {error}; take a smaller grid, or workers on more machines") from error
+
+
 @final
 class Commands(click.Group):
-    """Commands whose expected errors become a message. Any other error keeps its traceback: it is a fault of ours."""
+    """Commands whose expected errors become a message."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Look at the options of all commands."""
+        with told():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        try:
+        with told():
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            raise Interrupted("interrupted") from error
-        except ClusterError as error:
-            raise ClusterFailure(str(error)) from error
-        except DsolverError as error:
-            raise Failure(str(error)) from error
-        except MemoryError as error:
-            raise Failure(
-                f"memory does not suffice: {error}; take a smaller grid, or workers on more machines"
-            ) from error
 
 
 @click.group(

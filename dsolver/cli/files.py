@@ -15,8 +15,8 @@ import click
 import numpy as np
 
 from dsolver.cli import labeled
-from dsolver.errors import InputError, OutputExistsError, installing
-from dsolver.matrices.io import read_vectors
+from dsolver.errors import InputError, OutputExistsError, check_path, installing
+from dsolver.matrices.io import read_vectors, write_vector
 from dsolver.monitor.spans import Span, to_jsonl
 from dsolver.monitor.trace import to_trace
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 ARRAYS: Final = (".npy", ".zarr", *labeled.ENDINGS)
+VECTORS: Final = (".mtx",)
+"""Endings of files that hold vectors (n,)."""
 STDOUT: Final = Path("-")
 """Name for standard output."""
 ZARR_MARKS: Final = ("zarr.json", ".zarray")
@@ -40,6 +42,7 @@ def check_output(path: Path | None, *, force: bool, suffixes: tuple[str, ...] = 
         return
     if suffixes:
         _check_ending(path, suffixes)
+    check_path(path)
     if not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
     if not os.access(path.absolute().parent, os.W_OK):
@@ -68,6 +71,16 @@ def _check_ending(path: Path, suffixes: tuple[str, ...]) -> None:
         _zarr()
     elif labeled.is_labeled(path):
         labeled.library()
+
+
+def check_kind(path: Path | None, shape: tuple[int, ...]) -> None:
+    """Refuse an output of x that cannot hold an array of its shape.
+
+    Raises:
+        InputError: it is a file of vectors, and x has more axes.
+    """
+    if path is not None and path.suffix in VECTORS and len(shape) > 1:
+        raise InputError(f"cannot write {path}: it would hold a vector, but x has the shape {shape}; use a .npy file")
 
 
 def check_apart(*paths: Path | None) -> None:
@@ -141,6 +154,9 @@ def write_array(path: Path, x: Any) -> None:
         if path.suffix == ".npy":
             with partial.open("wb") as file:
                 np.save(file, np.asarray(x), allow_pickle=False)
+            return
+        if path.suffix in VECTORS:
+            write_vector(partial, np.asarray(x))
             return
         if labeled.is_labeled(path):
             labeled.write(partial, x)

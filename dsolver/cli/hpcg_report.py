@@ -65,7 +65,7 @@ def show(result: HpcgResult, workers: str, *, quiet: bool = False) -> None:
     console.print(_speeds(result))
     if result.gflops.rating is not None:
         console.print(LOOP_NOTE)
-    if result.exposure is not None:
+    if result.exposure is not None and result.exposure.total.ms:  # a process of its own exchanges nothing
         console.print(_exposed(result.exposure))
     console.print(STYLE_NOTE)
     console.print(verdict(result))

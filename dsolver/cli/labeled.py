@@ -48,7 +48,9 @@ def read(path: Path) -> Any:
 def write(path: Path, x: Any) -> None:
     """Write a solution: a DataArray with its coordinates, any other array with the axes x, y and z."""
     array = x if hasattr(x, "dims") else library().DataArray(np.asarray(x), dims=AXES[: x.ndim])
-    array.rename(SOLUTION).to_netcdf(path, engine="h5netcdf")
+    array = array.rename(SOLUTION)
+    array.attrs = {}  # of its right-hand side, as its name was
+    array.to_netcdf(path, engine="h5netcdf")
 
 
 def library() -> Any:

@@ -20,6 +20,7 @@ from dsolver.monitor.report import read, write
 Examples:
   dsolver hpcg --grid 64 64 64 --json run.json --spans run.jsonl
   dsolver report run.json run.jsonl -o report.html
+  dsolver solve --problem poisson7 --grid 64 64 64 --json solve.json && dsolver report solve.json -o solve.png
   dsolver report one.json two.json four.json -o scaling.png
 """,
 )
@@ -36,7 +37,7 @@ Examples:
 def command(*, runs: tuple[Path, ...], out: Path, force: bool) -> None:
     """Show convergence, the lanes of a measured iteration, kernels against the copy bandwidth, and several runs' speed.
 
-    FILE is what `dsolver hpcg --json`, `--spans` or `bench/gpu.py --json` has written.
+    FILE is what `dsolver solve --json`, `dsolver hpcg --json`, `--spans` or `bench/gpu.py --json` has written.
     """
     files.check_output(out, force=force, suffixes=(".html", ".png"))
     with announced(f"making {out} ..."):

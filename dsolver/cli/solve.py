@@ -81,6 +81,7 @@ be reached or has failed, 130 interrupted.
 @system_options
 @click.option(
     "--rhs",
+    "--b",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Right-hand side b of shape (NX, NY, NZ): a .npy, .zarr, .nc (NetCDF) or .h5 (HDF5) file, FILE.nc:NAME for one"
@@ -97,8 +98,8 @@ be reached or has failed, 130 interrupted.
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the solution x there, as .npy, .zarr, .nc or .h5, of b's shape; .nc and .h5 keep b's "
-    "coordinates. Default: x is not written.",
+    help="Write the solution x there, as .npy, .zarr, .nc or .h5, of b's shape; .nc and .h5 keep b's coordinates. Of a "
+    "matrix also as a Matrix Market file, .mtx. Default: x is not written.",
 )
 @click.option(
     "--rtol",
@@ -117,6 +118,7 @@ be reached or has failed, 130 interrupted.
 @click.option("--maxiter", type=int, metavar="K", help="Iterations at most.  [default: 1000]")
 @click.option(
     "--precond",
+    "--M",
     type=click.Choice(tuple(NAMED)),
     default=AUTO,
     show_default=True,
@@ -195,7 +197,7 @@ def command(
     place = Where(**where)
     store = saves(checkpoint, every, resume=resume)
     options = Options(rtol=rtol, atol=atol, maxiter=maxiter, checkpoint=store, resume=store if resume else None)
-    files.check_output(out, force=force, suffixes=files.ARRAYS)
+    files.check_output(out, force=force, suffixes=(*files.ARRAYS, *files.VECTORS))
     alone = json_file == files.STDOUT
     for written in (spans_file, trace_file, None if alone else json_file):
         files.check_output(written, force=force)
@@ -220,6 +222,7 @@ def command(
             client=client,
         )
         problem = asked.problem
+        files.check_kind(out, problem.shape)
         m = Setup(order=order, M=precond, precond_dtype=precond_dtype, method=method).preconditioner(problem)
         SolveSpec.plan(problem, problem.chunks or (1, 1, 1), order, m, method)
         if store is not None and resume:
@@ -350,7 +353,7 @@ def _show(solution: Solution, out: Path | None) -> None:
     click.echo(f"engine: {solution.engine}")
     for note in solution.notes:
         click.echo(f"note: {note}")
-    if solution.exposure is not None:
+    if solution.exposure is not None and solution.exposure.total.ms:
         click.echo(exposed_text(solution.exposure.to_dict()))
     if out is not None:
         click.echo(f"x written to {out}")

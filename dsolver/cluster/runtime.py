@@ -11,7 +11,7 @@ from dsolver.cluster import crew, devices, versions
 from dsolver.cluster.nannies import bear_with_nannies
 from dsolver.engines.base import Engine
 from dsolver.engines.running_program import LocalProgram, RunningProgram, S
-from dsolver.errors import ClusterError, InputError, check_compiler
+from dsolver.errors import ClusterError, InputError, check_compiler, in_a_line
 from dsolver.grid.cut import chunks_for, owners_of
 from dsolver.grid.partition import DIRECTIONS, Offsets, Partition, Triple
 from dsolver.kernels import usable_cpus
@@ -197,4 +197,4 @@ def _agreeing(client: Client, wanted: str, workers: tuple[str, ...]) -> tuple[tu
 
 def _check(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(allowed)}")
+        raise InputError(f"unknown {what} {in_a_line(value)}: choose one of {', '.join(allowed)}")

@@ -228,7 +228,7 @@ def estimate(
         counts["per_host"] = per_host
     for name, count in counts.items():
         if not (isinstance(count, Integral) and int(count) >= 1):
-            raise InputError(f"{name} must be an integer >= 1, not {count!r}")
+            raise InputError(f"{name} must be an integer >= 1, not {in_a_line(count)}")
     check_device(device)
     check_dtype(m, precond_dtype)
     check_tolerance("rtol", rtol)

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import BOX_OFFSETS, Box, Flags, Offsets, Partition, Triple
 from dsolver.kernels.backend import Backend
 from dsolver.kernels.colorings import COLORINGS, colored
@@ -85,8 +85,8 @@ class Order:
             return cls(tuple(int(word) for word in text.split()))
         except (AttributeError, ValueError) as error:
             raise InputError(
-                f"unknown order {text!r}: use natural, color8, or eight classes such as '7 5 2 6 1 4 3 0', or a "
-                f"coloring, {', '.join(COLORINGS)}"
+                f"unknown order {in_a_line(text)}: use natural, color8, or eight classes such as '7 5 2 6 1 4 3 0', or "
+                f"a coloring, {', '.join(COLORINGS)}"
             ) from error
 
     def count(self, shape: Triple, wrapped: Flags = NOWHERE) -> int:

@@ -46,7 +46,7 @@ def cut_for(grid: Triple, count: int, divisor: int) -> Triple:
             f"the grid {grid} cannot be cut into chunks whose every extent is divisible by {divisor}: choose sizes "
             f"that are multiples of {divisor}"
         )
-    along_x, along_y, along_z = (_divisors(n // divisor) for n in grid)
+    along_x, along_y, along_z = (_divisors(n // divisor, count) for n in grid)
     cuts = [(x, y, z) for x, y, z in product(along_x, along_y, along_z) if x * y * z <= count]
     return min(cuts, key=lambda cut: (-math.prod(cut), _surface(cut, grid), cut))
 
@@ -58,7 +58,7 @@ def balanced_cut(grid: Triple, count: int) -> Triple:
     neighbors' points that it reads; then the surface between all chunks. There are fewer chunks than workers where more
     would not help.
     """
-    along_x, along_y, along_z = map(_counts, grid)
+    along_x, along_y, along_z = (_counts(n, count) for n in grid)
     cuts = [
         (x, y, z)
         for x, y in product(along_x, along_y)
@@ -82,14 +82,17 @@ def owners_of(partition: Partition, workers: Sequence[str], places: Sequence[str
     return tuple(used[number * len(used) // count] for number in range(count)) if used else ()
 
 
-def _divisors(n: int) -> list[int]:
-    return [p for p in range(1, n + 1) if n % p == 0]
+def _divisors(n: int, most: int) -> list[int]:
+    return [p for p in range(1, min(n, most) + 1) if n % p == 0]
 
 
-def _counts(n: int) -> list[int]:
-    """Numbers of chunks along an axis: of those whose largest has as many points, the smallest, with fewest faces."""
+def _counts(n: int, most: int) -> list[int]:
+    """Numbers of chunks along an axis, at most so many, and one beyond.
+
+    Of those whose largest chunk has as many points, the smallest, with fewest faces.
+    """
     counts, p = [1], 1
-    while p < n:
+    while p < min(n, most + 1):
         extent = -(-n // p)
         p = -(-n // (extent - 1))  # the first whose largest chunk is smaller
         counts.append(p)

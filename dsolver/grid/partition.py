@@ -5,17 +5,18 @@ Points are numbered x fastest: point (i, j, k) of a box of extent (nx, ny, nz) i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, pairwise, product
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 
 Triple = tuple[int, int, int]
 Offsets = tuple[Triple, ...]
@@ -24,6 +25,9 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Extents of the chunks along each axis, as Dask writes the chunks of an array."""
 Cut = Triple | Sizes
 """A cut of a grid: a number of chunks along each axis, or their extents."""
+
+MOST: Final = 2**63 - 1
+"""Most points of a grid, which integers of 64 bits number."""
 
 DIRECTIONS: Offsets = tuple((i, j, k) for i, j, k in product((-1, 0, 1), repeat=3) if (i, j, k) != (0, 0, 0))
 """Directions to neighbors: faces, edges and corners."""
@@ -141,8 +145,8 @@ class Partition:
         periodic: along which axes the last point is followed by the first.
 
     Raises:
-        InputError: a size or a count is not a positive integer, there are more chunks than points along an axis, or
-            the extents do not add up to the grid.
+        InputError: a size or a count is not a positive integer, there are more points than `MOST`, or more chunks than
+            points along an axis, or the extents do not add up to the grid.
     """
 
     def __init__(self, grid: Triple, chunks: Cut = (1, 1, 1), periodic: Flags = (False, False, False)) -> None:
@@ -150,6 +154,8 @@ class Partition:
         for axis, n in zip("xyz", grid, strict=True):
             if n < 1:
                 raise InputError(f"the grid has {n} points along {axis}: every size must be at least 1")
+        if math.prod(grid) > MOST:
+            raise InputError(f"the grid {' × '.join(map(str, grid))} has more points than 64 bits can count")
         x, y, z = _cuts(grid, chunks)
         self.grid = grid
         self.counts = (len(x) - 1, len(y) - 1, len(z) - 1)
@@ -386,7 +392,7 @@ def three(name: str, values: Any) -> Triple:
     try:
         x, y, z = map(index, values)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be three integers, along x, y and z, not {values!r}") from error
+        raise InputError(f"{name} must be three integers, along x, y and z, not {in_a_line(values)}") from error
     return x, y, z
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsolver.errors import InputError, in_a_line
-from dsolver.matrices.canonical import canonical
+from dsolver.matrices.canonical import canonical, imported
 from dsolver.matrices.files.harwell_boeing import ENDING, harwell_boeing
 from dsolver.matrices.files.market import market_matrix, market_vectors
 from dsolver.matrices.files.matlab import matlab_matrix
@@ -62,6 +62,17 @@ def read_vectors(path: Path) -> npt.NDArray[np.float64]:
     """
     with reading(path, "an array of numbers"):
         return market_vectors(path)
+
+
+def write_vector(path: Path, x: npt.NDArray[np.float64]) -> None:
+    """A Matrix Market file of an array with one column, from which `read_vectors` gets the same values; x: (n,).
+
+    Raises:
+        InputError: SciPy is not installed.
+    """
+    mmwrite = imported("io").mmwrite
+    with path.open("wb") as file:
+        mmwrite(file, x.reshape(-1, 1), precision=17)
 
 
 def _reader_of(path: Path) -> Callable[[Path], Any]:

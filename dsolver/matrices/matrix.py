@@ -83,12 +83,12 @@ def matrix(
             `nullspace` is not zero; vectors are not finite or not independent; or nodes do not divide the rows.
     """
     if order is not None and order not in get_args(Order):
-        raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {order!r}")
+        raise InputError(f"order must be None or {' or '.join(map(repr, get_args(Order)))}, not {in_a_line(order)}")
     if formats is not None and formats not in get_args(Formats):
         names = ", ".join(map(repr, get_args(Formats)))
-        raise InputError(f"formats must be None or one of {names}, not {formats!r}")
+        raise InputError(f"formats must be None or one of {names}, not {in_a_line(formats)}")
     if device not in ("cpu", "cuda"):
-        raise InputError(f"device must be 'cpu' or 'cuda', not {device!r}")
+        raise InputError(f"device must be 'cpu' or 'cuda', not {in_a_line(device)}")
     if not is_matrix(A):
         raise InputError(f"A must be a sparse matrix of SciPy or CuPy, not {no_matrix(A)}")
     rows, look = checked("A", A, gpu=device == "cuda")
@@ -156,7 +156,7 @@ def _partitioned(problem: MatrixProblem, chunks: Any, partition: Any) -> MatrixP
             raise InputError("partition= gives a part to each row, and so the chunks: leave chunks= out")
         return problem.grouped(partition)
     if partition not in get_args(PartitionName):
-        raise InputError(f"partition must be 'rows', 'graph' or a part number for each row, not {partition!r}")
+        raise InputError(f"partition must be 'rows', 'graph' or a part number for each row, not {in_a_line(partition)}")
     if partition == "graph" and chunks is not None and not isinstance(chunks, Integral):
         raise InputError("partition='graph' chooses the rows of each chunk: give chunks= as a number, or leave it out")
     if isinstance(chunks, Integral):  # NumPy's, too

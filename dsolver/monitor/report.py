@@ -1,7 +1,7 @@
 """Reports of runs as a picture or a page: convergence, lanes, roofline, scaling.
 
-A report is made from the files that runs write: JSON of `dsolver hpcg`, JSON of `bench/gpu.py`, and spans as JSON
-lines. Each panel appears when a file has what it shows.
+A report is made from the files that runs write: JSON of `dsolver solve`, `dsolver hpcg` and `bench/gpu.py`, and spans
+as JSON lines. Each panel appears when a file has what it shows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import html
 import importlib
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +32,13 @@ class Material:
 
     Attributes:
         runs: of the benchmark, by file name.
+        solves: of `dsolver solve`, by file name.
         kernels: of `bench/gpu.py`, by file name.
         spans: measured iterations, by file name.
     """
 
     runs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    solves: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     kernels: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     spans: dict[str, SolveRecord] = field(default_factory=dict)
 
@@ -59,16 +62,18 @@ def read(paths: Sequence[Path]) -> Material:
             continue
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"cannot read {path}: it is no JSON ({error})") from error
         if isinstance(content, dict) and {"residuals", "gflops"} <= content.keys():
             found.runs[path.name] = content
+        elif isinstance(content, dict) and {"residuals", "status", "b_norm"} <= content.keys():
+            found.solves[path.name] = content
         elif isinstance(content, dict) and "kernels" in content and "copy_gbs" in content:
             found.kernels[path.name] = content
         else:
             raise InputError(
-                f"{path} is none of: JSON of dsolver hpcg --json (not of solve: use its --spans), JSON of bench/gpu.py "
-                "--json, spans of --spans"
+                f"{path} is none of: JSON of dsolver solve --json, dsolver hpcg --json or bench/gpu.py --json, spans "
+                "of --spans"
             )
     return found
 
@@ -94,7 +99,7 @@ def write(material: Material, path: Path) -> None:
 def draw(material: Material) -> Any:
     """The panels as a matplotlib figure."""
     panels = [
-        *([_convergence] if material.runs else []),
+        *([_convergence] if material.runs or material.solves else []),
         *([_roofline] if material.kernels else []),
         *([_scaling] if len(material.runs) > 1 else []),
     ]
@@ -114,6 +119,13 @@ def draw(material: Material) -> Any:
 def _convergence(material: Material, axis: Any) -> None:
     for name, run in material.runs.items():
         axis.semilogy(run["residuals"], label=_plain(f"{name}: {_grid(run)}, {run['order']}"))
+    for name, run in material.solves.items():
+        residuals = [math.nan if residual is None else residual for residual in run["residuals"]]
+        first = next(iter(residuals), 0.0) or 1.0
+        axis.semilogy(
+            [residual / first for residual in residuals],
+            label=_plain(f"{name}: {run['problem']}, {_product(run['shape'])}, {run['status']}"),
+        )
     axis.set(title="Convergence", xlabel="iteration", ylabel="‖r‖ / ‖r₀‖")
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.grid(alpha=0.3)
@@ -202,8 +214,30 @@ def _rows(material: Material) -> list[dict[str, Any]]:
     ]
 
 
+def _solve_rows(material: Material) -> list[dict[str, Any]]:
+    """The solves as rows of a table."""
+    return [
+        {
+            "name": name,
+            "problem": run["problem"],
+            "shape": _product(run["shape"]),
+            "engine": run.get("engine"),
+            "status": run["status"],
+            "iterations": run.get("iterations"),
+            "‖b − Ax‖ / ‖b‖": run.get("relative_residual"),
+            "seconds": run.get("timings", {}).get("total"),
+            "exposed, % of an iteration": run.get("exposed_percent"),
+        }
+        for name, run in material.solves.items()
+    ]
+
+
 def _grid(run: Mapping[str, Any]) -> str:
-    return "×".join(map(str, run["grid"]))
+    return _product(run["grid"])
+
+
+def _product(sizes: Sequence[int]) -> str:
+    return "×".join(map(str, sizes))
 
 
 def _plain(text: str) -> str:
@@ -212,12 +246,7 @@ def _plain(text: str) -> str:
 
 
 def _page(material: Material, svg: str) -> str:
-    rows = _rows(material)
-    table = ""
-    if rows:
-        head = "".join(f"<th>{html.escape(key)}</th>" for key in rows[0])
-        body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
-        table = f"<table><tr>{head}</tr>{body}</table>"
+    table = "".join(_table(rows) for rows in (_rows(material), _solve_rows(material)) if rows)
     lanes = ""
     if material.spans:
         kinds = "".join(f"<li><b>{kind}</b>: {meaning}</li>" for kind, meaning in MEANINGS.items())
@@ -231,6 +260,12 @@ def _page(material: Material, svg: str) -> str:
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>dsolver report</title>'
         f"<style>{style}</style></head><body><h1>dsolver report</h1>{table}{svg}{lanes}</body></html>\n"
     )
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = "".join(f"<th>{html.escape(key)}</th>" for key in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, check_path, in_a_line
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.spans import Exposure, Span, exposure, to_jsonl, typical
 
@@ -44,8 +44,9 @@ def check_sink(sink: Any) -> None:
     if sink is None or callable(sink):
         return
     if not isinstance(sink, str | os.PathLike):
-        raise InputError(f"spans must be the name of a file, or a function of spans, not {sink!r}")
+        raise InputError(f"spans must be the name of a file, or a function of spans, not {in_a_line(sink)}")
     path = Path(sink)
+    check_path(path)
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"spans cannot be written to {path}: name a file in a folder that exists")
 

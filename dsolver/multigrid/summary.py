@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, final, get_args
 
@@ -14,7 +15,9 @@ from dsolver.multigrid.correction import ChunkTransfer
 from dsolver.multigrid.level import Level
 
 HEAD: Final = ("level", "rows", "entries", "a row", "chunks", "format", "values", "A, MB", "R and P, MB")
-FORMATS: Final[tuple[str, ...]] = get_args(Name)
+STENCIL: Final = "stencil"
+"""Format of rows that are all the same: nothing is stored."""
+FORMATS: Final[tuple[str, ...]] = (*get_args(Name), STENCIL)
 
 
 @final
@@ -24,7 +27,7 @@ class LevelSummary:
 
     Attributes:
         rows: of the matrix.
-        entries: of the matrix.
+        entries: of the matrix; of a lattice's rows at all their offsets inside of it, zeros too.
         chunks: that share it; 1 where it lives whole on every owner.
         matrix_bytes: of the stored matrix, all chunks together.
         transfer_bytes: of restriction and prolongation to the next coarser level.
@@ -94,11 +97,14 @@ class Hierarchy:
 
 
 def summary_of(level: Level) -> LevelSummary:
-    """A level of an algebraic hierarchy in numbers. All ranks ask for it at once."""
-    assert level.entries is not None
+    """A level of a hierarchy in numbers. All ranks ask for it at once."""
     engine = level.engine.lowered("float64")  # sums are made in it
     transfer = () if level.transfer is None else (level.transfer.chunks,)
-    entries, stored, moved = engine.sums(engine.per_chunk(_sizes, level.entries, level.chunks, *transfer), 3)
+    stored, moved = engine.sums(engine.per_chunk(_sizes, level.chunks, *transfer), 2)
+    if level.entries is None:
+        entries: float = _lattice_entries(level)
+    else:
+        (entries,) = engine.sums(engine.per_chunk(_count, level.entries), 1)
     return LevelSummary(
         rows=level.partition.domain.points,
         entries=int(entries),
@@ -106,6 +112,15 @@ def summary_of(level: Level) -> LevelSummary:
         matrix_bytes=int(stored),
         transfer_bytes=int(moved),
         format=formats_of(level.engine, level.chunks),
+    )
+
+
+def _lattice_entries(level: Level) -> int:
+    """Entries at a lattice level's offsets that do not leave it."""
+    grid, wraps = level.partition.grid, level.partition.periodic
+    return sum(
+        math.prod(n if wrapped else n - abs(step) for n, wrapped, step in zip(grid, wraps, offset, strict=True))
+        for offset in level.offsets
     )
 
 
@@ -118,17 +133,19 @@ def formats_of(engine: Engine, chunks: PerChunk) -> str:
 
 
 def _held(backend: Backend, _: int, local: Any) -> tuple[Any, ...]:
-    """Whether a matrix has each of the formats, float64 (1,); that of a grid's rows is slices."""
-    name = local.choice.name if hasattr(local, "choice") else "slices"
+    """Whether a matrix has each of the formats, float64 (1,); that of a grid's rows is slices, if any are stored."""
+    name = local.choice.name if hasattr(local, "choice") else STENCIL if hasattr(local, "stencil") else "slices"
     return tuple(backend.xp.full(1, float(name == each)) for each in FORMATS)
 
 
-def _sizes(
-    _: Backend, __: int, entries: int, matrix: ChunkMatrix, transfer: ChunkTransfer | None = None
-) -> tuple[float, float, float]:
-    """Entries, bytes of the matrix, and bytes of R and P."""
-    parts = () if transfer is None else (transfer.restriction, transfer.prolongation)
-    return float(entries), float(_bytes(matrix)), float(sum(map(_bytes, parts)))
+def _count(_: Backend, __: int, entries: int) -> tuple[float]:
+    return (float(entries),)
+
+
+def _sizes(_: Backend, __: int, matrix: ChunkMatrix, transfer: Any = None) -> tuple[float, float]:
+    """Bytes of the matrix, and of R and P; of those of a constant stencil none are stored."""
+    parts = (transfer.restriction, transfer.prolongation) if isinstance(transfer, ChunkTransfer) else ()
+    return float(_bytes(matrix)), float(sum(map(_bytes, parts)))
 
 
 def _bytes(matrix: ChunkMatrix) -> int:

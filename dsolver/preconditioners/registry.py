@@ -136,6 +136,6 @@ def preconditioner_of(m: Any, grid: Triple) -> Preconditioner:
         return Function(function=m)
     names = ", ".join(map(repr, NAMED))
     raise InputError(
-        f"unknown preconditioner M={m!r}: use {names}, None, an object of dsolver.preconditioners, "
+        f"unknown preconditioner M={in_a_line(m)}: use {names}, None, an object of dsolver.preconditioners, "
         f"or a function z = M(r)"
     )

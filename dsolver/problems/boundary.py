@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 import numpy.typing as npt
 
-from dsolver.errors import InputError, check_computed
+from dsolver.errors import InputError, check_computed, in_a_line
 from dsolver.foreign_arrays import without_package
 from dsolver.grid.partition import Flags
 from dsolver.problems.coordinates import Cells, centers_of
@@ -258,7 +258,7 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
     """
     if isinstance(bc, list | tuple):
         raise InputError(
-            f"bc must be one condition, or a mapping such as {{'x-': 'neumann', 'z': 'periodic'}}, not {bc}"
+            f"bc must be one condition, or a mapping such as {{'x-': 'neumann', 'z': 'periodic'}}, not {in_a_line(bc)}"
         )
     faces = [face for face in FACES if face[0] in space.axes]
     if not isinstance(bc, Mapping):
@@ -267,7 +267,7 @@ def boundary_of(space: Embedding, bc: Any, cells: Cells) -> Boundary:
         unknown = [key for key in bc if key not in (*faces, *space.axes)]
         if unknown:
             ends = f"{', '.join(space.axes)} for both ends"
-            raise InputError(f"bc names {unknown[0]!r}: the faces are {', '.join(faces)}, or {ends}")
+            raise InputError(f"bc names {in_a_line(unknown[0])}: the faces are {', '.join(faces)}, or {ends}")
         both = [key for key in bc if key in FACES and key[0] in bc]
         if both:
             raise InputError(f"bc names {both[0][0]!r} and {both[0]!r}: name an axis or its faces, not both")
@@ -292,7 +292,7 @@ def _condition(bc: Any) -> Condition:
     if isinstance(bc, str) and bc.lower() in BY_NAME:
         return BY_NAME[bc.lower()]()
     raise InputError(
-        f"unknown boundary condition {bc!r}: use 'dirichlet', 'neumann', 'periodic', or Dirichlet(value), "
+        f"unknown boundary condition {in_a_line(bc)}: use 'dirichlet', 'neumann', 'periodic', or Dirichlet(value), "
         f"Neumann(flux), Robin(alpha, value), Periodic() of dsolver.problems"
     )
 

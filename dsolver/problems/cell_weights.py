@@ -12,6 +12,7 @@ from dsolver.grid.partition import Offsets, Triple
 from dsolver.kernels.formats.layout import Array
 from dsolver.kernels.views import layer
 from dsolver.problems.discretization import Patch, Rule
+from dsolver.problems.problem import UNSYMMETRIC
 
 ASYMMETRY: Final = 1e-12
 """Largest asymmetry of weights given for each cell, as a fraction of their size: more than rounding."""
@@ -85,7 +86,7 @@ def _check_symmetry(offset: Triple, weights: Array, theirs: Array) -> None:
     if float(abs(weights - theirs).max()) > ASYMMETRY * size:
         raise InputError(
             f"the weights are not symmetric: those at offset {offset} are not those at {(-i, -j, -k)} of the cell "
-            f"there, and conjugate gradients need A = Aᵀ"
+            f"there; {UNSYMMETRIC}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from dsolver.problems.embedding import WORDS, Embedding
 from dsolver.problems.finite_volumes import KAPPA, MASK, SIGMA, Diffusion
 from dsolver.problems.problem import Problem, wrapping
 
+LARGEST: Final = 1e50
+"""The largest cell size; the smallest is its inverse. Squares of volumes, as in norms, are numbers of float64."""
+
 Coefficient = Any
 """A number; an array of the grid's shape, of NumPy, CuPy, Dask, xarray or a package that knows DLPack; or a function
 f(x, y, z) of the cells' centers, in a plane f(x, y)."""
 
 
 def diffusion(
-    grid: Sequence[int],
+    grid: int | Sequence[int],
     kappa: Coefficient | Sequence[Coefficient] = 1.0,
     sigma: Coefficient = 0.0,
     *,
@@ -322,4 +325,9 @@ def _sizes_along(axis: str, n: int, sizes: Any) -> F64:
         raise InputError(f"spacing along {axis} has shape {values.shape}: give a number, or {n} cell sizes")
     if not (np.isfinite(values).all() and (values > 0.0).all()):
         raise InputError(f"spacing along {axis} must be finite and > 0")
-    return np.broadcast_to(values, n).copy()
+    if not (values.min() >= 1.0 / LARGEST and values.max() <= LARGEST):
+        raise InputError(
+            f"spacing along {axis} must be between {1.0 / LARGEST:g} and {LARGEST:g}, so that float64 holds volumes: "
+            f"take another unit of length"
+        )
+    return values.copy() if values.shape else np.broadcast_to(values, n)  # of equal ones there need not be n

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from operator import index
 from typing import Any, Final, Self, final
 
 import numpy as np
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Cut, Flags, Triple, cut_of, three
 
 AXES: Final = "xyz"
@@ -33,17 +34,21 @@ class Embedding:
 
     @classmethod
     def of(cls, grid: Any) -> Self:
-        """The embedding of one, two or three integers.
+        """The embedding of one, two or three integers; of one that stands by itself, a line.
 
         Raises:
             InputError: they are not.
         """
         try:
-            shape = tuple(index(n) for n in grid)
+            shape = (index(grid),) if isinstance(grid, Integral) else tuple(index(n) for n in grid)
         except TypeError:
             shape = ()
         if len(shape) not in WORDS:
-            raise InputError(f"grid must be one to three integers, along x, y and z, not {grid!r}")
+            kind, given = type(grid).__name__, tuple(getattr(grid, "shape", ()))
+            found = (
+                f"a {kind} of shape {given}: its shape is the grid, and comes before it" if given else in_a_line(grid)
+            )
+            raise InputError(f"grid must be one to three integers, along x, y and z, not {found}")
         return cls(shape=shape)
 
     @property
@@ -88,7 +93,9 @@ class Embedding:
             found = [bool(flag) for flag in ([flags] * self.dimensions if every else flags)]
             x, y, z = found + [False] * (3 - self.dimensions)
         except (TypeError, ValueError) as error:
-            raise InputError(f"periodic must be True, False or one of them for each axis, not {flags!r}") from error
+            raise InputError(
+                f"periodic must be True, False or one of them for each axis, not {in_a_line(flags)}"
+            ) from error
         return x, y, z
 
     def offset(self, values: Any) -> Triple:
@@ -102,7 +109,9 @@ class Embedding:
         except TypeError:
             steps = ()
         if len(steps) != self.dimensions:
-            raise InputError(f"offset must be {WORDS[self.dimensions]} integers, along {self.listed}, not {values!r}")
+            raise InputError(
+                f"offset must be {WORDS[self.dimensions]} integers, along {self.listed}, not {in_a_line(values)}"
+            )
         return three("offset", (*steps, *self._more(0)))
 
     def entries(self, values: Sequence[Any], missing: Any) -> list[Any]:
@@ -139,7 +148,9 @@ class Embedding:
         """One value for each axis of the grid."""
         found = tuple(values) if hasattr(values, "__iter__") and not isinstance(values, str) else ()
         if len(found) != self.dimensions:
-            raise InputError(f"{name} must have one entry for each axis of the grid {self.shape}, not {values!r}")
+            raise InputError(
+                f"{name} must have one entry for each axis of the grid {self.shape}, not {in_a_line(values)}"
+            )
         return found
 
 

@@ -216,7 +216,7 @@ class Diffusion(CellRule):
     def _sizes(self, patch: Patch) -> Sizes:
         """The sizes of a chunk's cells."""
         box, table = patch.box, patch.backend.table
-        x, y, z = (table(self.sizes[axis][box.lo[axis] : box.hi[axis]]) for axis in range(3))
+        x, y, z = (table(np.ascontiguousarray(self.sizes[axis][box.lo[axis] : box.hi[axis]])) for axis in range(3))
         return z[:, None, None], y[None, :, None], x[None, None, :]
 
     def _add_sigma(self, patch: Patch, diagonal: Array) -> None:

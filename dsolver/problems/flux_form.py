@@ -55,7 +55,7 @@ class FluxForm:
     def __init__(self, problem: Problem, xp: Any, asarray: Callable[[Any], Array]) -> None:
         assert isinstance(problem.rule, Diffusion)
         self._rule, self._xp, self._asarray = problem.rule, xp, asarray
-        self._sizes = [asarray(_along(axis, size)) for axis, size in enumerate(self._rule.sizes)]
+        self._sizes = [asarray(_along(axis, size.copy())) for axis, size in enumerate(self._rule.sizes)]
         solid = mask_of(problem)
         self._solid = None if solid is None else asarray(solid)
         self._open = None if solid is None else asarray(1.0 - solid)

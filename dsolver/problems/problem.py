@@ -7,14 +7,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import BOX_OFFSETS, Cut, Flags, Offsets, Partition, Triple, cut_of, three
 from dsolver.monitor.notebook import facts, view
 from dsolver.problems.discretization import CellRule, Patch, Rule
+
+UNSYMMETRIC: Final = (
+    "problems on grids need A = Aᵀ; give A as a sparse matrix of SciPy, which is solved by GMRES where it is not"
+)
+"""What there is for a matrix that is not symmetric, for messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +208,7 @@ def check_symmetry(weights: Mapping[Triple, float]) -> None:
     """Refuse a stencil that is not symmetric under point reflection."""
     for (i, j, k), weight in weights.items():
         if weights.get((-i, -j, -k)) != weight:
-            raise InputError(f"the stencil is not symmetric at {(i, j, k)}: conjugate gradients need A = Aᵀ")
+            raise InputError(f"the stencil is not symmetric at {(i, j, k)}: {UNSYMMETRIC}")
 
 
 def wrapping(grid: Triple, periodic: Flags) -> Flags:
@@ -228,7 +233,7 @@ def check_problem(problem: Any) -> None:
 def no_matrix(given: Any) -> str:
     """Name of what was given for a sparse matrix and is none, and what makes one of it, for messages."""
     if isinstance(given, str | os.PathLike):
-        return f"{os.fspath(given)!r}: dsolver.read_matrix(path) reads a matrix from a file"
+        return f"{in_a_line(os.fspath(given))}: dsolver.read_matrix(path) reads a matrix from a file"
     if isinstance(given, type):
         return f"the type {given.__name__} itself"
     shown = f"a {type(given).__name__}"  # arrays are long

@@ -14,11 +14,11 @@ from dsolver.grid.partition import BOX_OFFSETS, STAR_OFFSETS, Cut, Flags, Offset
 from dsolver.problems.boundary import check_unmasked
 from dsolver.problems.cell_weights import CellWeights
 from dsolver.problems.embedding import WORDS, Embedding
-from dsolver.problems.problem import Problem, check_symmetry, wrapping
+from dsolver.problems.problem import UNSYMMETRIC, Problem, check_symmetry, wrapping
 
 
 def stencil(
-    grid: Sequence[int],
+    grid: int | Sequence[int],
     weights: Any,
     *,
     periodic: Sequence[bool] | bool = False,
@@ -217,8 +217,7 @@ def _varying(space: Embedding, arrays: dict[Triple, Any], periodic: Flags, chunk
         i, j, k = offset
         if (-i, -j, -k) not in arrays:
             raise InputError(
-                f"the stencil has offset {offset[: space.dimensions]} but not the opposite one: conjugate gradients "
-                f"need A = Aᵀ"
+                f"the stencil has offset {offset[: space.dimensions]} but not the opposite one: {UNSYMMETRIC}"
             )
         shape = tuple(getattr(values, "shape", ()))
         if shape != space.shape:

@@ -23,6 +23,7 @@ from dsolver.kernels.foresight import UnforeseenError
 from dsolver.kernels.formats.choice import Choice
 from dsolver.krylov.control import Control
 from dsolver.krylov.method import ApproximateInverse, Guesser, KrylovMethod
+from dsolver.multigrid.level import Level
 from dsolver.multigrid.reuse import Outcome, Reuse
 from dsolver.multigrid.summary import LevelSummary, summary_of
 from dsolver.preconditioners.base import Built, Preconditioner, Site
@@ -274,9 +275,9 @@ class Solve:
         return self._spec.preconditioner.chosen(self._site.levels)
 
     def hierarchy(self) -> tuple[LevelSummary, ...]:
-        """The preconditioner's levels in numbers, finest first; empty where it has none, or some of a lattice."""
+        """The preconditioner's levels in numbers, finest first; empty where it is no multigrid, or the benchmark's."""
         levels = self._site.levels
-        if any(getattr(level, "entries", None) is None for level in levels):
+        if not all(isinstance(level, Level) for level in levels):
             return ()
         values = self._spec.precond_dtype if self._spec.lowered else "float64"
         return tuple(replace(summary_of(level), values=values) for level in levels)

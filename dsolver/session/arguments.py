@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from dsolver.cluster.devices import Gpu, find_gpu
-from dsolver.errors import InputError
+from dsolver.errors import InputError, in_a_line
 from dsolver.grid.partition import Partition
 from dsolver.matrices.matrix import is_matrix, matrix
 from dsolver.preconditioners import Preconditioner
@@ -102,7 +102,7 @@ def check_guess(preconditioner: Preconditioner, x0: Any) -> None:
     if not isinstance(x0, str):
         return
     if x0 != FMG:
-        raise InputError(f"x0 must be an array like b or {FMG!r}, for a guess of full multigrid, not {x0!r}")
+        raise InputError(f"x0 must be an array like b or {FMG!r}, for a guess of full multigrid, not {in_a_line(x0)}")
     if not preconditioner.can.guesses:
         raise InputError(f"x0={FMG!r} is a guess of full multigrid, which needs M='mg', not {preconditioner.asked}")
 

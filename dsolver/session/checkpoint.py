@@ -25,7 +25,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dsolver.errors import InputError, in_a_line, installing
+from dsolver.errors import InputError, check_path, in_a_line, installing
 from dsolver.folders import entries, new_file, opened, path_of, plain_file, remove
 from dsolver.grid.partition import Partition, Triple
 
@@ -101,6 +101,7 @@ class Checkpoint:
         self.damaged: tuple[str, ...] = ()
         self._last = time.monotonic()
         load_zarr()
+        check_path(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file: name a folder for the checkpoint")
         if self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= {_NEW} and not self._begun:

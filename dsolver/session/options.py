@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, final, get_type_hints
 
 from dsolver.cluster.runtime import DeviceName, EngineName, KernelsName
-from dsolver.errors import InputError, check_tolerance, in_a_line
+from dsolver.errors import SHORT, InputError, check_tolerance, in_a_line
 from dsolver.grid.coloring import Order
 from dsolver.krylov.methods import check_method
 from dsolver.monitor.watch import Sink, check_sink
@@ -37,6 +37,9 @@ MAXITER: Final = 1000
 DESCRIBED: Final = "Attributes:\n"
 ARGUMENTS: Final = "Args:\n"
 RAISED: Final = "Raises:\n"
+
+ELSEWHERE: Final = {"preconditioner": "M", "precond": "M", "rhs": "b", "guess": "x0"}
+"""Names that arguments have in other packages and in the command."""
 
 PrecondDtype = Literal["auto", "float64", "float32"]
 Store = Checkpoint | str | os.PathLike[str]
@@ -185,7 +188,7 @@ class Options:
             check_sink(self.spans)
         for name, function in (("callback", self.callback), ("progress", self.progress)):
             if function is not None and not callable(function):
-                raise InputError(f"{name} must be a function of a State, not {function!r}")
+                raise InputError(f"{name} must be a function of a State, not {in_a_line(function)}")
             if isinstance(function, type):  # its call would make an object, if it can be made of a State
                 kind = function.__name__
                 raise InputError(f"{name} is the class {kind}: pass an object of it, {kind}()")
@@ -246,7 +249,8 @@ def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
     def checked(*args: Any, **arguments: Any) -> Any:
         for given in arguments:
             if given not in signature.parameters:
-                raise TypeError(f"{name}() got an unexpected keyword argument {given!r}: {_meant(given, signature)}")
+                meant = _meant(given, signature)
+                raise TypeError(f"{name}() got an unexpected keyword argument {in_a_line(given)}: {meant}")
         return called(*args, **arguments)
 
     checked.__dict__["__signature__"] = signature
@@ -256,7 +260,8 @@ def _checked(called: Any, name: str, by: tuple[type, ...]) -> Any:
 def _meant(given: str, signature: inspect.Signature) -> str:
     """Guess which argument a wrong name stands for."""
     names = [name for name in signature.parameters if name != "self"]
-    near = get_close_matches(given, names)
+    other = ELSEWHERE.get(given)
+    near = [other] if other in names else get_close_matches(given[:SHORT], names)
     question = f"is {' or '.join(near)} meant? " if near else ""
     return f"{question}it takes {', '.join(names)}"
 

@@ -170,14 +170,14 @@ class Session:
 
     @property
     def hierarchy(self) -> Hierarchy:
-        """The levels of algebraic multigrid in numbers.
+        """The levels of multigrid in numbers.
 
         Raises:
             InputError: M has none, or the session is closed or in use.
         """
         levels, chosen = self._used(lambda: (self.program.call(Solve.hierarchy), self.program.call(Solve.chosen)))
         if not levels:
-            raise InputError(f"M={chosen.asked} has no algebraic levels here: M='amg' has")
+            raise InputError(f"M={chosen.asked} has no levels to show: M='mg' and M='amg' have")
         return Hierarchy(levels=levels)
 
     @property

@@ -91,7 +91,7 @@ def test_one_panel_for_one_file(folder: Path) -> None:
     ("content", "message"),
     [
         ("{}", "is none of"),
-        ('{"problem": "poisson7", "shape": [8, 8, 8], "residuals": [1.0, 0.1]}', "not of solve"),
+        ('{"problem": "poisson7", "shape": [8, 8, 8], "residuals": [1.0, 0.1]}', "JSON of dsolver solve --json"),
         ("nonsense", "it is no JSON"),
         ('{"a": 1}\n{"b": 2}', "no spans"),
     ],

@@ -78,7 +78,7 @@ def test_hierarchies_are_printed() -> None:
     assert 1.3 < found.operator_complexity < 2.0
     with (
         dsolver.Solver(poisson(4), M="jacobi", device="cpu") as solver,
-        pytest.raises(InputError, match="no algebraic"),
+        pytest.raises(InputError, match="no levels to show"),
     ):
         _ = solver.hierarchy
 

@@ -349,10 +349,27 @@ def test_messages_name_unusual_options_alone() -> None:
 
 def test_what_auto_has_chosen_is_told_where_it_has_no_levels() -> None:
     with (
-        dsolver.Solver(problems.poisson7((8, 6, 4)), device="cpu") as made,
-        pytest.raises(InputError, match=r"^M=Multigrid\(\) has no algebraic levels here: M='amg' has$"),
+        dsolver.Solver(sp.eye_array(20) * 2.0, device="cpu") as made,
+        pytest.raises(InputError, match=r"^M=Chebyshev\(\) has no levels to show: M='mg' and M='amg' have$"),
     ):
         _ = made.hierarchy
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_levels_of_a_lattice_are_shown(chunks: int) -> None:
+    rough = np.random.default_rng(0).lognormal(size=(16, 12, 20))
+    for problem, formats in (
+        (problems.poisson7((16, 12, 20), chunks=(1, 1, chunks)), ("stencil", "slices")),
+        (problems.diffusion((16, 12, 20), rough, chunks=(1, 1, chunks)), ("slices", "slices")),
+    ):
+        with dsolver.Solver(problem, M="mg", device="cpu") as made:
+            finest, coarse = made.hierarchy.levels[:2]
+        assert (finest.rows, coarse.rows) == (16 * 12 * 20, 8 * 6 * 10)
+        assert finest.entries == 7 * 3840 - 2 * (12 * 20 + 16 * 20 + 16 * 12)
+        assert coarse.entries == (3 * 8 - 2) * (3 * 6 - 2) * (3 * 10 - 2)
+        assert (finest.format, coarse.format) == formats
+        assert coarse.matrix_bytes > 8 * coarse.entries / 2
+        assert (finest.matrix_bytes > 1e5) == (finest.transfer_bytes > 1e4) == (formats[0] == "slices")
 
 
 @pytest.mark.gpu

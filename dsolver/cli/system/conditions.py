@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dsolver.cli import files, labeled
-from dsolver.errors import InputError
+from dsolver.errors import InputError, float_of
 from dsolver.problems import Condition, Dirichlet, Neumann, Periodic, Robin
 
 Value = float | Path
@@ -29,7 +29,7 @@ HOW: Final = "use dirichlet:VALUE, neumann:FLUX, robin:ALPHA:VALUE or periodic, 
 def value_of(text: Any, folder: Path) -> Value:
     """A number, or the name of a file in a folder."""
     try:
-        return float(text)
+        return float_of(text)
     except (TypeError, ValueError):
         return folder / str(text)
 
