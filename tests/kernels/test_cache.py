@@ -15,42 +15,50 @@ from unittest.mock import Mock
 import numba
 import pytest
 
+from dsolver.kernels.cpu.loops import compiled as compiled_module
 from dsolver.kernels.cpu.loops import shared_cache
 from dsolver.kernels.cpu.loops.compiled import compiled, digest
 from tests.patience import PATIENCE
 
-PROGRAM = """
-from dsolver.kernels.cpu.sell import loops as sell
-print(sell.spmv._cache.cache_path)
-"""
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Path]]:
+    """The folder of a function's cache, with NUMBA_CACHE_DIR."""
+
+    def asked(folder: str) -> Path:
+        monkeypatch.setattr(numba.config, "CACHE_DIR", folder)
+        made: Any = compiled()(twice)
+        return Path(made._cache.cache_path)
+
+    compiled_module._cache.cache_clear()
+    yield asked
+    compiled_module._cache.cache_clear()
 
 
-def cache(**environment: str) -> Path:
-    given = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | environment
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, env=given)
-    return Path(done.stdout.strip())
+def twice(x: float) -> float:
+    return 2.0 * x
 
 
-def test_it_is_outside_of_the_package(tmp_path: Path) -> None:
+def test_it_is_outside_of_the_package(
+    place: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where an uninstallation would leave it, and with it a folder that hides an editable installation."""
-    assert cache(XDG_CACHE_HOME=str(tmp_path)).is_relative_to(tmp_path / "dsolver")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert place("").is_relative_to(tmp_path / "dsolver")
+    assert numba.config.CACHE_DIR == "", "for other packages it is as it was"
 
 
 def test_without_a_folder_that_can_be_written_kernels_are_compiled_anew(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
-
-    def twice(x: float) -> float:
-        return 2.0 * x
-
     made = [compiled()(twice), compiled()(twice)]
     assert made[0](3.0) == 6.0
     assert [record.getMessage().count("NUMBA_CACHE_DIR") for record in caplog.records] == [1]
 
 
-def test_numbas_own_setting_is_obeyed(tmp_path: Path) -> None:
-    assert cache(NUMBA_CACHE_DIR=str(tmp_path / "mine")).is_relative_to(tmp_path / "mine")
+def test_numbas_own_setting_is_obeyed(place: Callable[[str], Path], tmp_path: Path) -> None:
+    assert place(str(tmp_path / "mine")).is_relative_to(tmp_path / "mine")
 
 
 def test_other_sources_have_another_folder(tmp_path: Path) -> None:
@@ -124,9 +132,6 @@ def test_a_process_that_holds_a_function_too_long_is_not_waited_for(
         waits.append(True)
         yield
 
-    def twice(x: float) -> float:
-        return 2.0 * x
-
     held = shared_cache.SharedCache(twice, waiting)
     made: Any = numba.njit(twice)
     held._acquire()
@@ -143,10 +148,6 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(shared_cache, "_TOLD", set())
     return tmp_path
-
-
-def twice(x: float) -> float:
-    return 2.0 * x
 
 
 def found(made: Any) -> tuple[float, int]:
