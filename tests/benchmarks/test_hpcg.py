@@ -125,6 +125,12 @@ def test_at_least_one_set_and_as_many_as_the_time_allows(full: HpcgResult, monke
     assert longer.tests.variance.variance == 0.0
 
 
+def test_what_the_optimized_iterations_must_reach_is_left_by_fifty_in_natural_order(full: HpcgResult) -> None:
+    assert full.tests.iterations is not None
+    reference = run((32, 16, 16), (2, 1, 1), "natural", iterations=50)
+    assert full.tests.iterations.tolerance == reference.scaled_residual
+
+
 def test_all_of_the_set_up_in_the_wanted_order_counts_as_optimizing(full: HpcgResult) -> None:
     seconds = json.loads(full.to_json())["seconds"]
     assert seconds["optimize"] == seconds["setup_optimized"] > 0.0

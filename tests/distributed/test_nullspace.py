@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dsolver import kernels
+from dsolver.distributed import nullspace
 from dsolver.distributed.nullspace import Constants, NullSpace, NullVectors
 from dsolver.engines.eager.engine import EagerEngine
 from dsolver.grid.partition import Partition
@@ -41,3 +42,11 @@ def test_the_part_of_b_that_no_x_can_reach(given: bool) -> None:
     assert np.allclose(out, rest, atol=1e-14)
     assert found(given, rest)[0].part < 1e-14
     assert found(given, 0.0 * b)[0].part == 0.0
+
+
+def test_a_part_as_large_as_rounding_may_be_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = np.random.default_rng(0).standard_normal(GRID)
+    told, _ = found(given=False, b=b)
+    assert told.regions == 1
+    monkeypatch.setattr(nullspace, "CONSISTENT", told.part)
+    assert found(given=False, b=b)[0].regions == 0

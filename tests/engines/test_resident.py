@@ -123,6 +123,15 @@ def test_a_rank_without_peers_stops_between_iterations() -> None:
     assert len(made) == 3
 
 
+def test_steps_are_measured_where_that_is_asked_for() -> None:
+    engine = ResidentEngine(spec_of(16, (1, 1, 1)).partition, "cpu")
+    parts, out = engine.partial_sums(), engine.scalar(0.0)
+    engine.repeat(lambda: engine.total(parts, out), 2, (out,))
+    assert not engine.spans()
+    engine.repeat(lambda: engine.total(parts, out), 2, (out,), measured=True)
+    assert [span.name for span in engine.spans()] == ["total"]
+
+
 def test_a_halo_that_is_exchanged_again_unread_holds_the_last_values() -> None:
     spec = spec_of(16, (2, 1, 1))
     engines = two_ranks(spec)

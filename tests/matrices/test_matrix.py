@@ -366,3 +366,13 @@ def test_on_a_gpu_the_answer_and_its_kind() -> None:
         cut = [dsolver.solve(dsolver.matrix(a, chunks=5), b, M=method, engine=e) for e in ("reference", "resident")]
         assert cut[0].residuals == cut[1].residuals
         assert (cut[0].x == cut[1].x).all()
+
+
+@pytest.mark.parametrize("size", [0, -1, 4, 1.5])
+def test_blocks_divide_the_rows(size: Any) -> None:
+    a = sp.eye_array(6, format="csr")
+    for good in (1, 3):
+        made: Any = dsolver.matrix(a, block_size=good)
+        assert made.block == good
+    with pytest.raises(InputError, match=r"block_size must be an integer >= 1 that divides the 6 rows of A"):
+        dsolver.matrix(a, block_size=size)

@@ -119,3 +119,11 @@ def test_vectors_that_are_nearly_null_vectors_are_made_orthogonal_twice() -> Non
         98, np.c_[near, ones + 3e-8 * rest], ones[:, None] / np.sqrt(98), constants=False, asarray=np.asarray
     )
     assert found.shape == (98, 2), "the last is a sum of the null vector and the one before"
+
+
+def test_problems_are_compared_without_a_look_at_their_arrays() -> None:
+    one: Any
+    other: Any
+    one, other = (dsolver.matrix(A, nullspace=N) for _ in range(2))
+    assert one.nullspace is not other.nullspace
+    assert one == other
