@@ -22,7 +22,8 @@ class Solution:
 
     Attributes:
         x: the solution, shape ``problem.shape``, float64, in the same kind of container as b.
-        status: how the solve ended; `status.advice` says what to do when it did not converge.
+        status: how the solve ended.
+        advice: what to do where it did not converge, for the cause that was seen; `status.advice` in general.
         iterations: of the method, that were made.
         residuals: ‖b - A x_k‖₂ by the recursion, k = 0 .. iterations.
         true_residual: ‖b - A x‖₂, computed anew from x at the end; the status was judged on it. Where b had a part that
@@ -48,6 +49,7 @@ class Solution:
     b_norm: float
     timings: Mapping[str, float]
     engine: str
+    advice: str = field(default="", repr=False)
     limit: float = 0.0
     closed_regions: int = 0
     spans: tuple[Span, ...] = field(default=(), repr=False)
@@ -77,7 +79,7 @@ class Solution:
     def _repr_html_(self) -> str:
         shape = " × ".join(map(str, self.x.shape))
         about = {
-            "advice": "" if self.converged else self.status.advice,
+            "advice": "" if self.converged else self.advice,
             "‖b − A x‖ / ‖b‖": f"{self.relative_residual:.3e}",
             "seconds": ", ".join(f"{name} {value:.3f}" for name, value in self.timings.items()),
             "engine": self.engine,

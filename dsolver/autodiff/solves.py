@@ -139,7 +139,7 @@ class Solve:
                 raise NotConvergedError(
                     f"the {'gradient of the ' if gradient else ''}solve ended as {solution.status} after "
                     f"{solution.iterations} iterations with ‖b - Ax‖/‖b‖ = {solution.relative_residual:.2e}, and "
-                    f"gradients would be wrong: {solution.status.advice}"
+                    f"gradients would be wrong: {solution.advice}"
                 )
         x: Array = found.x.reshape(r.shape)
         return x

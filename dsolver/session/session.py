@@ -63,6 +63,7 @@ class Session:
 
     Attributes:
         first: M as it was asked for.
+        restart: vectors of a basis, likewise; None for as many as it takes.
         preconditioner: M, of the set-up: the first one, or what a slow solve has put in its place.
         runtime: where the program runs. After a loss, without the workers that are lost.
         spec: of the program.
@@ -84,7 +85,7 @@ class Session:
         self._program: RunningProgram[Solve] | None = None
         check_problem(problem)
         method_for(problem, setup.method)
-        self._method, self._restart = setup.method, setup.restart
+        self._method, self.restart = setup.method, setup.restart
         self.preconditioner = setup.preconditioner(problem)
         client = setup.client or None
         if setup.client is None and setup.engine != "reference" and self.preconditioner.can.everywhere:
@@ -463,7 +464,7 @@ class Session:
         chunks = problem.chunks or self.runtime.chunks_for(problem.grid, m.divisor, slabs=m.slabs)
         method, cuda = method_for(problem, self._method, m), self.runtime.device == "cuda"
         more: dict[str, Any] = {"precond_dtype": value_type(self._asked, m, method, cuda=cuda)}
-        return SolveSpec.plan(problem, chunks, self._order, m, self._method, self._restart, **more)
+        return SolveSpec.plan(problem, chunks, self._order, m, self._method, self.restart, **more)
 
     def _launch(self, *, check: bool = False) -> None:
         """Claim a cluster's GPUs and start the program; when a worker is lost meanwhile, on those that are left.

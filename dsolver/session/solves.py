@@ -13,11 +13,12 @@ from dsolver.errors import warn
 from dsolver.krylov.methods import serving_any
 from dsolver.monitor.watch import Watch
 from dsolver.program.terms import Terms
+from dsolver.session.advice import Case, advice_on
 from dsolver.session.arguments import Pairs
 from dsolver.session.batching import grouped
 from dsolver.session.checkpoint import checkpoint_of
-from dsolver.session.follower import Follower
-from dsolver.session.loading import given_column, start
+from dsolver.session.follower import Follower, History
+from dsolver.session.loading import LoadedColumn, given_column, start
 from dsolver.session.options import Options
 from dsolver.session.recovery import Keeper
 from dsolver.session.second_attempts import try_float64, try_other_method, try_other_preconditioner
@@ -113,6 +114,7 @@ def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -
         Solution(
             x=x[column],
             status=ends[column],
+            advice=advice_on(_case(session, load, history, ends[column], options)),
             iterations=history.iterations,
             residuals=tuple(history.residuals),
             true_residual=history.true_residual,
@@ -146,6 +148,21 @@ def _sealed(excess: Inconsistency) -> tuple[str, ...]:
     )
     warn(note, RuntimeWarning)
     return (note,)
+
+
+def _case(session: Session, load: LoadedColumn, history: History, ended: Status, options: Options) -> Case:
+    """What advice on a solve follows from."""
+    return Case(
+        status=ended,
+        problem=session.problem,
+        method=session.spec.method,
+        used=(session.first, load.begun.chosen, session.preconditioner),
+        restart=session.restart,
+        residuals=history.residuals,
+        true_residual=history.true_residual,
+        b_norm=load.begun.b_norm,
+        limit=options.limit(load.begun.b_norm),
+    )
 
 
 def _asymmetric(session: Session, ends: Sequence[Status]) -> tuple[str, ...]:

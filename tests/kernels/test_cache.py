@@ -45,7 +45,7 @@ def test_it_is_outside_of_the_package(
     """Where an uninstallation would leave it, and with it a folder that hides an editable installation."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert place("").is_relative_to(tmp_path / "dsolver")
-    assert numba.config.CACHE_DIR == "", "for other packages it is as it was"
+    assert compiled_module.config.CACHE_DIR == "", "for other packages it is as it was"
 
 
 def test_without_a_folder_that_can_be_written_kernels_are_compiled_anew(

@@ -1,0 +1,89 @@
+"""Advice on solves that have not converged: for the cause that was seen, and never what was in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import dsolver
+from dsolver.preconditioners import Algebraic, Chebyshev, Direct, Jacobi
+from dsolver.session.advice import Case, advice_on
+from dsolver.status import Status
+
+
+def lattice(n: int) -> sp.csr_array:
+    line = sp.diags_array([-np.ones(n - 1), 2.0 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+    return sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+
+
+def wind(n: int) -> sp.csr_array:
+    return sp.csr_array(lattice(n) + 0.1 * sp.diags_array(np.ones(n * n - 1), offsets=1))
+
+
+def plate(n: int) -> sp.csr_array:
+    return sp.csr_array(lattice(n) @ lattice(n))
+
+
+LATTICE, WIND = lattice(40), wind(40)
+
+
+def advice(a: sp.csr_array = LATTICE, **more: Any) -> str:
+    case: dict[str, Any] = {
+        "status": Status.MAX_ITERATIONS,
+        "problem": dsolver.matrix(a),
+        "method": "cg",
+        "used": (Chebyshev(),),
+        "restart": None,
+        "residuals": [1.0] * 101,
+        "true_residual": 1.0,
+        "b_norm": 1.0,
+        "limit": 1e-8,
+    }
+    return advice_on(Case(**{**case, **more}))
+
+
+def test_more_iterations_are_advised_where_the_residual_falls_and_nowhere_else() -> None:
+    falling = [0.9**k for k in range(101)]
+    assert "75 more are needed. Raise maxiter" in advice(residuals=falling, true_residual=falling[-1])
+    for residuals in ([1.0] * 101, [2.0**k for k in range(41)], [1.0 - 1e-5 * k for k in range(101)]):
+        text = advice(residuals=residuals, true_residual=residuals[-1])
+        assert "maxiter" not in text
+        assert "more iterations are no help" in text
+
+
+@pytest.mark.parametrize(
+    ("a", "used", "expected"),
+    [
+        (LATTICE, (Chebyshev(),), "Use M='amg' or 'direct'."),
+        (LATTICE, (Chebyshev(), Algebraic()), "Use M='direct'."),
+        (WIND, (Jacobi(),), "Use M='amg' or 'ilu0' or 'direct'."),
+        (WIND, (Direct(),), "Use M='amg' or 'ilu0'."),
+    ],
+)
+def test_what_was_in_use_is_not_advised(a: sp.csr_array, used: tuple[Any, ...], expected: str) -> None:
+    assert expected in advice(a, used=used)
+    assert "'auto'" not in advice(a, used=used)
+
+
+def test_causes_have_advice_of_their_own() -> None:
+    assert "Loosen rtol" in advice(status=Status.STAGNATED, true_residual=1e-7)
+    assert "Loosen rtol" not in advice(status=Status.STAGNATED, true_residual=1e-3)
+    assert "nullspace" in advice(status=Status.STAGNATED, true_residual=1e-3)
+    assert "rigid_body_modes" in advice(plate(8), used=(Algebraic(),))
+    assert "rigid_body_modes" not in advice(LATTICE, used=(Algebraic(),))
+    assert "Leave restart=5 out" in advice(WIND, method="gmres", restart=5)
+    assert "restart" not in advice(WIND, method="gmres")
+    assert "'gmres'" in advice(WIND, method="bicgstab")
+    assert advice(status=Status.INCOMPATIBLE_RHS) == Status.INCOMPATIBLE_RHS.advice
+
+
+def test_a_solution_has_it() -> None:
+    a = wind(12)
+    b = np.random.default_rng(0).standard_normal(144)
+    short = dsolver.solve(a, b, M="jacobi", restart=3, maxiter=20, device="cpu")
+    assert not short.converged
+    assert "Leave restart=3 out" in short.advice
+    assert dsolver.solve(a, b, device="cpu").advice == Status.CONVERGED.advice
