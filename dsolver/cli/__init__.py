@@ -18,7 +18,7 @@ from typing import IO, Any, Final, final
 import click
 
 import dsolver
-from dsolver.cli import cluster, estimate, hpcg, info, jobs, report, solve, tune
+from dsolver.cli import cluster, estimate, hpcg, info, jobs, report, solve, tune, warm
 from dsolver.errors import ClusterError, DsolverError, in_a_line
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -120,6 +120,7 @@ main.add_command(solve.command)
 main.add_command(estimate.command)
 main.add_command(info.command)
 main.add_command(tune.command)
+main.add_command(warm.command)
 main.add_command(cluster.group)
 main.add_command(report.command)
 for job_command in jobs.commands:

@@ -12,6 +12,7 @@ from dsolver.errors import check_compiler
 from dsolver.kernels import Backend, load, usable_cpus
 from dsolver.kernels.formats.csr import Csr
 from dsolver.kernels.general.look import Look
+from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import canonical, check_form, check_pointers, imported
 from dsolver.matrices.sent import EntriesOnGpu, sent
 
@@ -175,12 +176,12 @@ def _coordinates(_: str, A: Any) -> Csr | None:
 
 def _fits(columns: Any, count: int) -> bool:
     """Whether columns may be made int32: wider ones may lead out of it, and out of the matrix."""
-    return columns.dtype.itemsize <= 4 or not len(columns) or bool(columns.min() >= 0 and columns.max() < count)
+    return columns.dtype.itemsize <= 4 or not some((columns < 0) | (columns >= count))
 
 
 def _sorted(row: Any, col: Any, values: Any, rows: int) -> Csr | None:
     """Entries as compressed rows; None where there are none, or one is out of the matrix."""
-    if not len(values) or any(part.min() < 0 or part.max() >= rows for part in (row, col)):
+    if not len(values) or any(some((part < 0) | (part >= rows)) for part in (row, col)):
         return None
     return backend_of(values).general.compressed(row, col, values, rows)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dsolver.errors import InputError
 from dsolver.kernels.general.look import Look
+from dsolver.kernels.reductions import some
 from dsolver.matrices.canonical import imported
 from dsolver.matrices.checked import RowsOnGpu, entry, look_at, on_host
 
@@ -69,7 +70,7 @@ def solved_matrix(rows: Any, look: Look, symmetric: bool | None = None) -> Solve
 
 def _has_single(rows: Any) -> bool:
     """Whether a row may have one entry that is not zero, told without much work."""
-    return bool((rows.indptr[1:] - rows.indptr[:-1] == 1).any()) or bool((rows.data == 0.0).any())
+    return some(rows.indptr[1:] - rows.indptr[:-1] == 1) or some(rows.data == 0.0)
 
 
 # -- signs -------------------------------------------------------------------------------------------------------------

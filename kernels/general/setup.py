@@ -20,6 +20,7 @@ from dsolver.kernels.general.look import Look
 from dsolver.kernels.general.matrix import GeneralMatrix, GhostRows, OnePassMatrix
 from dsolver.kernels.general.rows import SplitRows, split
 from dsolver.kernels.general.selection import MEASURE, candidates, chosen
+from dsolver.kernels.reductions import some
 
 ENOUGH: Final = 1e-3
 """Seconds of products that tell formats apart."""
@@ -101,7 +102,7 @@ class GeneralSetup(ABC):
         """
         xp = self._xp
         key = row.astype(np.int64) * rows + column
-        if not bool((key[1:] >= key[:-1]).all()):
+        if some(key[1:] < key[:-1]):
             order = xp.argsort(key, kind="stable")
             key, values = key[order], values[order]
         first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), key[1:] != key[:-1]]))

@@ -296,6 +296,17 @@ def test_what_is_missing_comes_with_how_to_get_it() -> None:
     assert all("pip install 'dsolver-hpc[cuda13]'" in line for line in missing)
 
 
+# --- warm ------------------------------------------------------------------------------------------------------------
+
+
+def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsolver.cli.warm.SIZE", 12)
+    lines = good("warm", "--device", "cpu").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["grids", "porous", "matrices", "unsymmetric", "hpcg"]
+    assert all(line.endswith("s, on resident/cpu") for line in lines)
+    assert "matrices" in refused("warm", "tables")
+
+
 # --- tune ------------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,10 +63,13 @@ def cupy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     monkeypatch.setitem(sys.modules, "cupy", made)
     monkeypatch.setattr(cubins, "FOLDER", folder)
-    monkeypatch.setattr(first_use, "compile_all", lambda _: None)
-    cubins.of_devices.cache_clear()
+    monkeypatch.setattr(first_use, "compile_module", lambda *_: None)
+    kept = cubins.of_devices, loader._from_source
+    for function in kept:
+        function.cache_clear()
     yield made
-    cubins.of_devices.cache_clear()
+    for function in kept:
+        function.cache_clear()
 
 
 def module(file: str, dtype: str, width: int | None = None) -> Any:
@@ -81,6 +86,7 @@ def test_machine_code_of_these_very_sources_is_used(folder: Path, monkeypatch: p
     assert module("sell/batched.cu", "float32", 4).path == str(path)
     assert module("sell/batched.cu", "float64", 4).code == text
     assert module("sell/batched.cu", "float32", 2).code == text
+    loader._from_source.cache_clear()
     monkeypatch.setattr(loader, "source", lambda _: text + "// a header has changed\n")
     assert module("sell/batched.cu", "float32", 4).code != text
 
@@ -100,14 +106,69 @@ def test_devices_that_differ_have_their_kernels_compiled(cupy: Any) -> None:
 
 
 @pytest.mark.usefixtures("cupy")
-def test_what_a_solve_needs_soon_is_compiled_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    together: list[list[str]] = []
-    monkeypatch.setattr(first_use, "compile_all", lambda modules: together.append([one.code for one in modules]))
-    for file, more in loader.AHEAD.items():
-        module(file, "float64")
-        assert together[-1] == [loader.source(name) for name in (file, *more)]
-    module(SMALL, "float64")
-    assert together[-1] == [loader.source(SMALL)]
+@pytest.mark.parametrize("kind", loader.KINDS)
+def test_what_a_solve_needs_soon_is_of_its_kind(kind: str) -> None:
+    assert set(loader.KINDS[kind]) <= set(loader.all_sources())
+    soon = [made.code for made in loader.wanted_soon(loader.KINDS[kind][0])]
+    own = {loader.source(file) for file in loader.KINDS[kind]}
+    assert set(soon[: len(own)]) <= own
+    assert own <= set(soon)
+    others = {loader.source(file) for file in loader.KINDS["aggregates"]}
+    assert (kind == "aggregates") is bool(others & set(soon))
+
+
+class Compiled:
+    """A module that takes as long to be compiled as a test says."""
+
+    def __init__(self) -> None:
+        self.goes_on, self.threads = threading.Event(), list[str]()
+
+    def compile(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.goes_on.wait(20.0)
+
+
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_use, "_beside", first_use._Beside())
+    monkeypatch.setattr(first_use, "_device", lambda: 0)
+    monkeypatch.setattr(first_use.os, "cpu_count", lambda: 2)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(Device=lambda _: nullcontext())))
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_module_of_the_cache_brings_no_others() -> None:
+    module, other = Compiled(), Compiled()
+    module.goes_on.set()
+    first_use.compile_module(module, lambda: [other])
+    assert module.threads
+    assert not other.threads
+
+
+@pytest.mark.usefixtures("beside")
+def test_others_are_compiled_beside_one_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_use, "CACHED", 0.01)
+    module, busy, waiting = Compiled(), Compiled(), Compiled()
+
+    def others() -> list[Compiled]:
+        module.goes_on.set()
+        return [busy, waiting, Compiled()]
+
+    waiting.goes_on.set()
+    first_use.compile_module(module, others)
+    first_use.compile_module(waiting, list)  # both cores are busy, or will be: this need not wait for them
+    busy.goes_on.set()
+    first_use.compile_module(busy, list)
+    assert [len(made.threads) for made in (module, busy, waiting)] == [1, 1, 1]
+
+
+@pytest.mark.usefixtures("beside")
+def test_a_module_that_does_not_compile_says_so() -> None:
+    def compile_() -> None:
+        raise ValueError("no such instruction")
+
+    with pytest.raises(ValueError, match="no such instruction"):
+        first_use.compile_module(SimpleNamespace(compile=compile_), list)
 
 
 def test_there_are_kernels_for_all_that_is_solved_together() -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
 from typing import Any, Final, final
 
 logger = logging.getLogger(__name__)
 SILENCE: Final = 1.0
 """Seconds without a word that nobody takes for a fault."""
+CACHED: Final = 0.2
+"""Seconds that a module takes from CuPy's cache on disk, at most."""
 
 
 @final
@@ -36,20 +40,88 @@ class _Words:
 _words: Final = _Words()
 
 
-def compile_all(modules: Sequence[Any]) -> None:
-    """Compile CuPy's modules for the current device, or read them from CuPy's cache on disk."""
+@final
+class _Beside:
+    """Modules that are compiled by threads of their own, each once, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._asked: dict[int, tuple[Any, Future[None]]] = {}
+        self._lock, self._threads = threading.Lock(), 0
+
+    def asked(self, module: Any) -> Future[None] | None:
+        """The future of a module that was asked for; None where it was not."""
+        return self._asked.get(id(module), (None, None))[1]
+
+    def ask(self, module: Any) -> Future[None]:
+        """The future of a module, with a thread for it unless all cores have one."""
+        with self._lock:
+            if (asked := self.asked(module)) is not None:
+                return asked
+            future = self._put_down(module)
+            self._queue.put((module, _device(), future))
+            if self._threads < (os.cpu_count() or 1):
+                self._threads += 1
+                threading.Thread(target=self._serve, name="dsolver-compile", daemon=True).start()
+        return future
+
+    def ask_now(self, module: Any) -> Future[None]:
+        """The same, with a thread of its own."""
+        future = self._put_down(module)
+        given = (module, _device(), future)
+        threading.Thread(target=_compile, args=given, name="dsolver-compile", daemon=True).start()
+        return future
+
+    def _put_down(self, module: Any) -> Future[None]:
+        future: Future[None] = Future()
+        self._asked[id(module)] = module, future
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            module, device, future = self._queue.get()
+            if future.set_running_or_notify_cancel():
+                _compile(module, device, future)
+
+
+_beside: Final = _Beside()
+
+
+def compile_module(module: Any, others: Callable[[], Iterable[Any]]) -> None:
+    """Compile one of CuPy's modules for the current device, or read it from CuPy's cache on disk.
+
+    Args:
+        module: that is wanted now.
+        others: gives modules that are wanted soon. Where nothing is in the cache, as the time of this one tells, they
+            are compiled beside it by all cores.
+    """
+    future = _beside.asked(module)
+    if future is None:
+        future = _beside.ask(module)
+        if wait([future], timeout=CACHED).not_done:
+            for other in others():
+                _beside.ask(other)
+    elif future.cancel():  # it waits for a core
+        future = _beside.ask_now(module)
+    rest = {future}
+    while rest:
+        rest = _words.wait(rest)
+    future.result()
+
+
+def _device() -> int:
     import cupy
 
-    device = cupy.cuda.runtime.getDevice()
+    return int(cupy.cuda.runtime.getDevice())
 
-    def compiled(module: Any) -> None:
+
+def _compile(module: Any, device: int, future: Future[None]) -> None:
+    import cupy
+
+    try:
         with cupy.cuda.Device(device):
             module.compile()
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = [pool.submit(compiled, module) for module in modules]
-        rest = set(futures)
-        while rest:
-            rest = _words.wait(rest)
-        for future in futures:
-            future.result()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(None)

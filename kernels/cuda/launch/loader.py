@@ -15,43 +15,25 @@ from dsolver.kernels.cuda.launch import cubins, first_use
 OPTIONS = ("--std=c++17",)
 """Options of NVRTC for the sources, next to the architecture. They include no header but their own."""
 
-AHEAD = {
-    "lattice/halving.cu": (
-        "stencil/star.cu",
-        "faces/passes.cu",
-        "sell/sweeps.cu",
-        "sell/multigrid.cu",
-        "checkered/parities.cu",
-        "vectors.cu",
-        "amg/dense.cu",
+KINDS: Final = {
+    "matrices": (
+        *(f"block_slices/{name}.cu" for name in ("spmv", "build")),
+        *(f"csr/{name}.cu" for name in ("look", "rows", "starts")),
+        *(f"amg/{name}.cu" for name in ("extended_interpolation", "couplings", "pmis", "points", "paths", "dense")),
+        *(f"amg/products/{name}.cu" for name in ("product", "alone", "alone_in_rooms", "mirrors")),
     ),
-    "amg/couplings.cu": (
-        "amg/extended_interpolation.cu",
-        "amg/products/alone.cu",
-        "amg/products/alone_in_rooms.cu",
-        "amg/products/product.cu",
-        "amg/paths.cu",
-        "amg/pmis.cu",
-        "amg/products/mirrors.cu",
-        "amg/dense.cu",
+    "grids": (
+        *(f"lattice/{name}.cu" for name in ("halving", "look", "fluxes", "transfers")),
+        *("checkered/parities.cu", "checkered/corners.cu", "faces/passes.cu", "faces/assembly.cu", "stencil/star.cu"),
+        *(f"sell/{name}.cu" for name in ("sweeps", "multigrid", "assembly")),
         "vectors.cu",
     ),
-    "amg/aggregation/spectrum.cu": (
-        "amg/aggregation/nodes.cu",
-        "amg/aggregation/roots.cu",
-        "amg/aggregation/tentative.cu",
-        "amg/aggregation/smoothing.cu",
-        "amg/blocks/rows.cu",
-        "amg/blocks/products.cu",
-        "amg/blocks/mirrors.cu",
-        "amg/products/alone.cu",
-        "amg/products/product.cu",
-        "amg/products/mirrors.cu",
-        "amg/dense.cu",
-        "vectors.cu",
+    "aggregates": (
+        *(f"amg/aggregation/{name}.cu" for name in ("spectrum", "nodes", "roots", "tentative", "smoothing")),
+        *(f"amg/blocks/{name}.cu" for name in ("rows", "products", "mirrors")),
     ),
 }
-"""Sources, and those that are compiled beside them because the same set-up, or the solve after it, needs them soon."""
+"""Sources of the kinds of solves, the longest first: where one has to be compiled, so have others of its kind soon."""
 
 WIDTHS = tuple(range(2, 9))
 """Numbers of vectors for which there are kernels: as many as are solved together."""
@@ -124,7 +106,23 @@ def _module(file: str, dtype: str, width: int | None) -> Any:
     options = options_for(text, dtype, width)
     if path := cubins.shipped(file, text, options):
         return cupy.RawModule(path=str(path))
-    made = cupy.RawModule(code=text, options=options)
-    beside = [(source(name), options_for(source(name), dtype)) for name in AHEAD.get(file, ())]
-    first_use.compile_all([made, *(cupy.RawModule(code=code, options=given) for code, given in beside)])
+    made = _from_source(file, dtype, width)
+    first_use.compile_module(made, lambda: wanted_soon(file))
     return made
+
+
+@cache
+def _from_source(file: str, dtype: str, width: int | None) -> Any:
+    import cupy
+
+    text = source(file)
+    return cupy.RawModule(code=text, options=options_for(text, dtype, width))
+
+
+def wanted_soon(file: str) -> list[Any]:
+    """Modules that are wanted soon where one of this source is: those of its kind first, and not of aggregates else."""
+    kinds = sorted((kind for kind in KINDS if kind != "aggregates"), key=lambda kind: file not in KINDS[kind])
+    if file in KINDS["aggregates"]:
+        kinds.insert(0, "aggregates")
+    files = [name for kind in kinds for name in KINDS[kind]]
+    return [_from_source(name, dtype, width) for name in files for dtype, width in variants(source(name)) if not width]
