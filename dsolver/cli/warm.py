@@ -11,17 +11,18 @@ import numpy as np
 from rich.console import Console
 
 from dsolver import problems, solve
+from dsolver.errors import InputError
 from dsolver.matrices.canonical import imported
 
 SIZE: Final = 40
-"""Points along each axis: as many as make levels of every kind."""
+"""Points along each axis, a multiple of 8: as many as make levels of every kind."""
 
 
 @click.command("warm", short_help="Compile the kernels of solves before they are needed.")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 def command(kinds: tuple[str, ...], device: str) -> None:
-    """Compile the kernels of some kinds of solves, by small solves of each, for images and nodes of clusters.
+    r"""Compile the kernels of some kinds of solves, by small solves of each, for images and nodes of clusters.
 
     \b
     grids         diffusion on a box, by multigrid
@@ -36,7 +37,7 @@ def command(kinds: tuple[str, ...], device: str) -> None:
     """
     wrong = [kind for kind in kinds if kind not in KINDS]
     if wrong:
-        raise click.UsageError(f"no such kind: {wrong[0]!r}; choose from {', '.join(KINDS)}")
+        raise InputError(f"no such kind: {wrong[0]!r}; choose from {', '.join(KINDS)}")
     console = Console(highlight=False, soft_wrap=True, markup=False)
     for kind in kinds or KINDS:
         began = time.perf_counter()
@@ -56,8 +57,7 @@ def _grids(device: Any) -> Any:
 
 def _porous(device: Any) -> Any:
     b = _b()
-    faces = {"x-": problems.Dirichlet(0.0), "x+": problems.Dirichlet(0.0)}
-    return solve(problems.diffusion(b.shape, mask=b > 0.5, bc=faces), np.where(b > 0.5, 0.0, b), M="amg", device=device)
+    return solve(problems.diffusion(b.shape, 1.0, 1e-3, mask=b > 0.5), b, M="amg", device=device)
 
 
 def _matrices(device: Any) -> Any:

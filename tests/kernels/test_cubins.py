@@ -132,7 +132,7 @@ class Compiled:
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_use, "_beside", first_use._Beside())
     monkeypatch.setattr(first_use, "_device", lambda: 0)
-    monkeypatch.setattr(first_use.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(Device=lambda _: nullcontext())))
 
 
