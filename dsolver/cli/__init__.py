@@ -18,7 +18,7 @@ from typing import IO, Any, Final, final
 import click
 
 import dsolver
-from dsolver.cli import cluster, estimate, hpcg, info, jobs, report, solve, tune, warm
+from dsolver.cli import cluster, estimate, hpcg, info, jobs, kernels, report, solve
 from dsolver.errors import ClusterError, DsolverError, in_a_line
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -119,8 +119,8 @@ main.add_command(hpcg.command)
 main.add_command(solve.command)
 main.add_command(estimate.command)
 main.add_command(info.command)
-main.add_command(tune.command)
-main.add_command(warm.command)
+main.add_command(kernels.tune)
+main.add_command(kernels.warm)
 main.add_command(cluster.group)
 main.add_command(report.command)
 for job_command in jobs.commands:

@@ -22,7 +22,7 @@ from distributed import LocalCluster
 
 import dsolver
 from dsolver import problems
-from dsolver.cli import main, warm
+from dsolver.cli import kernels, main
 from dsolver.cli.files import write_array
 from dsolver.cli.info import missing_for_gpus
 from dsolver.cli.options import set_volume
@@ -300,9 +300,9 @@ def test_what_is_missing_comes_with_how_to_get_it() -> None:
 
 
 def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.cli.warm.SIZE", 8)
+    monkeypatch.setattr("dsolver.cli.kernels.SIZE", 8)
     lines = good("warm", "--device", "cpu").splitlines()
-    assert [line.partition(":")[0] for line in lines] == list(warm.KINDS)
+    assert [line.partition(":")[0] for line in lines] == list(kernels.KINDS)
     assert all(line.endswith("s, on resident/cpu") for line in lines)
     assert "matrices" in refused("warm", "tables")
 
@@ -311,7 +311,7 @@ def test_kernels_are_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nothing_is_tuned_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsolver.cli.tune.find_gpu", lambda: NO_GPU)
+    monkeypatch.setattr("dsolver.cli.kernels.find_gpu", lambda: NO_GPU)
     assert NO_GPU in refused("tune")
 
 
