@@ -34,9 +34,8 @@ class ClosedRegions:
 
     Args:
         engine: runs the kernels.
-        coefficients: prepared.
-        rule: of the rows.
-        labels: of `dsolver.discretize.components.labelled`.
+        members: the `Members` of every chunk.
+        lattice: the layout of cells in lattice order, where a preconditioner's diagonal is to be raised.
 
     Attributes:
         count: how many there are.
@@ -46,10 +45,8 @@ class ClosedRegions:
             then no diagonal need be raised. See `dsolver.multigrid.coarse_solve.regularized`.
     """
 
-    def __init__(self, engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> None:
-        self._engine = engine
-        self._members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels})
-        self._lattice = coefficients.lattice.at("layout")
+    def __init__(self, engine: Engine, members: PerChunk, lattice: PerChunk | None = None) -> None:
+        self._engine, self._members, self._lattice = engine, members, lattice
         self._worst = AllGather(engine, 4)
         self._merging: tuple[AllGather, PerChunk, PerChunk] | None = None
         if len(engine.partition) > 1:
@@ -64,7 +61,7 @@ class ClosedRegions:
     @property
     def factors(self) -> PerChunk | None:
         """Factors for a preconditioner's diagonal, a block for each chunk: see `_raising`. None for ones."""
-        if self.count == self.alone:
+        if self.count == self.alone or self._lattice is None:
             return None
         return self._engine.per_chunk(_raising, self._members, self._cells, self._lattice)
 
@@ -113,6 +110,19 @@ class ClosedRegions:
         known = gather.combine(_merging, engine.per_chunk(_shared_labels, members))
         places = engine.per_chunk(_places, members, gather.broadcast(known.at("groups", "keys")))
         return gather, known, places
+
+
+def closed_cells(engine: Engine, coefficients: Coefficients, rule: CellRule, labels: Field) -> ClosedRegions:
+    """The closed regions of a grid.
+
+    Args:
+        engine: runs the kernels.
+        coefficients: prepared.
+        rule: of the rows.
+        labels: of `dsolver.discretize.components.labelled`.
+    """
+    members = coefficients.per_chunk(partial(_members, rule=rule), {LABELS: labels})
+    return ClosedRegions(engine, members, coefficients.lattice.at("layout"))
 
 
 # -- what is made on the owners ----------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
-from dsolver.discretize.closed_regions import ClosedRegions
+from dsolver.discretize.closed_regions import ClosedRegions, closed_cells
 from dsolver.discretize.coefficients import Coefficients, cells
 from dsolver.discretize.components import any_closed, any_kept, is_grounded, labelled
+from dsolver.discretize.pieces import closed_pieces
 from dsolver.discretize.region_nullspace import RegionConstants
 from dsolver.distributed.loaded_rows import LoadedRows, chunk_matrix
 from dsolver.distributed.nullspace import Constants, Inconsistency, NullSpace, NullVectors
@@ -84,7 +85,7 @@ class System:
                 labels = labelled(self._engine, coefficients, rule)
                 if not any_closed(self._engine, coefficients, labels):
                     return
-                found = ClosedRegions(self._engine, coefficients, rule, labels)
+                found = closed_cells(self._engine, coefficients, rule, labels)
                 self._sealed = rule.grounds and found.free == 0
                 if found.whole:
                     self._ones = coefficients.per_chunk(partial(_unmasked, rule=rule))
@@ -92,6 +93,11 @@ class System:
                     self._closed = found
                 return
             singular = singular is not False and not is_grounded(self._engine, coefficients, rule)
+        problem = self._problem
+        if singular is not False and isinstance(coefficients, LoadedRows) and not problem.asymmetry:
+            found = closed_pieces(self._engine, coefficients.blocks, problem.senders or [()])
+            singular = found.whole
+            self._closed = found if found.count and not found.whole else None
         if singular:
             self._ones = self._engine.per_chunk(partial(_ones, partition=self._partition))
 
@@ -126,6 +132,8 @@ class System:
     @property
     def singular(self) -> bool:
         """Whether constants on all cells that are not left out solve A x = 0; known once it is prepared."""
+        if self._closed is not None and not self._problem.lattice:
+            return self._closed.free == 0
         return self._ones is not None or isinstance(self._null_space, Constants)
 
     @property

@@ -51,10 +51,15 @@ class LoadedRows:
     def prepare(self) -> None:
         """Nothing is exchanged: a block knows its halo plan."""
 
+    @property
+    def blocks(self) -> PerChunk:
+        """The `RowBlock` of every chunk."""
+        assert self._rows is not None
+        return self._rows
+
     def per_chunk(self, make: Callable[..., Any], engine: Engine | None = None) -> PerChunk:
         """make(backend, number, block) on the owner of each chunk."""
-        assert self._rows is not None
-        return (engine or self._engine).per_chunk(make, self._rows)
+        return (engine or self._engine).per_chunk(make, self.blocks)
 
 
 def chunk_layouts(backend: Backend, _: int, block: RowBlock) -> tuple[Layout, Layout]:

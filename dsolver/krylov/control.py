@@ -232,9 +232,9 @@ class Control:
         self._keep(column, zero=self._at_zero)
         return (yield from self._with_best(column))
 
-    def adopt(self, *, replaces: bool, breakdown: Status) -> None:
+    def adopt(self, *, replaces: bool, checked: bool, breakdown: Status) -> None:
         """Know the method that a solve goes on with: see the arguments of the same names."""
-        self._replaces, self._breakdown = replaces, breakdown
+        self._replaces, self._checked, self._breakdown = replaces, checked, breakdown
 
     def resume(self, column: Column) -> Steps[Status]:
         """Go on from the x that is set, as after a change of the preconditioner; the history is continued."""

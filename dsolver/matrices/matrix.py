@@ -75,7 +75,9 @@ def matrix(
 
     Returns:
         A problem for `dsolver.solve`, `dsolver.Solver`, `dsolver.cg` and the other methods. If constants solve A x = 0
-        and Aᵀ x = 0, its solution has mean zero, and b is made to sum to zero.
+        and Aᵀ x = 0, its solution has mean zero, and b is made to sum to zero: where A is symmetric and its rows are
+        not all connected, in each connected piece by itself. Where other rows fix a part of x, such pieces are looked
+        for once a solve has failed.
 
     Raises:
         InputError: A is no square matrix of real and finite numbers, or has an empty row; it cannot be cut so, there is

@@ -54,6 +54,7 @@ class MatrixProblem(Problem):
             none was given.
         near_vectors: how many vectors that has.
         mirrored: whether A is known to have an entry (j, i) for each entry (i, j).
+        opened: rows whose entries do not add up to zero; None where that is not known.
         negative: rows of which it is known that their diagonal is not positive.
         hubs: whether few rows are known to be far longer than the others.
         given: the matrix whose residuals count where `matrix` has other entries: see
@@ -75,6 +76,7 @@ class MatrixProblem(Problem):
     near: Any = field(repr=False, compare=False, default=None)
     near_vectors: int = 0
     mirrored: bool = field(repr=False, default=True)
+    opened: int | None = field(repr=False, default=None)
     negative: int = field(repr=False, default=0)
     hubs: bool = field(repr=False, default=False)
     given: Any = field(repr=False, compare=False, default=None)
@@ -118,6 +120,12 @@ class MatrixProblem(Problem):
     def entries(self) -> int:
         """Entries of the matrix, once it is cut."""
         return sum(count.local.entries + count.ghost_entries for count in self.counts)
+
+    @property
+    def may_have_pieces(self) -> bool:
+        """Whether there may be pieces that nothing fixes, which have not been looked for."""
+        some = self.opened is None or self.opened < self.grid[0]
+        return some and self.singular is False and not self.asymmetry and not self.null_vectors
 
     @property
     def guided(self) -> bool:

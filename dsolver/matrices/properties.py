@@ -38,6 +38,7 @@ def problem_of(solved: SolvedMatrix, name: str, **options: Any) -> MatrixProblem
         hubs=_has_hubs(rows),
         mirrored=look.mirrored,
         negative=look.negative,
+        opened=look.opened,
         given=solved.given,
         negated=solved.negated,
         known=solved.known > 0,

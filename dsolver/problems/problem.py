@@ -37,7 +37,7 @@ class Problem:
         periodic: along which axes the last point is followed by the first. An axis of one or two points never is: what
             goes around it is added to the weights.
         singular: whether constants solve A x = 0, so that the solution has mean zero and b must sum to zero; None where
-            that depends on the coefficients.
+            that depends on the coefficients, or on how the rows of a matrix are connected.
         rule: what makes rows that differ; None where weights are given.
         coefficients: what the rule reads, by name: arrays of the grid's shape.
         senders: the chunks whose columns each chunk reads, where they do not follow from the grid.

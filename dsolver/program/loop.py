@@ -73,7 +73,7 @@ class Loop:
         """Go on with columns whose solves have ended, by a method with these traits."""
         for number in numbers:
             del self._ended[number]
-            self._controls[number].adopt(replaces=traits.replaces, breakdown=traits.breakdown)
+            self._controls[number].adopt(replaces=traits.replaces, checked=traits.checked, breakdown=traits.breakdown)
             self._steps[number] = self._controls[number].resume(self._columns.each[number])
             self._go_on(number, None)
 

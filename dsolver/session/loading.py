@@ -11,6 +11,9 @@ import numpy as np
 from dsolver.distributed.nullspace import CONSISTENT, Inconsistency
 from dsolver.engines.running_program import Blocks
 from dsolver.errors import InconsistentWarning, InputError, warn
+from dsolver.grid.partition import Triple
+from dsolver.matrices.problem import MatrixProblem
+from dsolver.problems import Problem
 from dsolver.program.loop import Slice
 from dsolver.program.terms import Begun, Terms
 from dsolver.session.arguments import FMG, FirstGuess, check_guess
@@ -97,18 +100,21 @@ def _looked_at(session: Session, given: GivenColumn, begun: Begun) -> LoadedColu
             if isinstance(values, Container) and not session.problem.masked:
                 values.examine()
             raise InputError(f"{name} has values that are NaN or infinite, or so large that its norm is")
-    _warn_inconsistent(begun.excess)
+    _warn_inconsistent(begun.excess, session.given)
     problem = session.problem  # which may add to b (values at faces) and take from it (null vectors)
-    linear = not (problem.lattice and problem.loaded) and not problem.singular and not problem.null_vectors
+    linear = not (problem.lattice and problem.loaded) and problem.singular is False and not problem.null_vectors
     if begun.b_norm == 0.0 and linear and not right.is_zero():
         raise InputError("b is not zero, but so small that its norm is zero: scale it, and x in return")
     return LoadedColumn(right=right, guess=guess, begun=begun)
 
 
-def _warn_inconsistent(excess: Inconsistency) -> None:
+def _warn_inconsistent(excess: Inconsistency, problem: Problem) -> None:
     """Tell that there was no solution for the b that was given."""
     if excess.part <= CONSISTENT:
         return
+    regions, source = "closed regions", "the source"
+    if isinstance(problem, MatrixProblem):
+        regions, source = "pieces of the matrix that nothing fixes", "b"
     balance = "it and the fluxes through the boundary balance"
     if excess.vectors:
         balance = "b balances, as forces and moments on a free body do"
@@ -123,17 +129,24 @@ def _warn_inconsistent(excess: Inconsistency) -> None:
         )
     elif not excess.regions:  # each is within the bound, of which all together are not
         what = (
-            f"in {excess.closed} closed regions constants solve A x = 0, and the sum of b should be zero; in all "
-            f"together it misses that by {excess.part:.1e} of ‖b‖, in none by much. A constant was subtracted from the "
-            f"source in each"
+            f"in {excess.closed} {regions} constants solve A x = 0, and the sum of b should be zero; in all together "
+            f"it misses that by {excess.part:.1e} of ‖b‖, in none by much. A constant was subtracted from {source} in "
+            f"each"
         )
     else:
         what = (
-            f"in closed regions constants solve A x = 0, and the sum of b should be zero, but it is not in "
-            f"{excess.regions} of {excess.closed}; in the worst, that of cell {excess.cell}, it is {excess.worst:.1e} "
-            f"of ‖1‖ ‖b‖. A constant was subtracted from the source in each"
+            f"in {regions} constants solve A x = 0, and the sum of b should be zero, but it is not in "
+            f"{excess.regions} of {excess.closed}; in the worst, that of {_place(excess.cell, problem)}, it is "
+            f"{excess.worst:.1e} of ‖1‖ ‖b‖. A constant was subtracted from {source} in each"
         )
     warn(
         f"the right-hand side has no solution: {what}. Check that {balance}",
         InconsistentWarning,
     )
+
+
+def _place(cell: Triple, problem: Problem) -> str:
+    """A cell of a grid, or a row of a matrix as its user counts."""
+    if not isinstance(problem, MatrixProblem):
+        return f"cell {cell}"
+    return f"row {cell[0] if problem.numbers is None else problem.numbers[cell[0]]}"

@@ -20,6 +20,7 @@ from dsolver.engines.out_of_memory import clear_frames
 from dsolver.engines.running_program import Blocks, RunningProgram
 from dsolver.errors import ClusterError, DeviceMemoryError, InputError
 from dsolver.grid.partition import Partition
+from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import ChunkRows
 from dsolver.monitor.events import SolveEvents
 from dsolver.multigrid.reuse import Outcome
@@ -358,6 +359,17 @@ class Session:
         except BaseException:
             self.program.close()  # half of a preconditioner
             raise
+
+    def found_pieces(self) -> bool:
+        """Whether A has pieces that nothing fixes: it is set up anew to see, and not looked at again."""
+        if not (isinstance(self.given, MatrixProblem) and self.given.may_have_pieces):
+            return False
+        began = time.perf_counter()
+        self.given = replace(self.given, singular=None)
+        self.spec = replace(self.spec, problem=replace(self.spec.problem, singular=None))
+        self.precondition()
+        self.took = time.perf_counter() - began
+        return self.program.call(Solve.closed_regions) > 0
 
     def begin(self, right: Container, guess: FirstGuess, column: int, width: int) -> Begun:
         """Bring b and x of a column to the program, where so many are solved together."""

@@ -57,7 +57,25 @@ def _together(session: Session, pairs: Pairs, options: Options) -> list[Solution
         stores = checkpoint_of(options.checkpoint), checkpoint_of(options.resume)
         cluster = session.runtime.client is not None
         keeper = Keeper(session.given, len(pairs), *stores, cluster=cluster)
-        return session.with_recovery(lambda: _attempt(session, pairs, options, keeper))
+        return session.with_recovery(lambda: _with_pieces(session, pairs, options, keeper))
+
+
+def _with_pieces(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:
+    """As `_attempt`; where that fails since pieces of a matrix float that were not looked for, once more, with these.
+
+    To look for them takes a tenth of a large set-up, and nearly all matrices have none.
+    """
+    solutions = _attempt(session, pairs, options, keeper)
+    ends = {solution.status for solution in solutions or ()}
+    if ends <= {Status.CONVERGED, Status.STOPPED} or not session.found_pieces():
+        return solutions
+    failed = next(end for end in ends if not end.converged)
+    note = (
+        f"the first attempt ended as {failed}: A has pieces that nothing fixes, connected rows that add up to zero. x "
+        f"has mean zero in each of them, and b is balanced there"
+    )
+    keeper.notes += (note,)
+    return _attempt(session, pairs, options, keeper)
 
 
 def _attempt(session: Session, pairs: Pairs, options: Options, keeper: Keeper) -> list[Solution] | None:

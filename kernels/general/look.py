@@ -52,7 +52,8 @@ class Look:
         empty: rows without an entry: how many, and the first one, or -1.
         hollow: rows with a zero on the diagonal, stored or not: how many, and the first one, or -1.
         negative: rows with a diagonal that is not positive.
-        rows_cancel: whether the entries of each row add up to zero: see `CANCELED`.
+        opened: rows whose entries do not add up to zero: see `CANCELED`.
+        rows_cancel: whether there are none.
         columns_cancel: whether those of each column do; False where `rows_cancel` is, for it is not looked at then.
         largest: magnitude of an entry.
         unmatched: entries (i, j) off the diagonal without an entry (j, i).
@@ -67,6 +68,7 @@ class Look:
     empty: tuple[int, int] = (0, -1)
     hollow: tuple[int, int] = (0, -1)
     negative: int = 0
+    opened: int = 0
     rows_cancel: bool = False
     columns_cancel: bool = False
     largest: float = 0.0

@@ -114,6 +114,7 @@ def expected(a: sparse.csr_array) -> Look:
         empty=counted(np.diff(a.indptr) == 0),
         hollow=counted(diagonal == 0.0),
         negative=int((diagonal <= 0.0).sum()),
+        opened=int((abs(sums) > CANCELED * sizes).sum()),
         rows_cancel=rows_cancel,
         columns_cancel=rows_cancel and bool((abs(dense.sum(axis=0)) <= CANCELED * abs(dense).sum(axis=0)).all()),
         largest=abs(dense).max(),

@@ -15,6 +15,7 @@ from dsolver.engines.running_program import RunningProgram
 from dsolver.errors import InputError
 from dsolver.krylov import control as rules
 from dsolver.krylov.control import Control
+from dsolver.krylov.methods import METHODS
 from dsolver.program.solve import Solve
 from dsolver.session.follower import Follower, State
 from dsolver.session.options import Options
@@ -68,6 +69,7 @@ class Script:
         return [self]
 
     solve, go_on, resume = Solve.solve, Solve.go_on, Solve.resume
+    _spec = SimpleNamespace(traits=METHODS["cg"])
 
     def start(self, limits: Mapping[int, float]) -> dict[int, float]:
         self.calls.append(("start", limits[0]))

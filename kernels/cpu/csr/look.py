@@ -44,6 +44,7 @@ def look(rows: Csr, allowed: float, team: Team) -> Look:
         empty=counted(empty),
         hollow=counted(hollow),
         negative=sum(negative),
+        opened=sum(opened),
         rows_cancel=rows_cancel,
         # Of a symmetric matrix they have the same entries as the rows.
         columns_cancel=rows_cancel and (difference == 0.0 or columns_cancel(rows)),

@@ -66,6 +66,7 @@ def look(rows: Csr, allowed: float) -> Look:
         empty=(found["empty"], found["first_empty"]),
         hollow=(found["hollow"], found["first_hollow"]),
         negative=found["negative"],
+        opened=found["opened"],
         rows_cancel=rows_cancel,
         columns_cancel=rows_cancel and (difference == 0.0 or _columns_cancel(rows, mirrored=not unmatched)),
         largest=found["largest"],
