@@ -20,7 +20,7 @@ import dask
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from tests.patience import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 
 @functools.cache

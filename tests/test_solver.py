@@ -25,7 +25,7 @@ from dsolver.errors import ClusterError, InputError, RankError
 from dsolver.problems import Problem
 from dsolver.session import recovery
 from tests.clusters import cluster
-from tests.patience import PATIENCE, eventually, gone
+from tests.support.waiting import PATIENCE, eventually, gone
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 8, 24)

@@ -33,7 +33,7 @@ from dsolver.errors import InputError
 from dsolver.monitor.spans import read_jsonl
 from tests.clusters import forked, process_of, scheduler_in_a_process
 from tests.commands import call, good, refused
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 GRID = ("--grid", "16", "16", "16")
 SHAPE = (16, 16, 16)

@@ -39,10 +39,10 @@ from dsolver.engines.spmd import worker
 from dsolver.errors import ClusterError
 from dsolver.folders import opened
 from dsolver.monitor.job import JOB, ROOT
-from tests.authority import certificates
 from tests.clusters import breakable, forked, workers_without_nanny
 from tests.commands import call, good, refused
-from tests.patience import PATIENCE, eventually, gone
+from tests.support.certificates import certificates
+from tests.support.waiting import PATIENCE, eventually, gone
 
 
 @pytest.fixture(scope="module")

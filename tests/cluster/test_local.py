@@ -22,7 +22,7 @@ from dsolver.cli import main
 from dsolver.cluster import local, nannies
 from dsolver.cluster.local import ClusterOptions, open_client
 from dsolver.errors import ClusterError, InputError
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 PORTS = ("--port", "0", "--dashboard", ":0")
 

@@ -19,7 +19,7 @@ import dsolver
 from dsolver.cluster import nannies
 from dsolver.cluster.nannies import LOST_WORKER_TIMEOUT, NAME
 from tests.clusters import forked
-from tests.patience import eventually
+from tests.support.waiting import eventually
 
 PROBLEM = dsolver.problems.poisson7((16, 8, 8), chunks=(2, 1, 1))
 

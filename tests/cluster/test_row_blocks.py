@@ -25,7 +25,7 @@ from dsolver.cluster import crew
 from dsolver.cluster.row_blocks import noise
 from dsolver.errors import ClusterError, InputError
 from tests.clusters import breakable, cluster
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 BOUNDS = (0, 40, 75, 120)
 

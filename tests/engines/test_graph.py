@@ -37,8 +37,8 @@ from dsolver.preconditioners.builder import MakeStored
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
 from tests.clusters import cluster
-from tests.patience import PATIENCE, gone
 from tests.programs import advance, blocks_of, norms, start, true_residual
+from tests.support.waiting import PATIENCE, gone
 
 STEPS = 3
 

@@ -22,7 +22,7 @@ from dsolver.engines.spmd.relay import Call, branches
 from dsolver.engines.transport.connections import Connections, tree
 from dsolver.errors import InputError, RankError, WorkerLostError
 from dsolver.grid.partition import Partition
-from tests.patience import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 RANKS = 7
 

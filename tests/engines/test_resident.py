@@ -24,8 +24,8 @@ from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.kernels import load
 from dsolver.program.solve import Solve
 from dsolver.program.spec import SolveSpec
-from tests.patience import PATIENCE
 from tests.programs import advance, blocks_of, start
+from tests.support.waiting import PATIENCE
 
 SIDE = 64
 """Rows along an edge of the grid where memory is looked at."""

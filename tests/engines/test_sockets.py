@@ -25,8 +25,8 @@ from dsolver.engines.transport.base import PeerError
 from dsolver.engines.transport.connections import REASON_BYTES, Connections, sent
 from dsolver.engines.transport.handshake import TOKEN_BYTES, Acceptor, Encryption
 from dsolver.errors import RankError
-from tests.authority import certificates
-from tests.patience import PATIENCE, eventually
+from tests.support.certificates import certificates
+from tests.support.waiting import PATIENCE, eventually
 
 TOKEN = secrets.token_bytes(TOKEN_BYTES)
 ConnectionsOf = Callable[..., Any]

@@ -21,7 +21,7 @@ from dsolver.engines.transport.segments import SegmentCache, segments_by_peer
 from dsolver.engines.transport.sockets import SocketTransport
 from dsolver.grid.partition import DIRECTIONS, Partition
 from dsolver.kernels.formats.layout import HaloLayout
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 GUARD = 2
 

@@ -18,7 +18,7 @@ import pytest
 from dsolver.kernels.cpu.loops import compiled as compiled_module
 from dsolver.kernels.cpu.loops import shared_cache
 from dsolver.kernels.cpu.loops.compiled import compiled, digest
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture

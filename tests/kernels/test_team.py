@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 from dsolver.kernels.cpu.loops.team import Team
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")  # from Python 3.12 on

@@ -13,8 +13,8 @@ from dsolver.monitor import events
 from dsolver.monitor.dashboard import Dashboard, attach, memory_of
 from dsolver.monitor.events import SolveEvents
 from dsolver.monitor.gpu_memory import GPU_MEMORY
-from tests.patience import PATIENCE
 from tests.solve_events import begun
+from tests.support.waiting import PATIENCE
 
 PREFIX: dict[str, str] = {}
 """Of each scheduler, the path below which its dashboard lies."""

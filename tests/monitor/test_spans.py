@@ -20,7 +20,7 @@ from dsolver.monitor.spans import (
     write_jsonl,
 )
 from dsolver.monitor.trace import to_trace, write_trace
-from tests.exposures import check_that_numbers_agree
+from tests.support.exposure import check_that_numbers_agree
 
 MS = 1e-3
 

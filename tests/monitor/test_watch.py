@@ -17,8 +17,8 @@ from dsolver.monitor import events, taskstream, watch
 from dsolver.monitor.dashboard import attach
 from dsolver.monitor.spans import Kind, Span, exposure, from_columns, read_jsonl
 from dsolver.problems import poisson7
-from tests.exposures import check_that_numbers_agree
-from tests.patience import PATIENCE, eventually
+from tests.support.exposure import check_that_numbers_agree
+from tests.support.waiting import PATIENCE, eventually
 
 GRID = (32, 16, 16)
 B = np.random.default_rng(0).standard_normal(GRID)

@@ -36,9 +36,9 @@ from dsolver.engines.spmd import worker as ranks
 from dsolver.errors import ClusterError, InputError, WorkerLostError
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
-from tests.belongings import nothing_left
 from tests.clusters import breakable, cluster, ended, process_of, scheduler_in_a_process
-from tests.patience import PATIENCE, eventually, gone
+from tests.support.leftovers import nothing_left
+from tests.support.waiting import PATIENCE, eventually, gone
 
 GRID = (16, 16, 16)
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))

@@ -24,7 +24,7 @@ from dsolver.kernels.cpu.backend import CpuBackend
 from dsolver.kernels.cpu.layout_setup import CpuLayoutSetup
 from dsolver.kernels.cpu.sell.setup import CpuSell
 from tests.clusters import cluster
-from tests.patience import gone
+from tests.support.waiting import gone
 
 
 def systems(n: int) -> dict[str, tuple[problems.Problem, dict[str, Any]]]:

@@ -32,7 +32,7 @@ from dsolver.session import checkpoint, recovery
 from dsolver.session.checkpoint import Checkpoint
 from dsolver.session.follower import State
 from tests.clusters import breakable, cluster, workers_without_nanny
-from tests.patience import PATIENCE, gone
+from tests.support.waiting import PATIENCE, gone
 
 GRID = (8, 8, 8)
 PROBLEM = dsolver.problems.poisson7(GRID, chunks=(2, 1, 2))

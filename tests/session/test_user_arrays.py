@@ -20,7 +20,7 @@ from dsolver.api import solve
 from dsolver.engines.spmd import worker
 from dsolver.errors import InputError
 from tests.clusters import cluster
-from tests.patience import gone
+from tests.support.waiting import gone
 
 F64 = npt.NDArray[np.float64]
 GRID = (16, 16, 24)

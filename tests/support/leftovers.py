@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.clusters import fork_server
-from tests.patience import gone
+from tests.support.waiting import gone
 
 SHARED = Path("/dev/shm")  # noqa: S108  to look at, not to use
 OURS = ("nccl", "psm_", "dsolver", "cuda")
