@@ -68,6 +68,8 @@ def alternative_to(taken: Preconditioner, problem: Problem, method: str) -> Alte
         if isinstance(problem, MatrixProblem) and not problem.mirrored:
             return None
         return Alternative(taken="chebyshev", name="amg", m=Algebraic(), further=FURTHER["chebyshev"])
+    if isinstance(taken, Identity) and problem.asymmetry and problem.hollow:
+        return Alternative(taken="none", name="ilu0", m=ILU0(shift="auto"), further=FURTHER["jacobi"])
     if not isinstance(taken, Jacobi):
         return None
     serves = problem.elliptic or not problem.asymmetry

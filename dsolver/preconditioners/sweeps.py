@@ -30,6 +30,7 @@ from dsolver.matrices.problem import MatrixProblem
 from dsolver.matrices.row_block import RowBlock
 from dsolver.preconditioners.base import Built, Capabilities, Forecast, Preconditioner, Site, is_a
 from dsolver.preconditioners.builder import Builder
+from dsolver.preconditioners.transversal import has_zeros, with_largest_diagonal
 from dsolver.problems import Problem
 
 PADDED: Final = 8
@@ -76,13 +77,23 @@ class Sweeps(Preconditioner):
             BreakdownError: a pivot vanishes.
         """
 
+    def arranged(self, _: Backend, a: Csr) -> tuple[Csr, Any]:
+        """A chunk's own part with its rows in the order that is factored, and the row at each place; None for A's."""
+        return a, None
+
     def check(self, problem: Problem, partition: Partition) -> None:
         """Refuse a grid."""
         require_rows(self.name, problem)
 
     def build(self, builder: Builder) -> Built:
         """A for products, and the factors of each chunk."""
-        make = MakeFactors(factors=self.factors, coloring=self.coloring, name=self.name, partition=builder.partition)
+        make = MakeFactors(
+            factors=self.factors,
+            arranged=self.arranged,
+            coloring=self.coloring,
+            name=self.name,
+            partition=builder.partition,
+        )
         return builder.products(), (builder.per_chunk(make).at(0),)
 
     def on(self, site: Site) -> ApproximateInverse:
@@ -170,9 +181,18 @@ class IC0(Incomplete):
 @final
 @dataclass(frozen=True, kw_only=True)
 class ILU0(Incomplete):
-    """Incomplete LU factors without fill, (I + L) (D + U), of each chunk of any matrix: ``"ilu0"``."""
+    """Incomplete LU factors without fill, (I + L) (D + U), of each chunk of any matrix: ``"ilu0"``.
+
+    Where a chunk has zeros on its diagonal, its rows are put in the order in which the product of the diagonal's
+    entries is largest (Duff and Koster, SIAM J. Matrix Anal. Appl. 22, 2001), and the factors are those of that matrix.
+    """
 
     name: ClassVar[str] = "ilu0"
+
+    def arranged(self, backend: Backend, a: Csr) -> tuple[Csr, Any]:
+        """The rows with a diagonal without zeros, if there is an order for that."""
+        made = with_largest_diagonal(backend, a) if has_zeros(backend, a) else None
+        return (a, None) if made is None else made
 
 
 def require_rows(name: str, problem: Problem) -> None:
@@ -234,6 +254,7 @@ class MakeFactors:
 
     Attributes:
         factors: makes them of the own part and the rows' colors.
+        arranged: puts the rows of the own part in another order before: see `Sweeps.arranged`.
         coloring: its name.
         name: of the preconditioner, for messages.
         partition: the chunks.
@@ -241,6 +262,7 @@ class MakeFactors:
 
     label: ClassVar[str] = "setup-levels"
     factors: Callable[[SweepSetup, Csr, Any], Factors]
+    arranged: Callable[[Backend, Csr], tuple[Csr, Any]]
     coloring: str
     name: str
     partition: Partition
@@ -253,6 +275,7 @@ class MakeFactors:
         """
         a, first = own_part(backend.xp, backend.amg.on_device(block.csr), block.plan), self.partition[number].box.lo[0]
         self._check_lengths(a)
+        a, moved = self.arranged(backend, a)
         color = colored(backend.sweeps, backend.sweeps.graph_of(a), self.coloring, first)
         colors = int(color.max()) + 1
         layout = backend.layouts.colored(color, colors, (a.size, 1, 1))
@@ -264,7 +287,8 @@ class MakeFactors:
         try:
             rows, diagonal = self.factors(backend.sweeps, a, color)
         except BreakdownError as error:
-            row = first + (error.row if block.order is None else int(block.order[error.row]))
+            row = error.row if moved is None else int(moved[error.row])
+            row = first + (row if block.order is None else int(block.order[row]))
             raise InputError(self._breakdown(row, error.pivot)) from None
         entries = backend.amg.table(rows, rows.width)
         lower = backend.format("sell").matrix(layout, entries)
@@ -273,7 +297,7 @@ class MakeFactors:
             layout=layout,
             lower=lower,
             upper=lower.scaled(diagonal.reshape(-1, 1, 1)),
-            there=backend.layouts.route(plain, layout.position),
+            there=backend.layouts.route(plain if moved is None else plain[backend.asarray(moved)], layout.position),
             back=backend.layouts.route(layout.position, plain),
         )
         backend.synchronize()  # kernels read these before they wait for earlier launches
